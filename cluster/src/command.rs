@@ -18,6 +18,8 @@ mod conclusion;
 pub(crate) mod look;
 /// `belljar completions` and `belljar man`.
 pub(crate) mod manual;
+/// `belljar model`: models of programs, and runs that never were.
+pub(crate) mod model;
 /// `belljar mpirun`: a program of the user's own on nodes, without a scenario.
 pub(crate) mod mpirun;
 /// `belljar new`: a scenario to start from.

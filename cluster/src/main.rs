@@ -88,6 +88,9 @@ enum Command {
     /// Simulate many jobs on one interconnect: schedulers, selections of hosts, mappings and routings, and what links carry.
     #[command(after_help = "Example: belljar simulate scenarios/mix.toml --out mix")]
     Simulate(command::simulate::SimulateArguments),
+    /// Make a model of a program from traced runs of several sizes, and traces of sizes that never ran.
+    #[command(subcommand)]
+    Model(command::model::ModelCommand),
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
@@ -379,6 +382,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => command::profile::profile(&arguments),
         Command::Report(arguments) => command::report::report(&arguments),
         Command::Replay(arguments) => command::replay::replay(&arguments),
+        Command::Model(command) => command::model::model(&command),
         Command::Simulate(arguments) => command::simulate::simulate(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
         Command::Completions(arguments) => {

@@ -41,7 +41,7 @@ pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use standalone::Standalone;
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
-pub use trace::{Polls, ProbeTable, ProbeTime, Trace};
+pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace};
 pub use workload::{FileSource, Workload};
 
 /// Why a text is not a scenario.

@@ -5,10 +5,14 @@
 
 /// What a program is and whom it waits for, by its trace.
 mod analyses;
+/// Traces of which some iterations were kept.
+mod collected;
 /// Traces in other tools' formats.
 mod exports;
 /// Files of other tools, imported.
 mod imports;
+/// Models of programs.
+mod models;
 /// What runs write besides traces.
 mod records;
 /// What a trace would be on another network.
@@ -27,12 +31,14 @@ use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState,
-    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
+    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
+pub(crate) use collected::{seeds as collected_seeds, target as collected};
 pub(crate) use exports::target as exports;
 pub(crate) use imports::{goal, goal_seeds, otf2, otf2_seeds, ti, ti_seeds};
+pub(crate) use models::{seeds as models_seeds, target as models};
 pub(crate) use records::{seeds as records_seeds, target as records};
 pub(crate) use replays::target as replays;
 
@@ -66,6 +72,7 @@ fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
         4 => |rest| chunked(SINGLE_VERSION, rest),
         6 => |rest| chunked(UNBOUNDED_VERSION, rest),
         8 => |rest| chunked(UNCOUNTED_VERSION, rest),
+        10 => |rest| chunked(UNGROUPED_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }

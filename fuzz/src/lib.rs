@@ -136,6 +136,13 @@ pub const TARGETS: &[Target] = &[
         longest: 1 << 14,
     },
     Target {
+        name: "models",
+        about: "models of programs, made of traces and asked for other sizes",
+        run: files::models,
+        seeds: files::models_seeds,
+        longest: 1 << 16,
+    },
+    Target {
         name: "binary",
         about: "programs with unwind tables and debug information",
         run: binary::target,
@@ -155,6 +162,13 @@ pub const TARGETS: &[Target] = &[
         run: files::records,
         seeds: files::records_seeds,
         longest: 4096,
+    },
+    Target {
+        name: "collected",
+        about: "states of what keeps some iterations, and what a trace of them lacks",
+        run: files::collected,
+        seeds: files::collected_seeds,
+        longest: 1 << 14,
     },
     Target {
         name: "scenario",

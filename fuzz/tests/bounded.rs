@@ -109,6 +109,11 @@ fn ti() {
 }
 
 #[test]
+fn models() {
+    mutations("models", 300);
+}
+
+#[test]
 fn replays() {
     mutations("replays", 300);
 }
@@ -126,6 +131,11 @@ fn tables() {
 #[test]
 fn records() {
     mutations("records", 1000);
+}
+
+#[test]
+fn collected() {
+    mutations("collected", 2000);
 }
 
 #[test]

@@ -9,6 +9,8 @@
 
 /// Collective operations.
 mod collective;
+/// Locks of windows.
+mod locks;
 /// Messages, from the call that sends one to the call that has it.
 mod message;
 /// Numbers that are used again.
@@ -27,6 +29,7 @@ use belljar_sim::Time;
 
 use crate::costs::Spans;
 use collective::CollectiveState;
+use locks::Locks;
 use message::{Channel, MpiMessage};
 use slab::Slab;
 use thread::ThreadState;
@@ -97,6 +100,8 @@ struct OperationState {
     cost: u64,
     /// The thread and the call that wait for it.
     waiter: Option<(u32, u32)>,
+    /// Whether that call does not end it: others may wait for it then.
+    stays: bool,
 }
 
 /// When a thread was in a call, and how long of that it waited, in picoseconds.
@@ -122,6 +127,9 @@ pub(crate) struct Engine<'p, 'r> {
     channels: Vec<Channel>,
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
+    locks: Locks,
+    /// Partitioned messages that have not left, and how many calls are still to make partitions of them ready.
+    unready: BTreeMap<u32, (MessageId, u32)>,
     collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
@@ -162,6 +170,8 @@ impl<'p, 'r> Engine<'p, 'r> {
             channels: vec![Channel::default(); program.channels.len()],
             messages: Slab::default(),
             operations: Slab::default(),
+            locks: Locks::default(),
+            unready: BTreeMap::new(),
             collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
             events: BinaryHeap::new(),
@@ -254,6 +264,7 @@ impl<'p, 'r> Engine<'p, 'r> {
             ready: None,
             cost: 0,
             waiter: None,
+            stays: false,
         });
         if let Some(place) = self.threads[thread as usize].slots.get_mut(slot as usize) {
             *place = Some(operation);

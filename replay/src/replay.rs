@@ -110,6 +110,25 @@ impl Calibration {
         Self { residuals }
     }
 
+    /// Calls take what they took in the program, and whatever they wait for besides: of a program whose calls have no waiting in them.
+    pub fn own(program: &Program) -> Self {
+        let threads = program.threads.iter();
+        let own = |thread: &belljar_program::Thread| {
+            let calls = thread.calls.iter();
+            calls
+                .map(|call| i64::try_from(call.inside).unwrap_or(i64::MAX))
+                .collect()
+        };
+        Self {
+            residuals: threads.map(own).collect(),
+        }
+    }
+
+    /// Those of a thread's calls, in picoseconds; none for a thread that is not there.
+    pub fn of_thread(&self, thread: usize) -> &[i64] {
+        self.residuals.get(thread).map_or(&[], Vec::as_slice)
+    }
+
     /// How well calls are explained.
     pub fn fit(&self, program: &Program) -> Fit {
         let mut fit = Fit::default();
@@ -212,7 +231,7 @@ fn play(
 fn largest(program: &Program) -> Option<u64> {
     let operations = program.threads.iter().flat_map(|thread| &thread.operations);
     let messages = operations.filter_map(|operation| match operation {
-        Operation::Send { bytes, .. } => Some(*bytes),
+        Operation::Send { bytes, .. } | Operation::SendPartitioned { bytes, .. } => Some(*bytes),
         Operation::Access { sent, received, .. } => Some(*sent.max(received)),
         _ => None,
     });

@@ -44,6 +44,8 @@ enum Target {
     Goal,
     /// Time-independent traces of SimGrid, imported.
     Ti,
+    /// Models of programs, made of traces and asked for other sizes.
+    Models,
     /// Trace files, replayed on other networks.
     Replays,
     /// Programs with unwind tables and debug information.
@@ -52,6 +54,8 @@ enum Target {
     Tables,
     /// What runs write besides traces: files of probes, and profiles.
     Records,
+    /// States of what keeps some iterations of a main loop, and the file that tells what a trace of them lacks.
+    Collected,
     /// Scenario files and overrides.
     Scenario,
     /// Networks from GraphML files.

@@ -19,6 +19,7 @@ use clap::Args;
 
 use super::output::say;
 use super::profile;
+use super::trace::collected::warn;
 use super::trace::matrix::wire;
 use super::trace::sites::{RunFiles, names};
 use super::trace::tables::tables_of_run;
@@ -140,6 +141,7 @@ fn gather(path: &Path) -> Result<Run> {
         run.profile = profile_of(directory, files.as_ref())?;
     }
     if trace.exists() {
+        warn(&trace)?;
         run.matrices = matrices(&trace, directory)?;
         run.traced = Some(traced(&trace, files.as_ref())?);
     }

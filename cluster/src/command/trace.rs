@@ -1,8 +1,10 @@
 //! `belljar trace`, and the table that ends a run.
 //!
-//! Results go to standard output, and what makes a trace less than whole is said on standard error after
-//! them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
+//! Results go to standard output, and what makes a trace less than whole is said on standard error: that only some iterations
+//! were kept before them, all else after them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
 
+/// Traces of some iterations.
+pub(super) mod collected;
 /// Traces in other tools' formats.
 mod export;
 /// Traces that other tools wrote.
@@ -35,6 +37,7 @@ use belljar_trace::{TRACE_FILE, TraceState, VERSION};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::output::{Harmless, read_or_not, show};
+use collected::{CollectArguments, warn};
 use export::ExportArguments;
 use import::ImportArguments;
 use matrix::MatrixArguments;
@@ -78,6 +81,11 @@ pub(crate) enum TraceCommand {
         after_help = "Example: belljar trace sites belljar-runs/hpl-4 --frames 1 --transitions"
     )]
     Sites(SitesArguments),
+    /// Keep some iterations of the main loop, and sums of the others: a smaller trace with the same statistics.
+    #[command(
+        after_help = "Example: belljar trace collect belljar-runs/hpl-4 --iterations 10 --out hpl-4.kept"
+    )]
+    Collect(CollectArguments),
     /// Write a trace in another version of the format, with the same calls.
     #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
     Convert(ConvertArguments),
@@ -189,6 +197,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Graph(arguments) => structure::graph(arguments),
         TraceCommand::Loops(arguments) => structure::loops(arguments),
         TraceCommand::Sites(arguments) => sites::sites(arguments),
+        TraceCommand::Collect(arguments) => collected::collect(arguments),
         TraceCommand::Convert(arguments) => convert(arguments),
         TraceCommand::Export(arguments) => export::export(arguments),
         TraceCommand::Import(arguments) => import::import(arguments),
@@ -257,6 +266,7 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     };
     let mut out = io::BufWriter::new(Harmless::new(io::stdout().lock()));
     let path = trace_file(&arguments.trace);
+    warn(&path)?;
     let filter = filter(&arguments.filter, &path)?;
     let files = arguments.sites.then(|| sites::files_of(&path)).flatten();
     let names = arguments.sites.then(|| sites::names(files.as_ref()));
@@ -275,6 +285,7 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
 /// `belljar trace stat`.
 fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
+    warn(&path)?;
     if arguments.cpi {
         return cpi(arguments, &path);
     }
@@ -291,6 +302,7 @@ fn stat(arguments: &StatArguments) -> Result<ExitCode> {
 /// `belljar trace convert`.
 fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
     let from = trace_file(&arguments.trace);
+    warn(&from)?;
     remark(&belljar_archive::convert(
         &from,
         &arguments.out,

@@ -124,6 +124,9 @@ fn describe_selection(trace: &Trace) -> String {
     if trace.polls == Polls::Each {
         text.push_str(", each poll by itself");
     }
+    if let Some(collect) = trace.collect {
+        text.push_str(&format!(", {collect} of the main loop"));
+    }
     match trace.frames {
         0 => {}
         1 => text.push_str(", 1 frame each"),

@@ -1,17 +1,19 @@
 //! The calls of all nodes, in the order of virtual time, in one trace.
 //!
 //! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or
-//! rounds. In that order polls that found nothing are folded, unless each is wanted. Where another host writes the trace this only
-//! collects for it. The writer is on a thread of its own. Called by the coordinator after
+//! rounds. In that order polls that found nothing are folded, unless each is wanted, and iterations of the main loop dropped, if
+//! that is wanted. Where another host writes the trace this only collects for it. The writer is on a thread of its own. Called by the coordinator after
 //! each round and at the end.
 
+/// What calls pass before they are written.
+mod passage;
 /// What probes of the user's saw.
 mod probes;
 
 use belljar_archive::{Contents, QueuedWriter, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
-    Event, Folder, NodeSummary, ProbeRecord, StateError, TraceError, TraceHeader, TraceSummary,
+    Event, NodeSummary, ProbeRecord, StateError, TraceError, TraceHeader, TraceSummary,
     load_events, save_events,
 };
 use belljar_tracer::{NodeTracer, Selection, Window};
@@ -23,7 +25,7 @@ use crate::run::checkpoint::CheckpointError;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 use crate::run::runner::Runner;
-use crate::scenario::Polls;
+use passage::{Passage, PassageState};
 use probes::{ProbeRecorder, ProbeRecorderState, ProbesLeft};
 
 /// Calls that wait for earlier ones of other nodes before they are put into order: enough
@@ -38,8 +40,8 @@ pub(crate) struct Recorder {
     clock: Frequency,
     /// Calls which others that are not known yet may precede.
     held: Vec<Event>,
-    /// What makes one record of several polls, where they are folded.
-    folder: Option<Folder>,
+    /// What calls pass before they are written.
+    passage: Passage,
     /// How many may be held until the next look.
     patience: usize,
     events: u64,
@@ -51,8 +53,7 @@ pub(crate) struct Recorder {
 pub(crate) struct RecorderState {
     writer: Option<Vec<u8>>,
     held: Vec<u8>,
-    /// Polls that are being folded.
-    polls: Vec<u8>,
+    passage: PassageState,
     events: u64,
     probes: Option<ProbeRecorderState>,
 }
@@ -66,6 +67,7 @@ impl RecorderState {
         let path = directory.path().join(belljar_trace::TRACE_FILE);
         let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
         TraceWriter::resume(file, &path, state)?;
+        self.passage.look(directory)?;
         if let Some(probes) = &self.probes {
             ProbeRecorder::resume(directory, probes)?;
         }
@@ -89,6 +91,7 @@ impl Recorder {
         };
         Ok(Self {
             writer,
+            passage: Passage::create(plan, directory)?,
             probes: ProbeRecorder::create(plan, header(plan), directory)?,
             ..Self::relay(plan, false)
         })
@@ -101,7 +104,7 @@ impl Recorder {
             relays,
             clock: plan.clock,
             held: Vec::new(),
-            folder: (plan.trace.polls == Polls::Folded).then(Folder::default),
+            passage: Passage::default(),
             patience: BATCH,
             events: 0,
             probes: ProbeRecorder::relay(plan).filter(|_| relays),
@@ -120,7 +123,7 @@ impl Recorder {
         Ok(RecorderState {
             writer,
             held: save_events(&self.held)?,
-            polls: save_events(&self.folder.as_ref().map_or_else(Vec::new, Folder::held))?,
+            passage: self.passage.save()?,
             events: self.events,
             probes: self.probes.as_ref().map_or(Ok(None), ProbeRecorder::save)?,
         })
@@ -138,13 +141,10 @@ impl Recorder {
             let writer = TraceWriter::resume(file, &path, state)?;
             Ok::<_, RunError>(QueuedWriter::of(writer, &path)?)
         };
-        let load = |events| {
-            load_events(events).map_err(|error| TraceError::State {
-                path: path.clone(),
-                reason: error.to_string(),
-            })
-        };
-        let (held, polls) = (load(&saved.held)?, load(&saved.polls)?);
+        let held = load_events(&saved.held).map_err(|error| TraceError::State {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
         let resume_probes = |state| ProbeRecorder::resume(directory, state);
         Ok(Self {
             writer: saved.writer.as_ref().map(resume).transpose()?,
@@ -152,7 +152,7 @@ impl Recorder {
             clock: plan.clock,
             patience: held.len() + BATCH,
             held,
-            folder: (plan.trace.polls == Polls::Folded).then(|| Folder::holding(polls)),
+            passage: Passage::resume(plan, directory, &saved.passage)?,
             events: saved.events,
             probes: saved.probes.as_ref().map(resume_probes).transpose()?,
         })
@@ -231,10 +231,7 @@ impl Recorder {
         let ready = self.held.partition_point(returned);
         let mut ready = self.held.drain(..ready);
         let mut push = |event| writer.push(event);
-        match &mut self.folder {
-            Some(folder) => ready.try_for_each(|event| folder.take(event, &mut push)),
-            None => ready.try_for_each(push),
-        }
+        ready.try_for_each(|event| self.passage.take(event, &mut push))
     }
 
     /// Writes what is held, the calls that did not return, and, for a run that is
@@ -248,17 +245,15 @@ impl Recorder {
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
-        if let Some(mut folder) = self.folder.take() {
-            folder.finish(&mut |event| writer.push(event))?;
-        }
-        let (mut nodes, mut own) = (Vec::new(), Vec::new());
+        let (mut nodes, mut own, mut open) = (Vec::new(), Vec::new(), Vec::new());
         for of in left {
             own.push(of.probes);
-            of.open
-                .into_iter()
-                .try_for_each(|event| writer.push(event))?;
+            open.extend(of.open);
             nodes.extend(of.summary);
         }
+        let mut passage = std::mem::take(&mut self.passage);
+        passage.end(open.into_iter(), &mut |event| writer.push(event))?;
+        passage.finish()?;
         let mut writer = writer.into_writer()?;
         let ended = ending.to_string();
         let is_whole = matches!(ending, Ending::Workload(_));

@@ -3,10 +3,14 @@
 //! As the file says it: files and functions are looked for where a plan is made. Read by
 //! `Scenario::parse`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use crate::scenario::quantity::Duration;
 
@@ -31,6 +35,8 @@ pub struct Trace {
     pub frames: u8,
     /// What becomes of calls that polled and found nothing, alike and one after another in a thread.
     pub polls: Polls,
+    /// How many iterations of the program's main loop are kept; all when absent. Of the others there are sums.
+    pub collect: Option<Iterations>,
     /// Whether the messages are recorded that the MPI library sends, as its layer for point-to-point messages sends them.
     pub messages: bool,
     /// Functions besides MPI's whose calls are recorded.
@@ -48,6 +54,7 @@ impl Default for Trace {
             sample: BTreeMap::new(),
             frames: 0,
             polls: Polls::default(),
+            collect: None,
             messages: false,
             probe: Vec::new(),
         }
@@ -63,6 +70,53 @@ pub enum Polls {
     Folded,
     /// Each is a record of its own.
     Each,
+}
+
+/// How many iterations of a loop, such as `"10 iterations"`: from 2 to a billion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iterations(pub u64);
+
+impl FromStr for Iterations {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.trim().strip_suffix("iterations").map(str::trim);
+        let number = number.and_then(|number| number.parse().ok());
+        let known = number.filter(|number| (2..=1_000_000_000).contains(number));
+        known.map(Self).ok_or_else(|| {
+            format!(
+                "`{text}` is no number of iterations from 2 to 1000000000; write for example \"10 iterations\""
+            )
+        })
+    }
+}
+
+impl fmt::Display for Iterations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} iterations", self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Iterations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Iterations {
+    fn schema_name() -> Cow<'static, str> {
+        "Iterations".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "a number of iterations, such as \"10 iterations\"",
+            "pattern": "^\\s*[0-9]+\\s*iterations\\s*$",
+        })
+    }
 }
 
 /// A place in a file of the guest at which calls are recorded, of whatever program.
@@ -99,4 +153,26 @@ pub enum ProbeTime {
     /// Both, in one record with how long it took.
     #[default]
     Call,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_are_a_number_and_their_name() {
+        assert_eq!("10 iterations".parse(), Ok(Iterations(10)));
+        assert_eq!(" 2iterations ".parse(), Ok(Iterations(2)));
+        for text in [
+            "10",
+            "1 iterations",
+            "ten iterations",
+            "-5 iterations",
+            "2000000000 iterations",
+            "",
+        ] {
+            let error = text.parse::<Iterations>().unwrap_err();
+            assert!(error.contains("10 iterations"), "{error}");
+        }
+    }
 }

@@ -187,7 +187,8 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
 
     fn operation(&mut self, operation: &Operation, thread: u32, blocking: bool) -> Result<(), E> {
         match *operation {
-            Operation::Send { channel, slot, .. } => {
+            Operation::Send { channel, slot, .. }
+            | Operation::SendPartitioned { channel, slot, .. } => {
                 self.begin(channel, (thread, slot), End::Sends)
             }
             Operation::Receive { channel, slot, .. } => {
@@ -199,9 +200,12 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
                 slot,
             } => self.collective(collective, part, (thread, slot), blocking),
             Operation::Wait { slot } => self.wait((thread, slot)),
-            Operation::Access { .. } | Operation::Probe { .. } | Operation::Nothing { .. } => {
-                Ok(())
-            }
+            Operation::Access { .. }
+            | Operation::Lock { .. }
+            | Operation::Ready { .. }
+            | Operation::Test { .. }
+            | Operation::Probe { .. }
+            | Operation::Nothing { .. } => Ok(()),
         }
     }
 

@@ -6,12 +6,16 @@
 
 /// What single calls are.
 mod calls;
+/// Messages that are sent when all of their partitions are ready.
+mod partitions;
 /// What is one for all processes: channels, collective operations, who is who.
 mod tables;
 /// Calls that never returned.
 mod unfinished;
 /// Receives with wildcards.
 mod wildcards;
+/// Accesses to other processes' memory, and the epochs in which they are made.
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,9 +30,11 @@ use belljar_trace::{
 
 use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
-use calls::{ends_accesses, found_nothing, is_one_sided, locks, mode, synchronizes};
+use calls::{asks_time, ends_accesses, found_nothing, is_one_sided, mode, synchronizes};
+use partitions::{Partitions, partitioned};
 use tables::Shared;
 use wildcards::{Asked, Unsettled};
+use windows::Windows;
 
 /// The thread of an event.
 type ThreadKey = (ProcessKey, u32);
@@ -52,8 +58,8 @@ struct Extractor<'a> {
     shared: Shared<'a>,
     threads: BTreeMap<ThreadKey, Growing>,
     requests: BTreeMap<(ProcessKey, u64), Vec<Open>>,
-    /// Accesses to other processes' memory that no synchronisation has ended.
-    accesses: BTreeMap<ProcessKey, Vec<Open>>,
+    windows: Windows,
+    partitions: Partitions,
     /// Receives with a wildcard that are over and whose program asked for no status.
     unsettled: Vec<Unsettled>,
     /// Threads in which a call never returned.
@@ -92,7 +98,8 @@ pub fn extract(
         shared: Shared::new(&communicators, other),
         threads: BTreeMap::new(),
         requests: BTreeMap::new(),
-        accesses: BTreeMap::new(),
+        windows: Windows::default(),
+        partitions: Partitions::default(),
         unsettled: Vec::new(),
         stopped: BTreeSet::new(),
     };
@@ -140,6 +147,10 @@ impl Extractor<'_> {
             let outside = rate.time_of(event.outside()).as_ps();
             if let Some(thread) = self.threads.get_mut(&key) {
                 thread.polled(event.function, times, calls, outside);
+                // Who asks for the time again and again waits for nothing but that: what follows did not begin before.
+                if asks_time(event) {
+                    thread.end_polls();
+                }
             }
             return;
         }
@@ -155,17 +166,18 @@ impl Extractor<'_> {
     fn operations(&mut self, event: &Event, member: Member, key: ThreadKey) {
         let mut done = Vec::new();
         let mut begun = Vec::new();
-        for transfer in &event.transfers {
+        self.windows.learn(event, self.communicators);
+        for (number, transfer) in event.transfers.iter().enumerate() {
             let part = match is_one_sided(event) {
                 true => self.access(member, key, transfer),
-                false => self.message(event, member, key, transfer),
+                false => self.message(event, member, key, (number, transfer)),
             };
             let Some(part) = part else {
                 continue;
             };
             match transfer.phase {
                 Phase::Begun => begun.push(part),
-                _ if is_one_sided(event) => self.accesses.entry(key.0).or_default().push(part),
+                _ if is_one_sided(event) => self.windows.accessed(key.0, part),
                 _ => {
                     self.got(event, part, event.status);
                     done.push(part);
@@ -180,7 +192,7 @@ impl Extractor<'_> {
                 }
             }
         }
-        if let Some(sync) = synchronizes(event) {
+        if let Some(sync) = synchronizes(event, self.windows.communicator(event)) {
             let all = self.shared.sync(event, sync);
             done.extend(all.and_then(|(collective, part)| {
                 self.begin(key, |slot| Operation::Collective {
@@ -191,12 +203,14 @@ impl Extractor<'_> {
             }));
         }
         done.extend(self.lock(event, member, key));
+        done.extend(self.epoch(event, member, key));
+        self.ready(event, key);
         self.request(event, begun);
         for completion in &event.completed {
             done.extend(self.complete(event, completion));
         }
         if ends_accesses(event.name()) {
-            done.extend(self.accesses.remove(&key.0).unwrap_or_default());
+            done.extend(self.windows.ended(key.0));
         }
         self.probe(event, member, key);
         if let Some(thread) = self.threads.get_mut(&key) {
@@ -225,8 +239,9 @@ impl Extractor<'_> {
         event: &Event,
         member: Member,
         key: ThreadKey,
-        transfer: &Transfer,
+        (number, transfer): (usize, &Transfer),
     ) -> Option<Open> {
+        let partitioned = partitioned(event, number);
         let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
         if absent || transfer.phase == Phase::Prepared {
             return None;
@@ -249,6 +264,9 @@ impl Extractor<'_> {
         match (transfer.direction, peer, transfer.tag) {
             (Direction::Send, Some(to), Some(tag)) => {
                 let channel = self.shared.channel(communicator, member, to, tag);
+                if let Some(number) = partitioned {
+                    return self.send_partitioned(key, number, channel, (bytes, pieces));
+                }
                 self.begin(key, |slot| Operation::Send {
                     channel,
                     slot,
@@ -263,11 +281,13 @@ impl Extractor<'_> {
             }
             (Direction::Receive, Some(from), Some(tag)) => {
                 let channel = self.shared.channel(communicator, from, member, tag);
-                self.begin(key, |slot| Operation::Receive {
+                let open = self.begin(key, |slot| Operation::Receive {
                     channel,
                     slot,
                     pieces,
-                })
+                })?;
+                self.partitions.receives(key.0, partitioned, open);
+                Some(open)
             }
             (Direction::Receive, ..) => {
                 let open = self.begin(key, |slot| Operation::Nothing { slot })?;
@@ -282,42 +302,6 @@ impl Extractor<'_> {
                 })
             }
         }
-    }
-
-    /// An access to another process's memory: the message goes from whoever calls and back.
-    fn access(&mut self, member: Member, key: ThreadKey, transfer: &Transfer) -> Option<Open> {
-        let number = transfer.communicator?;
-        let communicator = self.communicators.identity(key.0, number);
-        let peer = self.communicators.peer(key.0, number, transfer.peer);
-        let (Some(communicator), Some(peer)) = (communicator, peer) else {
-            self.shared.program.unknown.messages += 1;
-            return None;
-        };
-        let channel = self.shared.channel(communicator, member, peer, i32::MIN);
-        let (sent, received) = match transfer.direction {
-            Direction::Send => (transfer.bytes, 0),
-            Direction::Receive => (0, transfer.bytes),
-        };
-        self.begin(key, |slot| Operation::Access {
-            channel,
-            slot,
-            sent,
-            received,
-        })
-    }
-
-    /// A window of another process is locked or unlocked.
-    fn lock(&mut self, event: &Event, member: Member, key: ThreadKey) -> Option<Open> {
-        let number = event.communicator?;
-        let peer = self.communicators.peer(key.0, number, locks(event)?)?;
-        let communicator = self.communicators.identity(key.0, number)?;
-        let channel = self.shared.channel(communicator, member, peer, i32::MIN);
-        self.begin(key, |slot| Operation::Access {
-            channel,
-            slot,
-            sent: 0,
-            received: 0,
-        })
     }
 
     /// A process's part in a collective operation.

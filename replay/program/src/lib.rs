@@ -18,6 +18,6 @@ mod thread;
 pub use builder::Builder;
 pub use extract::{Algorithms, extract};
 pub use program::{
-    Call, Channel, ChannelId, Collective, Mode, Operation, Part, Process, ProcessId, Program, Slot,
-    Thread, Unfinished, Unknown,
+    Call, Channel, ChannelId, Collective, Locking, Mode, Operation, Part, Process, ProcessId,
+    Program, Slot, Thread, Unfinished, Unknown,
 };

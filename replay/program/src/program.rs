@@ -31,6 +31,8 @@ pub struct Program {
     pub collectives: Vec<Collective>,
     /// Ways in which a member takes part in one, each once.
     pub parts: Vec<Part>,
+    /// How many calls make partitions of each partitioned message ready.
+    pub partitioned: Vec<u32>,
     /// Calls that never returned in the trace and would have moved data or waited for others, the first of each thread.
     pub unfinished: Vec<Unfinished>,
     /// What the trace did not tell.
@@ -110,6 +112,17 @@ pub enum Mode {
     Ready,
 }
 
+/// What is done with the lock of a window at one of its processes (MPI-4.0, 12.5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Locking {
+    /// Had by one only.
+    Exclusive,
+    /// Had by any number that want it so.
+    Shared,
+    /// Given back.
+    Release,
+}
+
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -154,6 +167,40 @@ pub enum Operation {
         sent: u64,
         /// Bytes of data that come back.
         received: u64,
+    },
+    /// Begins to send a message as soon as all of its partitions are ready (`MPI_Psend_init`).
+    SendPartitioned {
+        /// On this channel.
+        channel: ChannelId,
+        /// Stands for it until it is over.
+        slot: Slot,
+        /// Bytes of data in all partitions.
+        bytes: u64,
+        /// Which of the program's partitioned messages it is.
+        message: u32,
+        /// Whether its data lies in pieces, by a datatype of the program's.
+        pieces: bool,
+    },
+    /// Some partitions of a message are ready.
+    Ready {
+        /// Which of the program's partitioned messages it is.
+        message: u32,
+    },
+    /// Does not return before what this slot stands for is over, which it stays.
+    Test {
+        /// The slot.
+        slot: Slot,
+    },
+    /// Locks a window at another process, or gives the lock back: over when a round trip is, and the lock is had.
+    Lock {
+        /// The channel to the process whose window it is.
+        channel: ChannelId,
+        /// Stands for it until it is over.
+        slot: Slot,
+        /// The window, by its number in the program.
+        window: u32,
+        /// How.
+        how: Locking,
     },
     /// Does not return before the next message of this channel that is not received yet has come (`MPI_Probe`).
     Probe {
@@ -252,7 +299,12 @@ impl Program {
     /// Messages that the program itself sends.
     pub fn messages(&self) -> u64 {
         let operations = self.threads.iter().flat_map(|thread| &thread.operations);
-        let sends = operations.filter(|operation| matches!(operation, Operation::Send { .. }));
+        let sends = operations.filter(|operation| {
+            matches!(
+                operation,
+                Operation::Send { .. } | Operation::SendPartitioned { .. }
+            )
+        });
         sends.count() as u64
     }
 

@@ -132,7 +132,7 @@ impl Growing {
     }
 
     /// The polls were calls like others.
-    fn end_polls(&mut self) {
+    pub(crate) fn end_polls(&mut self) {
         if let Some(polls) = self.polls.take() {
             let extent = polls.times.exit.saturating_sub(polls.times.entry);
             let outside = polls.outside.min(extent);
@@ -152,8 +152,12 @@ impl Growing {
         let work = self.work(times);
         let operations = &self.thread.operations[self.begun..];
         let mut operations = operations.iter();
-        let waits = operations
-            .any(|operation| matches!(operation, Operation::Wait { .. } | Operation::Probe { .. }));
+        let waits = operations.any(|operation| {
+            matches!(
+                operation,
+                Operation::Wait { .. } | Operation::Probe { .. } | Operation::Test { .. }
+            )
+        });
         if !waits || work > WORKS {
             self.end_polls();
         }

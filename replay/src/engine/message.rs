@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use belljar_networks::Message;
-use belljar_program::{ChannelId, Mode, ProcessId};
+use belljar_program::{ChannelId, Locking, Mode, ProcessId};
 use belljar_sim::Time;
 
 use super::{Deferred, Engine, Event, MessageId, OperationId, Party};
@@ -43,6 +43,8 @@ pub(super) struct MpiMessage {
     there: bool,
     /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
     seen: bool,
+    /// The window that it locks or unlocks.
+    lock: Option<(u32, Locking)>,
 }
 
 /// How a message goes.
@@ -77,8 +79,58 @@ impl Engine<'_, '_> {
             protocol: self.protocol(pieces),
             there: false,
             seen: false,
+            lock: None,
         };
-        let message = self.post(now, message);
+        let message = self.messages.insert(message);
+        self.post(now, message);
+        self.sent(now, channel, message);
+    }
+
+    /// A message on a channel that will leave when as many calls as are known have made its partitions ready.
+    pub(super) fn send_partitioned(
+        &mut self,
+        now: u64,
+        channel: ChannelId,
+        party: Party,
+        (bytes, pieces, partitioned): (u64, bool, u32),
+    ) {
+        let calls = self.program.partitioned[partitioned as usize];
+        if calls == 0 {
+            return self.send(now, channel, party, (bytes, Mode::Standard, pieces));
+        }
+        let of = self.program.channels[channel as usize];
+        let message = self.messages.insert(MpiMessage {
+            from: of.from,
+            to: of.to,
+            channel: Some(channel),
+            bytes,
+            sender: party,
+            receiver: None,
+            transport: self.transport(bytes, Mode::Standard),
+            protocol: self.protocol(pieces),
+            there: false,
+            seen: false,
+            lock: None,
+        });
+        self.unready.insert(partitioned, (message, calls));
+        self.sent(now, channel, message);
+    }
+
+    /// A call made some partitions of a message ready: with the last such call it leaves.
+    pub(super) fn ready(&mut self, now: u64, partitioned: u32) {
+        let Some((message, calls)) = self.unready.get_mut(&partitioned) else {
+            return;
+        };
+        *calls -= 1;
+        if *calls == 0 {
+            let message = *message;
+            self.unready.remove(&partitioned);
+            self.post(now, message);
+        }
+    }
+
+    /// A message is the next of its channel.
+    fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
             Some(wanted) => self.wanted_by(now, message, wanted),
@@ -122,19 +174,24 @@ impl Engine<'_, '_> {
             protocol: self.protocol(false),
             there: false,
             seen: false,
+            lock: None,
         };
-        self.post(now, message)
+        let number = self.messages.insert(message);
+        self.post(now, number);
+        number
     }
 
     /// A message's first leg begins.
-    fn post(&mut self, now: u64, message: MpiMessage) -> MessageId {
+    fn post(&mut self, now: u64, number: MessageId) {
+        let Some(message) = self.messages.get(number) else {
+            return;
+        };
         let (from, transport, bytes, sender) = (
             message.from,
             message.transport,
             message.bytes,
             message.sender,
         );
-        let number = self.messages.insert(message);
         let begins = self.free(from, now);
         match transport {
             Transport::Eager => {
@@ -148,16 +205,16 @@ impl Engine<'_, '_> {
                 self.schedule_event(leaves, Event::Leaves(number));
             }
         }
-        number
     }
 
-    /// An access to the memory of the process at the channel's end begins.
+    /// An access to the memory of the process at the channel's end begins, or it is asked for its window's lock.
     pub(super) fn access(
         &mut self,
         now: u64,
         channel: ChannelId,
         party: Party,
         (sent, received): (u64, u64),
+        lock: Option<(u32, Locking)>,
     ) {
         let of = self.program.channels[channel as usize];
         let back = false;
@@ -172,7 +229,9 @@ impl Engine<'_, '_> {
             protocol: self.protocol(false),
             there: false,
             seen: false,
+            lock,
         };
+        let message = self.messages.insert(message);
         self.post(now, message);
     }
 
@@ -320,7 +379,7 @@ impl Engine<'_, '_> {
             return;
         };
         let (transport, sender, receiver) = (message.transport, message.sender, message.receiver);
-        let (bytes, protocol) = (message.bytes, message.protocol);
+        let (bytes, protocol, lock) = (message.bytes, message.protocol, message.lock);
         match transport {
             Transport::Eager => {}
             Transport::Access { back: true, .. } => {
@@ -328,8 +387,17 @@ impl Engine<'_, '_> {
                 self.end(now, sender, self.spans.control());
             }
             Transport::Access { received, .. } => {
-                let back = true;
-                self.next(now, number, Transport::Access { back, received }, process);
+                let back = Transport::Access {
+                    back: true,
+                    received,
+                };
+                let Some((window, how)) = lock else {
+                    return self.next(now, number, back, process);
+                };
+                let asks = (number, message.from);
+                for number in self.locks.ask((window, process), asks, how) {
+                    self.next(now, number, back, process);
+                }
             }
             Transport::Protocol(leg) => {
                 if protocol.sender_done() == Some(leg) {

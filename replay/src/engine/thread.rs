@@ -64,7 +64,10 @@ impl ThreadState {
 fn looks(operation: &Operation) -> bool {
     matches!(
         operation,
-        Operation::Wait { .. } | Operation::Probe { .. } | Operation::Collective { .. }
+        Operation::Wait { .. }
+            | Operation::Probe { .. }
+            | Operation::Test { .. }
+            | Operation::Collective { .. }
     )
 }
 
@@ -170,8 +173,28 @@ impl Engine<'_, '_> {
                 received,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.access(now, channel, party, (sent, received));
+                self.access(now, channel, party, (sent, received), None);
             }
+            Operation::Lock {
+                channel,
+                slot,
+                window,
+                how,
+            } => {
+                let party = Party::Operation(self.begin(number, slot));
+                self.access(now, channel, party, (0, 0), Some((window, how)));
+            }
+            Operation::SendPartitioned {
+                channel,
+                slot,
+                bytes,
+                message,
+                pieces,
+            } => {
+                let party = Party::Operation(self.begin(number, slot));
+                self.send_partitioned(now, channel, party, (bytes, pieces, message));
+            }
+            Operation::Ready { message } => self.ready(now, message),
             Operation::Collective {
                 collective,
                 part,
@@ -184,6 +207,15 @@ impl Engine<'_, '_> {
                 let operation = self.begin(number, slot);
                 self.end(now, Party::Operation(operation), 0);
             }
+            Operation::Probe { .. } | Operation::Test { .. } | Operation::Wait { .. } => {
+                self.attend(now, number, operation, waiting);
+            }
+        }
+    }
+
+    /// A call waits for something, if that is not over.
+    fn attend(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
+        match operation {
             Operation::Probe { channel } => match self.is_there(channel) {
                 true => waiting.over.push((now, self.spans.begin())),
                 false => {
@@ -191,11 +223,23 @@ impl Engine<'_, '_> {
                         ready: None,
                         cost: 0,
                         waiter: Some((number, waiting.call)),
+                        stays: false,
                     });
                     waiting.left += 1;
                     self.look_for(channel, operation);
                 }
             },
+            Operation::Test { slot } => {
+                let slots = &self.threads[number as usize].slots;
+                let operation = slots.get(slot as usize).copied().flatten();
+                if let Some(under) = operation.and_then(|it| self.operations.get_mut(it))
+                    && under.ready.is_none()
+                {
+                    under.waiter = Some((number, waiting.call));
+                    under.stays = true;
+                    waiting.left += 1;
+                }
+            }
             Operation::Wait { slot } => {
                 let state = &mut self.threads[number as usize];
                 let place = state.slots.get_mut(slot as usize);
@@ -216,6 +260,7 @@ impl Engine<'_, '_> {
                     }
                 }
             }
+            _ => {}
         }
     }
 
@@ -226,10 +271,15 @@ impl Engine<'_, '_> {
         };
         under.ready = Some(now);
         under.cost = cost;
-        let Some((number, call)) = under.waiter else {
+        let Some((number, call)) = under.waiter.take() else {
             return;
         };
-        self.operations.remove(operation);
+        match std::mem::take(&mut under.stays) {
+            true => under.cost = 0,
+            false => {
+                self.operations.remove(operation);
+            }
+        }
         let state = &mut self.threads[number as usize];
         let Some(at) = state.waiting.iter().position(|own| own.call == call) else {
             return;

@@ -24,7 +24,8 @@ impl Traffic {
         for thread in &program.threads {
             for operation in &thread.operations {
                 match operation {
-                    Operation::Send { channel, bytes, .. } => {
+                    Operation::Send { channel, bytes, .. }
+                    | Operation::SendPartitioned { channel, bytes, .. } => {
                         let channel = program.channels[*channel as usize];
                         traffic.add(channel.from, channel.to, frames_of(*bytes));
                     }

@@ -1,5 +1,8 @@
 //! A traced run played again without guests, held against what the run was and against a run on the other network.
 
+mod epochs;
+mod model;
+
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
 //! The trace against an independent count.
 
+mod collect;
 mod matrix;
 mod messages;
 mod polls;

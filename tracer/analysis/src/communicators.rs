@@ -61,6 +61,8 @@ pub struct Communicators {
     jobs: BTreeMap<ProcessKey, u32>,
     sizes: Vec<u32>,
     nodes: BTreeMap<Member, u32>,
+    /// The groups with which processes began epochs on windows.
+    groups: BTreeMap<(ProcessKey, u32), Members>,
 }
 
 impl Communicators {
@@ -97,6 +99,12 @@ impl Communicators {
     pub fn remote_members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         let view = self.views.get(&(process, communicator))?;
         view.remote.as_ref()
+    }
+
+    /// The members of the group of this number with which a process began an epoch on a window, in their order. `None` when the trace does
+    /// not tell them.
+    pub fn group(&self, process: ProcessKey, group: u32) -> Option<&Members> {
+        self.groups.get(&(process, group))
     }
 
     /// The number of a process's communicator that all of its members, those of the remote group too, have for it.
@@ -155,7 +163,15 @@ impl Communicators {
     /// Bytes that `event`'s process gives to and gets from a collective operation of it. `None` where
     /// the trace does not tell.
     pub fn volume(&self, event: &Event, collective: &Collective) -> (Option<u64>, Option<u64>) {
-        let process = (event.node, event.process);
+        self.moved((event.node, event.process), collective)
+    }
+
+    /// The same of a collective operation of this process.
+    pub(crate) fn moved(
+        &self,
+        process: ProcessKey,
+        collective: &Collective,
+    ) -> (Option<u64>, Option<u64>) {
         let view = collective
             .communicator
             .and_then(|communicator| self.views.get(&(process, communicator)));

@@ -19,6 +19,7 @@ use std::io;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_collect::Collected;
 use belljar_sim::Time;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
@@ -202,6 +203,7 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
     for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
         collector.observe(&event);
     }
+    complete(&mut collector, path, filter)?;
     // What a filter leaves out was not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());
     let mut statistics = collector.finish(summary);
@@ -212,6 +214,22 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
         state = records.state(state);
     }
     Ok((statistics, state))
+}
+
+/// Adds what the trace at `path` lacks, if only some iterations were kept.
+fn complete(
+    collector: &mut StatCollector<'_>,
+    path: &Path,
+    filter: &Filter,
+) -> Result<(), TraceError> {
+    let collected = Collected::of_trace(path).map_err(|error| TraceError::Lacks {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    if let Some(collected) = collected {
+        collector.complete(&collected, filter);
+    }
+    Ok(())
 }
 
 /// The same without all that is of time, of which nothing is read, and without what probes of the user's saw.
@@ -227,6 +245,7 @@ pub fn counts(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), 
     for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
         collector.observe(&event);
     }
+    complete(&mut collector, path, filter)?;
     let summary = reader.summary().filter(|_| *filter == Filter::default());
     Ok((collector.finish(summary), reader.state().clone()))
 }

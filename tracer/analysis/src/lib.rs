@@ -85,7 +85,7 @@ pub use path::{
 pub use phases::{InPhase, PhaseSpans, Phases, ProgramPhase, phase_spans};
 pub use sites::{CallSites, ProbeSiteStat, SiteStat, TransitionStat, call_sites};
 pub use stat::{
-    FunctionStat, IntervalStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
+    FunctionStat, IntervalStat, KeptStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,
 };
 pub use table::{Table, time as time_words};

@@ -6,6 +6,8 @@
 
 /// Gathers statistics, event by event.
 mod collect;
+/// What a trace of some iterations lacks.
+mod collected;
 /// Sums over what probes of the user's saw.
 mod probes;
 /// Statistics as text.
@@ -16,6 +18,7 @@ mod volume;
 use serde::Serialize;
 
 pub use collect::StatCollector;
+pub use collected::KeptStat;
 pub use probes::{ProbeRankStat, ProbeStat, ProbeSum};
 pub(crate) use volume::Volume;
 
@@ -46,6 +49,9 @@ pub struct Statistics {
     pub unfinished: u64,
     /// Calls with a pointer that could not be read.
     pub bad: u64,
+    /// Where only some iterations of the main loop were kept: how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptStat>,
     /// By probe of the user's, in the order of the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeStat>,

@@ -55,7 +55,7 @@ impl Output {
 }
 
 /// Writes the trace at `from` to the new file `to`, in this version of the format: 5 for traces without
-/// accounts, 6 for those with, 12 for all. Returns how the trace at `from` ended.
+/// accounts, 6 for those with, 13 for all. Returns how the trace at `from` ended.
 ///
 /// # Errors
 /// [`TraceError`] when one cannot be read or the other not be written (as when it is there already), and when
@@ -71,7 +71,7 @@ pub fn convert(from: &Path, to: &Path, version: u16) -> Result<TraceState, Trace
     match (version, contents.accounted) {
         (PLAIN | ACCOUNTED, _) if contents.frames > 0 => {
             return Err(refused(
-                "it tells where calls were made, which version 12 alone can",
+                "it tells where calls were made, which version 13 alone can",
             ));
         }
         (PLAIN, false) | (ACCOUNTED, true) | (VERSION, _) => {}
@@ -107,12 +107,12 @@ fn copy(
         }
         if version < VERSION && call.details.0.is_some() {
             return Err(refused(
-                "calls tell displacements, windows or bounds of datatypes, which version 12 alone can",
+                "calls tell displacements, windows or bounds of datatypes, which version 13 alone can",
             ));
         }
         if version < VERSION && call.calls() > 1 {
             return Err(refused(
-                "polls are told together, which version 12 alone can: run with --set trace.polls=each",
+                "polls are told together, which version 13 alone can: run with --set trace.polls=each",
             ));
         }
         output.push(call)?;

@@ -23,7 +23,7 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 12 (7 to 11 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 13 (7 to 12 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!

@@ -27,8 +27,8 @@ fn calls_are_the_same_in_every_version() {
         );
         let again = directory.path().join(format!("again-{name}"));
         let from = golden(name);
-        assert_eq!(convert(&from, &now, 12).unwrap(), TraceState::Complete);
-        assert_eq!(version(&now).unwrap(), 12);
+        assert_eq!(convert(&from, &now, 13).unwrap(), TraceState::Complete);
+        assert_eq!(version(&now).unwrap(), 13);
         assert_eq!(calls(&now), calls(&from));
         assert_eq!(convert(&now, &back, number).unwrap(), TraceState::Complete);
         assert_eq!(version(&back).unwrap(), number);
@@ -38,7 +38,7 @@ fn calls_are_the_same_in_every_version() {
         assert_eq!(reader.by_ref().count(), first.by_ref().count());
         assert_eq!(reader.summary(), first.summary());
         assert_eq!(reader.header(), first.header());
-        convert(&back, &again, 12).unwrap();
+        convert(&back, &again, 13).unwrap();
         assert!(fs::read(&again).unwrap() == fs::read(&now).unwrap());
     }
 }
@@ -58,7 +58,7 @@ fn what_would_be_lost_is_refused_and_no_file_is_left() {
         assert!(!to.exists());
     }
     fs::write(&to, "there already").unwrap();
-    assert!(convert(&golden("version-7.bjt"), &to, 12).is_err());
+    assert!(convert(&golden("version-7.bjt"), &to, 13).is_err());
     assert_eq!(fs::read(&to).unwrap(), b"there already");
 }
 

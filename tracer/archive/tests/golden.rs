@@ -13,7 +13,7 @@ use belljar_sim::Frequency;
 use belljar_trace::{
     Account, Accounts, Bounds, Counters, Datatype, Detailed, Details, Event, Folded, NodeSummary,
     PLAIN_VERSION, Polls, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState, TraceSummary,
-    UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
+    UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, VERSION,
 };
 
 use crate::events::{all_kinds, ring, site};
@@ -65,7 +65,7 @@ fn detailed(contents: Contents) -> Vec<Event> {
             target_datatype: Some(Datatype::Predefined(3)),
             send_displacements: vec![-8, number as i64],
             receive_displacements: vec![i64::MAX; number % 5],
-            bounds: None,
+            ..Details::default()
         });
     }
     calls
@@ -146,13 +146,27 @@ fn bounded(contents: Contents) -> Vec<Event> {
     calls
 }
 
+/// The same, some of which tell groups of epochs and partitioned requests.
+fn grouped(contents: Contents) -> Vec<Event> {
+    let mut calls = bounded(contents);
+    for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 5 == 3) {
+        call.details = Detailed::of(Details {
+            group: (number % 2 == 0).then_some(number as u32),
+            partitioned: vec![None, Some(number as u32)],
+            over: number % 3 == 1,
+            ..Details::default()
+        });
+    }
+    calls
+}
+
 /// That the current version's file of this name is written as it was, and read.
 fn is_as_it_was(name: &str, contents: Contents) {
-    let bytes = written(bounded(contents), contents);
+    let bytes = written(grouped(contents), contents);
     if std::env::var_os("BELLJAR_BLESS").is_some() {
         fs::write(golden(name), &bytes).unwrap();
     }
-    holds(name, VERSION, contents, bounded(contents));
+    holds(name, VERSION, contents, grouped(contents));
     let same = fs::read(golden(name)).unwrap() == bytes;
     assert!(same, "the format changed: {name} is written otherwise");
 }
@@ -200,11 +214,21 @@ fn version_11_is_read() {
 }
 
 #[test]
-fn version_12_is_written_and_read() {
-    assert_eq!(VERSION, 12);
+fn version_12_is_read() {
     for (name, contents) in [
         ("version-12.bjt", contents(false, 0)),
         ("version-12-sites.bjt", contents(true, 3)),
+    ] {
+        holds(name, UNGROUPED_VERSION, contents, bounded(contents));
+    }
+}
+
+#[test]
+fn version_13_is_written_and_read() {
+    assert_eq!(VERSION, 13);
+    for (name, contents) in [
+        ("version-13.bjt", contents(false, 0)),
+        ("version-13-sites.bjt", contents(true, 3)),
     ] {
         is_as_it_was(name, contents);
     }

@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_trace::{Direction, Event};
+use belljar_trace::{Direction, Event, Peer, Phase, Transfer};
 use bincode::{Decode, Encode};
 
 use crate::graph::{Graph, Loop};
-use crate::measure::{Dropped, Measure};
+use crate::measure::{Both, Dropped, Measure};
+use crate::moved::Operations;
 use crate::signature::{Signature, is_last, is_of_all, may_go};
 
 /// Calls without growth after which a loop is looked for first; then after twice as many each time.
@@ -43,13 +44,25 @@ pub(crate) struct Follower {
     looked: u64,
     /// Collective operations of all processes that it made.
     of_all: u64,
-    left: u64,
+    /// When the last call returned, and when the last one that was kept.
+    left: Option<u64>,
+    kept_left: Option<u64>,
+    /// Whether the last call was dropped.
+    in_gap: bool,
     open: BTreeSet<u64>,
     pub(crate) iterations: u64,
     pub(crate) dropped_iterations: u64,
     pub(crate) functions: BTreeMap<u16, Dropped>,
-    /// Time between calls that were dropped and those before them, by their functions.
-    pub(crate) transitions: BTreeMap<(u16, u16), Measure>,
+    /// What collective operations of dropped calls moved.
+    pub(crate) operations: Operations,
+    /// Messages that dropped calls began to send, and to receive.
+    pub(crate) messages: [u64; 2],
+    /// Time between calls, by the functions of the one before and of the next.
+    pub(crate) transitions: BTreeMap<(u16, u16), Both>,
+    /// Time between calls one of which was dropped.
+    pub(crate) intervals: Measure,
+    /// What that looks like in the trace: from the last call before those that were dropped to the first one after them.
+    pub(crate) gaps: Measure,
     before: Option<u16>,
 }
 
@@ -57,7 +70,9 @@ impl Follower {
     /// Takes a call. Returns whether it is kept whole.
     pub(crate) fn take(&mut self, event: &Event, wanted: u64, start: Option<[u64; 2]>) -> bool {
         self.rank = event.rank;
-        let node = (event.depth == 0).then(|| self.follow(event, wanted, start));
+        if event.depth == 0 {
+            self.follow(event, wanted, start);
+        }
         let dropping = matches!(self.state, State::Dropping(_));
         let needed = event
             .completed
@@ -71,16 +86,12 @@ impl Follower {
             self.open.extend(&event.started);
         }
         self.measure(event, kept);
-        if node.is_some() {
-            self.left = event.exit.unwrap_or(event.entry);
-            self.before = Some(event.function);
-        }
         kept
     }
 
     fn follow(&mut self, event: &Event, wanted: u64, start: Option<[u64; 2]>) {
         let of_all = is_of_all(event);
-        self.of_all += u64::from(of_all);
+        self.of_all = self.of_all.saturating_add(u64::from(of_all));
         let (node, _) = self.graph.visit(Signature::of(event), of_all);
         if is_last(event) || event.exit.is_none() {
             self.state = State::Ended;
@@ -93,28 +104,33 @@ impl Follower {
                 self.graph.forget();
             }
             State::Ready(it) => {
-                self.iterations += u64::from(node == Some(it.header));
+                self.begin(node == Some(it.header), false);
                 self.state = State::Ready(it);
             }
             State::Armed(it) => {
                 let begins = node == Some(it.header);
-                self.iterations += u64::from(begins);
                 let place = self.place(&it);
                 let due = start.is_some_and(|start| place >= start[usize::from(it.of_all)]);
+                self.begin(begins, due);
                 self.state = if begins && due {
-                    self.dropped_iterations += 1;
                     State::Dropping(it)
                 } else {
                     State::Armed(it)
                 };
             }
             State::Dropping(it) => {
-                let begins = u64::from(node == Some(it.header));
-                self.iterations += begins;
-                self.dropped_iterations += begins;
+                self.begin(node == Some(it.header), true);
                 self.state = State::Dropping(it);
             }
         }
+    }
+
+    /// Counts an iteration, if one begins.
+    fn begin(&mut self, begins: bool, dropped: bool) {
+        let one = u64::from(begins);
+        self.iterations = self.iterations.saturating_add(one);
+        let dropped = one * u64::from(dropped);
+        self.dropped_iterations = self.dropped_iterations.saturating_add(dropped);
     }
 
     /// Looks for the main loop, seldom enough to cost little.
@@ -131,7 +147,7 @@ impl Follower {
         };
         let (_, recent) = self.graph.visits(found.header);
         if recent >= wanted.max(2) {
-            self.iterations += recent;
+            self.iterations = self.iterations.saturating_add(recent);
             self.state = State::Ready(found);
         }
     }
@@ -144,26 +160,99 @@ impl Follower {
         }
     }
 
+    /// Adds a call to the sums; one that the scenario did not select is in none.
     fn measure(&mut self, event: &Event, kept: bool) {
-        let (Some(inside), calls) = (event.duration(), event.calls()) else {
-            return;
-        };
-        let sums = self.functions.entry(event.function).or_default();
-        if kept {
-            sums.kept.add(inside, calls);
+        if !event.selected {
             return;
         }
-        sums.dropped.add(inside, calls);
-        for transfer in &event.transfers {
-            match transfer.direction {
-                Direction::Send => sums.sent = sums.sent.saturating_add(transfer.bytes),
-                Direction::Receive => sums.received = sums.received.saturating_add(transfer.bytes),
+        if event.depth > 0 {
+            if !kept {
+                let sums = self.functions.entry(event.function).or_default();
+                sums.nested = sums.nested.saturating_add(event.calls());
             }
+            return;
         }
-        if let Some(before) = self.before.filter(|_| event.depth == 0) {
-            let between = event.entry.saturating_sub(self.left);
-            let transition = self.transitions.entry((before, event.function));
-            transition.or_default().add(between, 1);
+        if let (Some(inside), Some(extremes)) = (event.duration(), event.durations()) {
+            let sums = self.functions.entry(event.function).or_default();
+            let cycles = match kept {
+                true => &mut sums.cycles.kept,
+                false => &mut sums.cycles.dropped,
+            };
+            cycles.add(event.calls(), inside, extremes);
+        }
+        if !kept {
+            self.move_bytes(event);
+        }
+        self.pass(event, kept);
+    }
+
+    /// Adds what a dropped call moved.
+    fn move_bytes(&mut self, event: &Event) {
+        let sums = self.functions.entry(event.function).or_default();
+        let mut receive = |bytes: u64, exact: bool| {
+            sums.received = sums.received.saturating_add(bytes);
+            if !exact {
+                sums.inexact = sums.inexact.saturating_add(bytes);
+            }
+        };
+        for completion in &event.completed {
+            receive(completion.received, completion.exact);
+        }
+        let done = |it: &&Transfer| it.phase == Phase::Done;
+        let received = event.transfers.iter().filter(done);
+        for transfer in received.filter(|it| it.direction == Direction::Receive) {
+            receive(transfer.bytes, transfer.exact);
+        }
+        let sent = |it: &&Transfer| it.direction == Direction::Send;
+        for transfer in event.transfers.iter().filter(sent) {
+            sums.sent = sums.sent.saturating_add(transfer.bytes);
+        }
+        for transfer in event.transfers.iter().filter(|it| is_message(it)) {
+            let side = usize::from(transfer.direction == Direction::Receive);
+            self.messages[side] = self.messages[side].saturating_add(1);
+        }
+        for operation in &event.collectives {
+            let told = self.operations.add(event.function, operation);
+            sums.untold = sums.untold.saturating_add(u64::from(!told));
         }
     }
+
+    /// Adds the time between the call before and this one.
+    fn pass(&mut self, event: &Event, kept: bool) {
+        let since = |left: Option<u64>| left.and_then(|left| event.entry.checked_sub(left));
+        let both_kept = kept && !self.in_gap;
+        if let Some(between) = since(self.left) {
+            if let Some(before) = self.before {
+                let transition = self.transitions.entry((before, event.function));
+                let sums = transition.or_default();
+                match both_kept {
+                    true => sums.kept.add_one(between),
+                    false => sums.dropped.add_one(between),
+                }
+            }
+            if !both_kept {
+                self.intervals.add_one(between);
+            }
+        }
+        if !kept {
+            let (between, outside) = (event.calls() - 1, event.outside());
+            let each = outside.checked_div(between).unwrap_or(0);
+            self.intervals.add(between, outside, (each, each));
+        } else if let Some(gap) = since(self.kept_left).filter(|_| self.in_gap) {
+            self.gaps.add_one(gap);
+        }
+        self.in_gap = !kept;
+        self.left = event.exit;
+        self.before = Some(event.function);
+        if kept {
+            self.kept_left = event.exit;
+        }
+    }
+}
+
+/// Whether it is a side of a message to or from a process. One-sided accesses, which have no tag, have no other side; and a receive of
+/// any tag has none either.
+fn is_message(transfer: &Transfer) -> bool {
+    transfer.peer != Peer::Null
+        && (transfer.tag.is_some() || transfer.direction == Direction::Receive)
 }

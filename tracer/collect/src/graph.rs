@@ -15,6 +15,8 @@ const MOST_EDGES: usize = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 struct Node {
     of_all: bool,
+    /// Whether it is a message with a process that is named.
+    has_peer: bool,
     visits: u64,
     /// Visits since the graph had this age.
     recent: u64,
@@ -49,7 +51,7 @@ impl Graph {
         signature: Signature,
         of_all: bool,
     ) -> (Option<u32>, Option<u32>) {
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(1);
         let before = self.last;
         let number = match self.numbers.get(&signature) {
             Some(number) => Some(*number),
@@ -61,11 +63,11 @@ impl Graph {
         let (calls, grown) = (self.calls, self.grown);
         match number.and_then(|number| self.nodes.get_mut(number as usize)) {
             Some(node) => {
-                node.visits += 1;
+                node.visits = node.visits.saturating_add(1);
                 if node.since != grown {
                     (node.since, node.recent) = (grown, 0);
                 }
-                node.recent += 1;
+                node.recent = node.recent.saturating_add(1);
             }
             None => self.grown = calls,
         }
@@ -79,9 +81,11 @@ impl Graph {
             return None;
         }
         let number = self.nodes.len() as u32;
+        let has_peer = signature.has_peer();
         self.numbers.insert(signature, number);
         self.nodes.push(Node {
             of_all,
+            has_peer,
             visits: 0,
             recent: 0,
             since: 0,
@@ -131,7 +135,8 @@ impl Graph {
     }
 
     /// The loop that the last call is in: the strongly connected component of the transitions used since the graph last
-    /// grew. Its header is the first seen of its collective operations of all processes, else of its nodes.
+    /// grew. Its header is the first seen of its collective operations of all processes, else of its messages with a process
+    /// that is named, else of its nodes.
     pub(crate) fn find_loop(&self) -> Option<Loop> {
         let used = self.edges.iter().filter(|(_, last)| **last > self.grown);
         let used: Vec<(u32, u32)> = used.map(|(edge, _)| *edge).collect();
@@ -139,11 +144,15 @@ impl Graph {
         let here = self.last?;
         let (after, before) = (reached(here, &used), reached(here, &turned));
         let nodes: BTreeSet<u32> = after.intersection(&before).copied().collect();
-        let of_all = |node: &&u32| self.nodes.get(**node as usize).is_some_and(|it| it.of_all);
-        let first = nodes.iter().find(of_all);
+        let first = |wanted: fn(&Node) -> bool| {
+            let mut all = nodes.iter();
+            all.find(|node| self.nodes.get(**node as usize).is_some_and(wanted))
+        };
+        let of_all = first(|it| it.of_all);
+        let header = of_all.or_else(|| first(|it| it.has_peer));
         Some(Loop {
-            header: *first.or(nodes.first())?,
-            of_all: first.is_some(),
+            header: *header.or(nodes.first())?,
+            of_all: of_all.is_some(),
             nodes,
         })
     }

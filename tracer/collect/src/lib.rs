@@ -3,20 +3,23 @@
 //! Of each thread an event flow graph grows with its calls. When it has not grown for some iterations, the calls since then are
 //! the main loop. When all threads are in theirs, they drop iterations from the same one on, so that what is kept of one
 //! matches what is kept of another; a thread that leaves the loop is kept whole again, and searches. Iterations are counted by
-//! collective operations of all processes where the loop has one, else by visits of its first call. Dropped calls are in
+//! collective operations of all processes where the loop has one, else by visits of its first message. Dropped calls are in
 //! the sums ([`Collected`]). Calls that others need are always kept: those that make, change or free
 //! communicators, datatypes, windows, files, persistent requests; accesses to windows; calls that failed or did not return; those
 //! that complete a request of a kept call.
 //!
-//! What comes out depends on the calls and their order alone, and takes memory by the graphs, not by the number of calls. To be called
-//! where a trace is written, after polls are folded; no run or command calls it yet.
+//! What comes out depends on the calls and their order alone, and takes memory by the graphs, not by the number of calls. Called
+//! where a run writes its trace, after polls are folded, and where a trace is made smaller later. The sums make statistics
+//! of a trace whole again.
 
 /// One thread.
 mod follower;
 /// Its event flow graph.
 mod graph;
-/// Sums.
+/// Sums of cycles.
 mod measure;
+/// Sums of what collective operations moved.
+mod moved;
 /// Which calls are the same, and which may go.
 mod signature;
 /// What was dropped, as a file.
@@ -27,7 +30,8 @@ use std::collections::BTreeMap;
 use belljar_trace::{Event, StateError, codec};
 use bincode::{Decode, Encode};
 
-pub use measure::{Dropped, Measure};
+pub use measure::{Both, Dropped, Measure};
+pub use moved::{Moved, MovedAmount};
 pub use summary::{COLLECTED_FILE, Collected, CollectedError, CollectedThread, Transition};
 
 use follower::{Follower, State};
@@ -52,6 +56,11 @@ impl Collector {
             threads: BTreeMap::new(),
             start: None,
         }
+    }
+
+    /// How many iterations it was made to keep.
+    pub fn wanted(&self) -> u64 {
+        self.wanted
     }
 
     /// Its state, to be [loaded](Self::load) later.
@@ -155,6 +164,10 @@ impl Collector {
                         between: *between,
                     })
                     .collect(),
+                messages: follower.messages,
+                moved: follower.operations.moved(),
+                intervals: follower.intervals,
+                gaps: follower.gaps,
             }
         });
         Collected {

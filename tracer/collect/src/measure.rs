@@ -7,32 +7,43 @@ use serde::{Deserialize, Serialize};
 
 /// Cycles of calls, or between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Measure {
     /// How many calls.
     pub count: u64,
     /// Cycles in all.
     pub sum: u64,
-    /// The fewest cycles; of polls that are one record, their mean counts.
+    /// The fewest cycles.
     pub least: u64,
     /// The most cycles.
     pub most: u64,
-    /// The sum of the squares, in cycles squared.
+    /// The sum of the squares, in cycles squared; of polls that are one record, of their mean.
     pub squares: f64,
+    /// The sum of the reciprocals, of at least one cycle each; of what is told together, of the mean.
+    pub reciprocals: f64,
 }
 
 impl Measure {
-    /// Adds a record of so many calls that took `cycles` together.
-    pub(crate) fn add(&mut self, cycles: u64, calls: u64) {
-        let each = cycles / calls.max(1);
-        self.least = if self.count == 0 {
-            each
-        } else {
-            self.least.min(each)
-        };
-        self.most = self.most.max(each);
-        self.count = self.count.saturating_add(calls);
-        self.sum = self.sum.saturating_add(cycles);
-        self.squares += (each as f64) * (each as f64) * calls as f64;
+    /// Adds `count` of them that took `sum` cycles together, the shortest and the longest of them as `extremes` says.
+    pub(crate) fn add(&mut self, count: u64, sum: u64, (least, most): (u64, u64)) {
+        if count == 0 {
+            return;
+        }
+        let each = (sum / count) as f64;
+        let reciprocals = count as f64 * (count as f64 / sum.max(1) as f64).min(1.0);
+        self.join(&Self {
+            count,
+            sum,
+            least,
+            most,
+            squares: each * each * count as f64,
+            reciprocals,
+        });
+    }
+
+    /// Adds one.
+    pub(crate) fn add_one(&mut self, cycles: u64) {
+        self.add(1, cycles, (cycles, cycles));
     }
 
     /// Adds another's.
@@ -50,6 +61,11 @@ impl Measure {
         self.count = self.count.saturating_add(other.count);
         self.sum = self.sum.saturating_add(other.sum);
         self.squares += other.squares;
+        self.reciprocals += other.reciprocals;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// Mean cycles of a call; 0 of none.
@@ -58,34 +74,76 @@ impl Measure {
     }
 }
 
+/// Cycles of what the trace has and of what it has not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Both {
+    /// Cycles in calls that the trace has, or between two of them.
+    #[serde(default, skip_serializing_if = "Measure::is_empty")]
+    pub kept: Measure,
+    /// Cycles in calls that it has not, or between calls one of which it has not.
+    #[serde(default, skip_serializing_if = "Measure::is_empty")]
+    pub dropped: Measure,
+}
+
+impl Both {
+    /// Adds another's.
+    pub fn join(&mut self, other: &Self) {
+        self.kept.join(&other.kept);
+        self.dropped.join(&other.dropped);
+    }
+
+    /// The sums over both.
+    pub fn all(&self) -> Measure {
+        let mut all = self.kept;
+        all.join(&self.dropped);
+        all
+    }
+
+    /// By which share the mean of the kept ones is wrong, against that of all; `None` where nothing was kept or nothing
+    /// took time.
+    pub fn error(&self) -> Option<f64> {
+        let all = self.all();
+        let known = self.kept.count > 0 && all.sum > 0;
+        known.then(|| (self.kept.mean() - all.mean()).abs() / all.mean())
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// What is known of the calls of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dropped {
-    /// Cycles in calls that the trace has.
-    pub kept: Measure,
-    /// Cycles in calls that it has not.
-    pub dropped: Measure,
-    /// Bytes that calls sent which the trace has not, in messages.
+    /// Cycles in its calls that the program itself made.
+    pub cycles: Both,
+    /// Calls that the MPI library made within others, which the trace has not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nested: u64,
+    /// Bytes of messages that calls sent which the trace has not.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub sent: u64,
-    /// Bytes that they received or had room for.
+    /// Bytes of messages that they received or had room for.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub received: u64,
+    /// How many of these are the room for them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inexact: u64,
+    /// Collective operations of such calls which are not among those that were [moved](crate::Moved).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untold: u64,
 }
 
 impl Dropped {
     /// Adds another's.
     pub fn join(&mut self, other: &Self) {
-        self.kept.join(&other.kept);
-        self.dropped.join(&other.dropped);
+        self.cycles.join(&other.cycles);
+        self.nested = self.nested.saturating_add(other.nested);
         self.sent = self.sent.saturating_add(other.sent);
         self.received = self.received.saturating_add(other.received);
-    }
-
-    /// By which share the mean of the kept calls is wrong, against that of all; `None` where nothing was kept or nothing
-    /// took time.
-    pub fn error(&self) -> Option<f64> {
-        let mut all = self.kept;
-        all.join(&self.dropped);
-        let known = self.kept.count > 0 && all.sum > 0;
-        known.then(|| (self.kept.mean() - all.mean()).abs() / all.mean())
+        self.inexact = self.inexact.saturating_add(other.inexact);
+        self.untold = self.untold.saturating_add(other.untold);
     }
 }

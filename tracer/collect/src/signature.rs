@@ -66,6 +66,13 @@ impl Signature {
     }
 }
 
+impl Signature {
+    /// Whether it is a message with another process that is named: neighbours make such calls equally often.
+    pub(crate) fn has_peer(&self) -> bool {
+        self.peers.iter().any(|(_, kind, _)| *kind == 0)
+    }
+}
+
 fn hash(site: &Site) -> u64 {
     let Some(stack) = &site.0 else {
         return 0;

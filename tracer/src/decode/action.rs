@@ -68,6 +68,8 @@ pub(crate) enum Action {
     AskDatatype,
     /// Makes a window.
     MakeWindow,
+    /// `MPI_Win_test`, `MPI_Parrived`: whether something is over.
+    AskIfOver,
     /// `MPI_Win_free`.
     FreeWindow,
 }
@@ -219,6 +221,7 @@ fn object_action(name: &str) -> Option<Action> {
         "Type_size" | "Type_size_x" | "Type_get_extent" | "Type_get_extent_x" => {
             Action::AskDatatype
         }
+        "Win_test" | "Parrived" => Action::AskIfOver,
         "Win_free" => Action::FreeWindow,
         "Win_create" | "Win_create_dynamic" | "Win_allocate" | "Win_allocate_shared" => {
             Action::MakeWindow

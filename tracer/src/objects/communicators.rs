@@ -10,7 +10,7 @@ mod meetings;
 /// How a process makes its communicators, and what it knows of them at once.
 mod shapes;
 
-use belljar_trace::{Fact, Making, NewCommunicator, Peer, SELF, WORLD};
+use belljar_trace::{Fact, GroupMembers, Making, NewCommunicator, Peer, SELF, WORLD};
 use bincode::{Decode, Encode};
 
 use crate::decode::arguments::Arguments;
@@ -152,6 +152,11 @@ impl Communicators {
         if !predefined {
             self.communicators.remove(handle);
         }
+    }
+
+    /// The process's own number of a group.
+    pub(crate) fn group(&self, handle: u64) -> Option<u32> {
+        self.groups.get(handle).map(|group| group.number)
     }
 
     pub(crate) fn free_group(&mut self, handle: u64) {
@@ -311,9 +316,18 @@ impl Communicators {
         (making, shape)
     }
 
-    /// A constructor returned `handle` for a new group.
-    pub(crate) fn make_group(&mut self, handle: u64, arguments: &mut Arguments<'_>) -> Fact {
-        let (members, size) = self.group_members(arguments);
+    /// A constructor returned `handle` for a new group; `on` is the communicator that it asked a window for.
+    pub(crate) fn make_group(
+        &mut self,
+        handle: u64,
+        on: Option<u32>,
+        arguments: &mut Arguments<'_>,
+    ) -> Fact {
+        let (members, size) = match arguments.function() {
+            // A window's group is that of the communicator that it was made on (MPI-4.0, 12.2.6).
+            "MPI_Win_get_group" => (on.map_or(GroupMembers::Unknown, GroupMembers::Of), None),
+            _ => self.group_members(arguments),
+        };
         let number = self.next_group;
         self.next_group = self.next_group.wrapping_add(1);
         self.groups.insert(handle, Group { number, size });

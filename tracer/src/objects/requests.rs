@@ -17,6 +17,8 @@ pub(crate) struct Request {
     transfers: Vec<Transfer>,
     collectives: Vec<Collective>,
     persistent: bool,
+    /// Of a partitioned one, its number among them.
+    partitioned: Option<u32>,
     /// The number of its activation, if it is active.
     active: Option<u64>,
 }
@@ -32,6 +34,7 @@ pub(crate) struct Requests {
     total: usize,
     forgotten: u64,
     next: u64,
+    next_partitioned: u32,
 }
 
 impl Requests {
@@ -49,6 +52,7 @@ impl Requests {
                 transfers,
                 collectives,
                 persistent: false,
+                partitioned: None,
                 active: Some(number),
             },
         );
@@ -62,6 +66,23 @@ impl Requests {
         transfers: Vec<Transfer>,
         collectives: Vec<Collective>,
     ) {
+        self.prepare_with(handle, (transfers, collectives), None);
+    }
+
+    /// The same of a partitioned request (MPI-4.0, 4). Returns its number among them.
+    pub(crate) fn prepare_partitioned(&mut self, handle: u64, transfers: Vec<Transfer>) -> u32 {
+        let number = self.next_partitioned;
+        self.next_partitioned = number.wrapping_add(1);
+        self.prepare_with(handle, (transfers, Vec::new()), Some(number));
+        number
+    }
+
+    fn prepare_with(
+        &mut self,
+        handle: u64,
+        (transfers, collectives): (Vec<Transfer>, Vec<Collective>),
+        partitioned: Option<u32>,
+    ) {
         // No shared handles here: whatever had it before is gone.
         let gone = self.by_handle.remove(handle);
         self.total -= gone.map_or(0, |gone| gone.len());
@@ -71,6 +92,7 @@ impl Requests {
                 transfers,
                 collectives,
                 persistent: true,
+                partitioned,
                 active: None,
             },
         );
@@ -130,6 +152,11 @@ impl Requests {
     /// Whether there are as many requests as are counted.
     pub(crate) fn is_sound(&self) -> bool {
         self.by_handle.iter().map(Vec::len).sum::<usize>() == self.total
+    }
+
+    /// The number of the partitioned request that a handle stands for, among them; `None` for any other.
+    pub(crate) fn partitioned(&self, handle: u64) -> Option<u32> {
+        self.by_handle.get(handle)?.last()?.partitioned
     }
 
     /// Whether a handle stands for a persistent request.

@@ -104,6 +104,7 @@ impl Process {
             reading.communicator = known.map(|known| known.number);
         }
         self.window(action, &arguments, &mut reading);
+        self.partitioned(&arguments, &mut reading);
         reading.bad = arguments.bad();
         reading
     }
@@ -120,6 +121,20 @@ impl Process {
         if arguments.has("target_datatype") {
             let datatype = self.datatype("target_datatype", arguments);
             reading.details.target_datatype = Some(datatype).filter(|it| *it != Datatype::Unknown);
+        }
+        if matches!(arguments.function(), "MPI_Win_post" | "MPI_Win_start") {
+            let group = arguments.word("group");
+            reading.details.group = group.and_then(|handle| self.communicators.group(handle));
+        }
+    }
+
+    /// The partitioned request that a call makes partitions of ready, or asks about.
+    fn partitioned(&self, arguments: &Arguments<'_>, reading: &mut Reading) {
+        let name = arguments.function();
+        if name.starts_with("MPI_Pready") || name == "MPI_Parrived" {
+            let handle = arguments.word("request");
+            let number = handle.and_then(|handle| self.requests.partitioned(handle));
+            reading.details.partitioned.extend(number.map(Some));
         }
     }
 

@@ -25,6 +25,10 @@ struct Outcome {
     bounds: Option<Bounds>,
     /// What persistent requests that were started move.
     moved: Option<Event>,
+    /// The partitioned requests that it prepared or started.
+    partitioned: Vec<Option<u32>>,
+    /// Whether what it asked about is over.
+    over: bool,
     bad: Option<u8>,
 }
 
@@ -72,11 +76,15 @@ impl Process {
         if action_makes_window(event) {
             self.name_window(event, memory);
         }
-        if outcome.bounds.is_some() {
+        if outcome.bounds.is_some() || !outcome.partitioned.is_empty() {
             event.details = Detailed::of(Details {
                 bounds: outcome.bounds,
+                partitioned: outcome.partitioned,
                 ..Details::default()
             });
+        }
+        if outcome.over {
+            event.details.0.get_or_insert_default().over = true;
         }
         event.started = outcome.started;
         event.completed = outcome.completed;
@@ -133,6 +141,9 @@ impl Process {
                     }
                     self.end_operation(event, phase, &mut arguments, &mut outcome);
                 }
+                Action::AskIfOver => {
+                    outcome.over = arguments.integer("flag").is_some_and(|flag| flag != 0);
+                }
                 Action::Probe => outcome.status = self.probe(event, &mut arguments),
                 Action::Start => self.start(event, handles, &mut outcome),
                 Action::MakeDatatype | Action::AskDatatype => {
@@ -172,7 +183,11 @@ impl Process {
                 }
             }
             Phase::Prepared => {
-                if let Some(handle) = arguments.pointed_handle(Base::Request) {
+                let handle = arguments.pointed_handle(Base::Request);
+                if let (Some(handle), true) = (handle, arguments.has("partitions")) {
+                    let number = self.requests.prepare_partitioned(handle, transfers);
+                    outcome.partitioned.push(Some(number));
+                } else if let Some(handle) = handle {
                     self.requests.prepare(handle, transfers, collectives);
                 }
             }
@@ -204,9 +219,13 @@ impl Process {
         for handle in handles {
             if let Some((number, transfers, collectives)) = self.requests.start(*handle) {
                 outcome.started.push(number);
+                outcome.partitioned.push(self.requests.partitioned(*handle));
                 moved.transfers.extend(transfers);
                 moved.collectives.extend(collectives);
             }
+        }
+        if outcome.partitioned.iter().all(Option::is_none) {
+            outcome.partitioned.clear();
         }
         outcome.moved = Some(moved);
     }
@@ -242,7 +261,10 @@ impl Process {
             Action::AskCommunicator => return self.ask_communicator(arguments),
             Action::MakeGroup => {
                 let handle = arguments.pointed_handle(Base::Group)?;
-                return Some(self.communicators.make_group(handle, arguments));
+                let window = arguments.first_handle(Base::Win);
+                let window = window.and_then(|handle| self.windows.get(handle));
+                let on = window.and_then(|window| window.communicator);
+                return Some(self.communicators.make_group(handle, on, arguments));
             }
             Action::MakeWindow => {
                 let handle = arguments.pointed_handle(Base::Win)?;

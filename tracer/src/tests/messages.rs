@@ -1,7 +1,7 @@
 //! Messages and requests, for both implementations.
 
 use belljar_trace::datatypes::PREDEFINED;
-use belljar_trace::{Datatype, Direction, Peer, Phase, WORLD};
+use belljar_trace::{Datatype, Direction, Event, Peer, Phase, WORLD};
 
 use super::script::scripts;
 use crate::scripted::int;
@@ -206,6 +206,47 @@ fn persistent_requests_move_data_when_started() {
         assert_ne!(numbers[0], numbers[1]);
         it.call("MPI_Request_free", &[request]);
         assert!(it.call("MPI_Start", &[request]).started.is_empty());
+    }
+}
+
+#[test]
+fn a_partitioned_request_has_one_number_however_often_it_is_started() {
+    let partitioned = |event: &Event| {
+        event
+            .details
+            .0
+            .clone()
+            .unwrap_or_default()
+            .partitioned
+            .clone()
+    };
+    for mut it in scripts() {
+        let shape = [0x5000, int(3), int(4), it.double, int(1), int(7), it.world];
+        let with = |shape: &[u64]| [shape, &[0]].concat();
+        let event = it.begin("MPI_Psend_init", &with(&shape), 0xac00_0031);
+        assert_eq!(event.transfers[0].bytes, 96);
+        assert_eq!(partitioned(&event), [Some(0)]);
+        let event = it.begin("MPI_Precv_init", &with(&shape), 0xac00_0032);
+        assert_eq!(partitioned(&event), [Some(1)]);
+        let send = [0x5000, int(4), it.double, int(0), int(1), it.world];
+        it.begin("MPI_Send_init", &send, 0xac00_0030);
+        let all = it.guest.handles(&[0xac00_0030, 0xac00_0032, 0xac00_0031]);
+        for _ in 0..2 {
+            let event = it.call("MPI_Startall", &[int(3), all]);
+            assert_eq!(partitioned(&event), [None, Some(1), Some(0)]);
+            let event = it.call("MPI_Pready", &[int(2), 0xac00_0031]);
+            assert_eq!(partitioned(&event), [Some(0)]);
+            let flag = it.guest.handles(&[1]);
+            let event = it.call("MPI_Parrived", &[0xac00_0032, int(1), flag]);
+            assert_eq!(partitioned(&event), [Some(1)]);
+            assert!(event.details.0.as_ref().is_some_and(|it| it.over));
+            let flag = it.guest.handles(&[0]);
+            let event = it.call("MPI_Parrived", &[0xac00_0032, int(1), flag]);
+            assert!(event.details.0.as_ref().is_some_and(|it| !it.over));
+            it.call("MPI_Waitall", &[int(3), all, it.ignore]);
+        }
+        let request = it.guest.handles(&[0xac00_0030]);
+        assert!(partitioned(&it.call("MPI_Start", &[request])).is_empty());
     }
 }
 

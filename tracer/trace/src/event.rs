@@ -9,7 +9,7 @@ pub(crate) mod details;
 
 use belljar_abi::{FUNCTIONS, Function};
 use bincode::{Decode, Encode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::details::Detailed;
 use crate::account::Accounts;
@@ -204,7 +204,9 @@ pub struct Transfer {
 }
 
 /// For whom an [`Amount`] counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
+)]
 pub enum Who {
     /// For every member.
     Everyone,
@@ -215,7 +217,9 @@ pub enum Who {
 }
 
 /// With whom an [`Amount`] is exchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
+)]
 pub enum Share {
     /// It is told as a whole.
     Whole,

@@ -16,7 +16,7 @@ pub const TRACE_FILE: &str = "trace.bjt";
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 
 /// Version of traces of earlier Belljars whose calls tell neither sites nor [details](crate::Details).
 pub const PLAIN_VERSION: u16 = 7;
@@ -32,6 +32,9 @@ pub const UNBOUNDED_VERSION: u16 = 10;
 
 /// The last version whose times tell how many calls a record of several stands for.
 pub const UNCOUNTED_VERSION: u16 = 11;
+
+/// Version of traces of earlier Belljars that do not tell groups of epochs on windows and partitioned requests.
+pub const UNGROUPED_VERSION: u16 = 12;
 
 /// The earliest version that is read.
 pub const EARLIEST_VERSION: u16 = 5;
@@ -175,6 +178,14 @@ pub enum TraceError {
         path: PathBuf,
         /// The version that was wanted.
         version: u16,
+        /// Why not.
+        reason: String,
+    },
+    /// A trace of which it cannot be known what it lacks.
+    #[error("cannot know what the trace {} lacks: {reason}; restore the file, or remove it to read what there is", path.display())]
+    Lacks {
+        /// The trace.
+        path: PathBuf,
         /// Why not.
         reason: String,
     },

@@ -4,7 +4,7 @@
 //! are in the implementation's own numbers. Called by tracers for what they decode, and by analyses.
 
 use bincode::{Decode, Encode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// `MPI_UNDEFINED` in an argument: alike in MPICH and Open MPI.
 pub const UNDEFINED: i64 = -32766;
@@ -103,7 +103,9 @@ impl Implementation {
 }
 
 /// The other side of a message, or the root of a collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
+)]
 pub enum Peer {
     /// A rank in the communicator: in its remote group if it is an intercommunicator.
     Rank(u32),

@@ -40,14 +40,14 @@ mod site;
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use datatypes::Predefined;
-pub use event::details::{Bounds, Detailed, Details, UnboundedDetails};
+pub use event::details::{Bounds, Detailed, Details, UnboundedDetails, UngroupedDetails};
 pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, GivenUp, Phase, Share, Status, Text,
     Transfer, Who,
 };
 pub use file::{
     EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TRACE_FILE, TraceError,
-    TraceHeader, TraceState, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
+    TraceHeader, TraceState, UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, VERSION,
 };
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;

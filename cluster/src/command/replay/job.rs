@@ -1,6 +1,6 @@
 //! What is played, and on what: a run's trace as a program, the setting in which it was traced, and the one that options name.
 //!
-//! Called by `replay` and `place`.
+//! Called by `replay`, `place` and `model`.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -21,6 +21,7 @@ use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
+use crate::command::trace::collected::refuse;
 use crate::command::trace::tables::{implementation, tables_of_run};
 
 /// Collective operations as the library that ran chose them.
@@ -28,7 +29,7 @@ pub(in crate::command) const AS_RUN: &str = "as-run";
 
 /// How the network is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Model {
+pub(in crate::command) enum Model {
     /// Frames through the network of live runs.
     #[default]
     Packet,
@@ -65,7 +66,7 @@ pub(crate) struct JobArguments {
 
 impl JobArguments {
     /// The run in a directory as it was, on such a model of its network.
-    pub(super) fn over(directory: &Path, model: Model) -> Self {
+    pub(in crate::command) fn over(directory: &Path, model: Model) -> Self {
         Self {
             directory: directory.to_owned(),
             set: Vec::new(),
@@ -78,7 +79,7 @@ impl JobArguments {
     }
 
     /// The job that the run directory has.
-    pub(super) fn job(&self) -> Result<Job<'_>> {
+    pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
         let path = trace.with_file_name(SCENARIO_FILE);
         let text = fs::read_to_string(&path).with_context(|| {
@@ -116,20 +117,20 @@ impl JobArguments {
 }
 
 /// A run that is to be played.
-pub(super) struct Job<'a> {
+pub(in crate::command) struct Job<'a> {
     arguments: &'a JobArguments,
     /// Its trace.
-    pub(super) trace: PathBuf,
+    pub(in crate::command) trace: PathBuf,
     /// Its scenario's file, and what that says.
     path: PathBuf,
     text: String,
     /// What its processes did.
-    pub(super) program: Program,
+    pub(in crate::command) program: Program,
 }
 
 impl Job<'_> {
     /// What the job was traced on.
-    pub(super) fn traced(&self) -> Result<Setting> {
+    pub(in crate::command) fn traced(&self) -> Result<Setting> {
         let scenario = self.scenario(&[])?;
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let nodes = self.program.processes.iter().map(|it| it.node).collect();
@@ -208,8 +209,10 @@ impl Job<'_> {
 /// What the processes of a trace did, with the algorithms of these words or this file; says what it lacks.
 ///
 /// # Errors
-/// When the trace or the tables cannot be read.
+/// When the trace or the tables cannot be read, and when iterations of the main loop were left out of the trace: what is left
+/// is another program.
 pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<Program> {
+    refuse(trace, "a replay")?;
     let tables = tables(collectives, trace)?;
     let algorithms = match collectives {
         AS_RUN => Algorithms::AsRun(&tables),

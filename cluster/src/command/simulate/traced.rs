@@ -10,6 +10,7 @@ use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
 use belljar_cluster::mix::{Traced, TracedTraffic};
 use belljar_mixes::{Flow, Traffic};
 
+use crate::command::trace::collected::refuse;
 use crate::command::trace::tables::tables_of_run;
 use crate::command::trace::trace_file;
 
@@ -23,6 +24,7 @@ impl Traced for Runs {
             return Ok(known.clone());
         }
         let trace = trace_file(directory);
+        refuse(&trace, "the traffic of a job").map_err(|error| error.to_string())?;
         let tables = tables_of_run(&trace, None).ok();
         let read = traffic(
             &trace,

@@ -20,6 +20,7 @@ use belljar_export::{chrome, otf2, paraver, perfetto};
 use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
 use clap::{Args, ValueEnum};
 
+use super::collected::warn;
 use super::trace_file;
 
 /// A format.
@@ -104,6 +105,7 @@ impl ExportArguments {
 /// `belljar trace export`.
 pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     let trace = trace_file(&arguments.trace);
+    warn(&trace)?;
     let out = arguments.out();
     match arguments.format {
         Format::Otf2 => streamed::write_folder(&trace, &out, otf2::write)?,

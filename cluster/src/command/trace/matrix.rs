@@ -15,6 +15,7 @@ use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+use super::collected::warn;
 use super::tables::tables_of_run;
 use super::{FilterArguments, filter, results, trace_file};
 
@@ -65,6 +66,7 @@ pub(crate) struct MatrixArguments {
 
 /// `belljar trace matrix`.
 pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
+    warn(&trace_file(&arguments.trace))?;
     let filter = filter(&arguments.filter, &trace_file(&arguments.trace))?;
     let of = TrafficOf {
         communicator: arguments.communicator,

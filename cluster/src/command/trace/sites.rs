@@ -19,6 +19,7 @@ use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_vmm::KernelImage;
 use clap::Args;
 
+use super::collected::warn;
 use super::{FilterArguments, filter, results, trace_file};
 
 #[derive(Args)]
@@ -44,6 +45,7 @@ pub(crate) struct SitesArguments {
 /// `belljar trace sites`.
 pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
+    warn(&path)?;
     let filter = filter(&arguments.filter, &path)?;
     let (mut sites, state) = belljar_analysis::call_sites(&path, &filter, arguments.frames)?;
     if sites.frames == 0 {

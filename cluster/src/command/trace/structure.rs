@@ -9,6 +9,7 @@ use anyhow::Result;
 use belljar_analysis::{Detail, GraphsOf};
 use clap::{Args, ValueEnum};
 
+use super::collected::warn;
 use super::{FilterArguments, counted, results, trace_file};
 
 /// How much of a call makes it another event.
@@ -83,6 +84,7 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
         Of::Merged => GraphsOf::Merged,
     };
     let path = trace_file(&arguments.trace);
+    warn(&path)?;
     let (wanted, times) = counted(&arguments.filter, &path, arguments.counts)?;
     let (graphs, state) = belljar_analysis::flow_graphs(
         &path,
@@ -124,6 +126,7 @@ pub(crate) struct LoopsArguments {
 /// `belljar trace loops`.
 pub(super) fn loops(arguments: &LoopsArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
+    warn(&path)?;
     let (wanted, times) = counted(&arguments.filter, &path, arguments.counts)?;
     let (loops, state) =
         belljar_analysis::loops(&path, &wanted, arguments.by.detail(), arguments.all, times)?;

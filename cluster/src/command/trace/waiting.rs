@@ -10,6 +10,7 @@ use belljar_analysis::WaitBy;
 use belljar_archive::TraceReader;
 use clap::Args;
 
+use super::collected::warn;
 use super::sites::{RunFiles, files_of, names};
 use super::{FilterArguments, filter, remark, results, trace_file};
 
@@ -62,6 +63,7 @@ pub(crate) struct DiffArguments {
 /// `belljar trace wait`.
 pub(super) fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
     let path = trace_file(&arguments.trace);
+    warn(&path)?;
     let filter = filter(&arguments.filter, &path)?;
     let by = WaitBy {
         frames: arguments.frames,
@@ -80,6 +82,7 @@ pub(super) fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
 /// `belljar trace path`.
 pub(super) fn path(arguments: &PathArguments) -> Result<ExitCode> {
     let file = trace_file(&arguments.trace);
+    warn(&file)?;
     let (mut path, state) = belljar_analysis::critical_path(&file, arguments.phases)?;
     if !path.sites.is_empty() {
         path.name(&mut names(files_of(&file).as_ref()));
@@ -93,6 +96,7 @@ pub(super) fn path(arguments: &PathArguments) -> Result<ExitCode> {
 /// `belljar trace diff`.
 pub(super) fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
     let [a, b] = [&arguments.a, &arguments.b].map(|path| trace_file(path));
+    [&a, &b].into_iter().try_for_each(|path| warn(path))?;
     let sites = tells_sites(&a)? && tells_sites(&b)?;
     let files = [&a, &b].map(|path| sites.then(|| files_of(path)).flatten());
     let names = files

@@ -186,6 +186,9 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
     if plan.trace.polls == Polls::Folded {
         identity.push(("polls".to_owned(), "folded".to_owned()));
     }
+    if let Some(collect) = plan.trace.collect {
+        identity.push(("collect".to_owned(), collect.to_string()));
+    }
     if let Some(profile) = plan.profile {
         let (every, frames) = (profile.every, profile.frames);
         identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));

@@ -126,16 +126,20 @@ impl<'p> Tally<'p> {
 
     fn operation(&mut self, rank: ProcessId, operation: &Operation, blocking: bool) {
         match operation {
-            Operation::Send { channel, bytes, .. } => {
+            Operation::Send { channel, bytes, .. }
+            | Operation::SendPartitioned { channel, bytes, .. } => {
                 self.channels[*channel as usize].sent.push(*bytes);
             }
             Operation::Receive { channel, .. } => self.channels[*channel as usize].received += 1,
             Operation::Collective {
                 collective, part, ..
             } => self.part(rank, *collective, *part, blocking),
-            Operation::Access { .. } => self.left_out.accesses += 1,
+            Operation::Access { .. } | Operation::Lock { .. } => self.left_out.accesses += 1,
             Operation::Probe { .. } => self.left_out.probes += 1,
-            Operation::Wait { .. } | Operation::Nothing { .. } => {}
+            Operation::Wait { .. }
+            | Operation::Test { .. }
+            | Operation::Ready { .. }
+            | Operation::Nothing { .. } => {}
         }
     }
 

@@ -3,16 +3,21 @@
 //! Called by `extract`.
 
 use belljar_abi::Base;
-use belljar_trace::{Event, Fact, Peer, WORLD, is_poll};
+use belljar_trace::{Event, Fact, WORLD, is_poll};
 
 use super::tables::Sync;
 use crate::program::Mode;
 
 /// Whether a call is a poll that found nothing, or several.
 pub(super) fn found_nothing(event: &Event) -> bool {
-    let asks_time = matches!(event.name(), "MPI_Wtime" | "MPI_Wtick");
     let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
-    event.folded.0.is_some() || is_poll(event.name()) && nothing && !asks_time
+    let over = event.details.0.as_ref().is_some_and(|details| details.over);
+    event.folded.0.is_some() || is_poll(event.name()) && nothing && !asks_time(event) && !over
+}
+
+/// Whether a call asks for the time.
+pub(super) fn asks_time(event: &Event) -> bool {
+    matches!(event.name(), "MPI_Wtime" | "MPI_Wtick")
 }
 
 pub(super) fn is_one_sided(event: &Event) -> bool {
@@ -47,7 +52,7 @@ pub(super) fn mode(name: &str) -> Mode {
 
 /// Whom a call that is no collective operation of its own waits for. Libraries make communicators and windows by several reductions and
 /// gatherings of a few bytes, one after the other; so many of them were counted in what MPICH takes longer where latency is longer.
-pub(super) fn synchronizes(event: &Event) -> Option<Sync> {
+pub(super) fn synchronizes(event: &Event, communicator: Option<u32>) -> Option<Sync> {
     use belljar_trace::Making;
     let on = |communicator: Option<u32>, times| {
         communicator.map(|communicator| Sync {
@@ -69,20 +74,9 @@ pub(super) fn synchronizes(event: &Event) -> Option<Sync> {
             _ => on(new.parent, 2),
         },
         (name, _) if name.starts_with("MPI_Win_create") || name.starts_with("MPI_Win_allocate") => {
-            on(event.communicator, 7)
+            on(communicator, 7)
         }
-        ("MPI_Win_fence" | "MPI_Win_free", _) => on(event.communicator, 1),
+        ("MPI_Win_fence" | "MPI_Win_free", _) => on(communicator, 1),
         _ => None,
     }
-}
-
-/// The rank whose window a call locks or unlocks: it asks, and waits for the answer.
-pub(super) fn locks(event: &Event) -> Option<Peer> {
-    if !matches!(event.name(), "MPI_Win_lock" | "MPI_Win_unlock") {
-        return None;
-    }
-    let mut parameters = event.description().parameters.iter();
-    let at = parameters.position(|parameter| parameter.name == "rank")?;
-    let rank = event.arguments.get(at)?.cast_signed();
-    Some(event.implementation.peer(i32::try_from(rank).ok()?))
 }

@@ -106,7 +106,9 @@ impl<'a> Shared<'a> {
         let mut left = vec![0; self.program.channels.len()];
         for operation in operations {
             match operation {
-                Operation::Send { channel, .. } => left[*channel as usize] += 1,
+                Operation::Send { channel, .. } | Operation::SendPartitioned { channel, .. } => {
+                    left[*channel as usize] += 1
+                }
                 Operation::Receive { channel, .. } => left[*channel as usize] -= 1,
                 _ => {}
             }

@@ -37,6 +37,9 @@ impl Collector {
             });
         history.rank = event.rank;
         history.start = history.start.min(start);
+        if let Some(details) = &event.details.0 {
+            history.epochs.extend(details.group);
+        }
         match &event.fact {
             Some(Fact::Communicator(new)) => {
                 match &new.how {
@@ -93,7 +96,7 @@ impl Collector {
                 .max(history.rank.saturating_add(1))
                 .max(history.world_size);
         }
-        let views = Resolver::new(&self.histories, &jobs, &sizes).run();
+        let (views, groups) = Resolver::new(&self.histories, &jobs, &sizes).run();
         let places = self.histories.iter().filter_map(|(process, history)| {
             let (job, rank) = (*jobs.get(process)?, history.rank);
             Some((Member { job, rank }, process.0))
@@ -104,6 +107,7 @@ impl Collector {
             jobs,
             sizes,
             nodes,
+            groups,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Filled by the collector event by event; read by the resolver when all of them are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_sim::Time;
 use belljar_trace::{GroupMembers, Launch, NewCommunicator};
@@ -21,6 +21,8 @@ pub(super) struct History {
     /// `MPI_Intercomm_create`s in the order of making.
     pub(super) intercomms: Vec<NewCommunicator>,
     pub(super) groups: BTreeMap<u32, GroupMembers>,
+    /// Groups with which it began epochs on windows.
+    pub(super) epochs: BTreeSet<u32>,
     /// Its ranks in communicators, as it was told them.
     pub(super) ranks: BTreeMap<u32, u32>,
     /// Spawns, accepts and connects: from when to when.

@@ -46,6 +46,12 @@ struct Global {
 /// What all members passed to one constructor, in the order of their ranks.
 type Records<'a> = Vec<(ProcessKey, &'a NewCommunicator)>;
 
+/// What each process has for each of its communicators, and the groups with which it began epochs on windows, by its own numbers.
+pub(super) type Resolved = (
+    BTreeMap<(ProcessKey, u32), View>,
+    BTreeMap<(ProcessKey, u32), Members>,
+);
+
 pub(super) struct Resolver<'a> {
     histories: &'a BTreeMap<ProcessKey, History>,
     /// Processes by job and rank.
@@ -117,7 +123,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Resolves all that can be.
-    pub(super) fn run(mut self) -> BTreeMap<(ProcessKey, u32), View> {
+    pub(super) fn run(mut self) -> Resolved {
         let mut stuck = Vec::new();
         for _ in 0..MAX_ROUNDS {
             while let Some((global, sequence)) = self.queue.pop_front() {
@@ -137,7 +143,21 @@ impl<'a> Resolver<'a> {
                 break;
             }
         }
-        self.views()
+        let epochs = self.epochs();
+        (self.views(), epochs)
+    }
+
+    /// The groups with which processes began epochs on windows.
+    fn epochs(&mut self) -> BTreeMap<(ProcessKey, u32), Members> {
+        let mut groups = BTreeMap::new();
+        for (process, history) in self.histories {
+            for group in &history.epochs {
+                if let Some(members) = self.group(*process, *group) {
+                    groups.insert((*process, *group), members.into_iter().collect());
+                }
+            }
+        }
+        groups
     }
 
     /// What the members of a communicator passed to the constructor that they called on

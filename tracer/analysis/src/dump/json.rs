@@ -63,6 +63,9 @@ pub(super) fn object(
         ("made", made(event, communicators)),
         ("bounds", json!(details.bounds)),
         ("window", json!(details.window)),
+        ("group", json!(group(event, communicators))),
+        ("partitioned", json!(details.partitioned)),
+        ("over", json!(details.over.then_some(true))),
         (
             "target_datatype",
             json!(details.target_datatype.and_then(datatype)),
@@ -78,6 +81,13 @@ pub(super) fn object(
         .filter(|(_, value)| !is_empty(value))
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// The ranks with which a call begins an epoch on a window.
+fn group(event: &Event, communicators: &Communicators) -> Option<Vec<u32>> {
+    let group = event.details.0.as_ref()?.group?;
+    let members = communicators.group((event.node, event.process), group)?;
+    Some(members.iter().map(|member| member.rank).collect())
 }
 
 fn is_empty(value: &Value) -> bool {

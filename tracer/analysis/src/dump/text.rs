@@ -113,6 +113,7 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
     }
     if let Some(details) = event.details.0.as_deref() {
         besides(line, details);
+        epoch(line, event, details, communicators);
     }
     if let Some(found) = event.status {
         add(line, format_args!(" [{}]", status(found)));
@@ -144,6 +145,28 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
             .get(usize::from(bad))
             .map_or("?", |parameter| parameter.name);
         add(line, format_args!(" [bad pointer: {name}]"));
+    }
+}
+
+/// With whom an epoch on a window begins, and which partitioned requests a call is about.
+fn epoch(line: &mut String, event: &Event, details: &Details, communicators: &Communicators) {
+    let members = details
+        .group
+        .and_then(|group| communicators.group((event.node, event.process), group));
+    if let Some(members) = members {
+        let first = members.iter().take(MAX_DISPLACEMENTS);
+        let first: Vec<String> = first.map(|member| member.rank.to_string()).collect();
+        let more = match members.len() as usize > MAX_DISPLACEMENTS {
+            true => " ...",
+            false => "",
+        };
+        add(
+            line,
+            format_args!(" [with ranks {}{more}]", first.join(" ")),
+        );
+    }
+    for number in details.partitioned.iter().flatten() {
+        add(line, format_args!(" [partitioned#{number}]"));
     }
 }
 

@@ -10,56 +10,59 @@ use std::collections::BTreeMap;
 use belljar_abi::FUNCTIONS;
 use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Transfer};
 
+use super::collected::Lacking;
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
 #[derive(Debug, Default)]
-struct FunctionSum {
-    calls: u64,
-    nested: u64,
-    sent: u64,
-    received: u64,
+pub(super) struct FunctionSum {
+    pub(super) calls: u64,
+    pub(super) nested: u64,
+    pub(super) sent: u64,
+    pub(super) received: u64,
     /// Of each call that has a record of its own.
     durations: Vec<u64>,
     /// Of each record of several calls: the mean, and how many they are.
     folds: Vec<(u64, u64)>,
     /// In all of these, and in the shortest and the longest.
     folded: Option<(u64, u64, u64)>,
+    /// Those that the trace lacks.
+    pub(super) lacking: Lacking,
 }
 
 #[derive(Debug, Default)]
-struct ProcessSum {
-    rank: u32,
-    calls: u64,
-    compute: u64,
-    mpi: u64,
-    sent: u64,
-    received: u64,
-    intervals: Intervals,
+pub(super) struct ProcessSum {
+    pub(super) rank: u32,
+    pub(super) calls: u64,
+    pub(super) compute: u64,
+    pub(super) mpi: u64,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) intervals: Intervals,
     /// For each thread, the cycle at which its last call returned.
     left: BTreeMap<u32, u64>,
 }
 
 /// Sums for harmonic means.
 #[derive(Clone, Copy, Debug, Default)]
-struct Intervals {
-    count: u64,
-    reciprocal_cycles: f64,
-    reciprocal_seconds: f64,
+pub(super) struct Intervals {
+    pub(super) count: u64,
+    pub(super) reciprocal_cycles: f64,
+    pub(super) reciprocal_seconds: f64,
 }
 
 /// Gathers [`Statistics`] from the events of a trace, in its order. Keeps eight bytes for
 /// each call, for the medians.
 #[derive(Debug)]
 pub struct StatCollector<'a> {
-    header: &'a TraceHeader,
-    communicators: &'a Communicators,
-    functions: BTreeMap<u16, FunctionSum>,
-    processes: BTreeMap<ProcessKey, ProcessSum>,
+    pub(super) header: &'a TraceHeader,
+    pub(super) communicators: &'a Communicators,
+    pub(super) functions: BTreeMap<u16, FunctionSum>,
+    pub(super) processes: BTreeMap<ProcessKey, ProcessSum>,
     sizes: BTreeMap<u32, (u64, u64)>,
     traffic: BTreeMap<(Member, Member), (u64, u64)>,
     /// The figures that are sums already.
-    result: Statistics,
+    pub(super) result: Statistics,
 }
 
 impl<'a> StatCollector<'a> {
@@ -280,9 +283,11 @@ impl FunctionSum {
         let durations = &self.durations;
         let (inside, shortest, longest) = self.folded.unwrap_or((0, u64::MAX, 0));
         let singles: u128 = durations.iter().map(|ps| u128::from(*ps)).sum();
-        let total = singles + u128::from(inside);
+        let total = singles + u128::from(inside) + u128::from(self.lacking.inside);
         let folded: u128 = self.folds.iter().map(|(_, calls)| u128::from(*calls)).sum();
-        let count = durations.len() as u128 + folded;
+        let count = durations.len() as u128 + folded + u128::from(self.lacking.calls);
+        let lacking = self.lacking.extremes.unwrap_or((u64::MAX, 0));
+        let (shortest, longest) = (shortest.min(lacking.0), longest.max(lacking.1));
         let least = durations.first().copied().unwrap_or(u64::MAX).min(shortest);
         FunctionStat {
             function: FUNCTIONS
@@ -328,7 +333,7 @@ impl Intervals {
         self.reciprocal_seconds += hz as f64 * reciprocals;
     }
 
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.reciprocal_cycles += other.reciprocal_cycles;
         self.reciprocal_seconds += other.reciprocal_seconds;

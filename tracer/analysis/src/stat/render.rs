@@ -122,10 +122,10 @@ impl Statistics {
             .functions
             .iter()
             .filter_map(|stat| Some((stat, stat.seen?)))
-            .filter(|(stat, seen)| *seen > stat.calls + stat.nested)
+            .filter(|(stat, seen)| *seen > stat.calls.saturating_add(stat.nested))
             .take(most / 3);
         for (stat, seen) in unrecorded {
-            let recorded = stat.calls + stat.nested;
+            let recorded = stat.calls.saturating_add(stat.nested);
             writeln!(
                 out,
                 "  of {} calls of {} only {} were recorded",
@@ -261,7 +261,8 @@ impl Statistics {
     }
 
     fn write_remarks(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let nested: u64 = self.functions.iter().map(|stat| stat.nested).sum();
+        let nested = self.functions.iter().map(|stat| stat.nested);
+        let nested = nested.fold(0, u64::saturating_add);
         let remarks = [
             (
                 nested,
@@ -280,6 +281,19 @@ impl Statistics {
         ];
         for (number, remark) in remarks.iter().filter(|(number, _)| *number > 0) {
             writeln!(out, "{remark}: {}", count(*number))?;
+        }
+        if let Some(kept) = &self.kept {
+            let dropped = count(kept.dropped_calls);
+            let counted = match kept.counted {
+                true => {
+                    "are counted by their sums, but in medians, sizes and messages between ranks"
+                }
+                false => "are not counted",
+            };
+            writeln!(
+                out,
+                "Calls of iterations that were not kept: {dropped}; they {counted}"
+            )?;
         }
         if self.inexact_received > 0 {
             writeln!(

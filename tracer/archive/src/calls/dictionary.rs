@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{
     NewSites, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, Site, SiteNumbers, Sites,
-    UNBOUNDED_VERSION, UnboundedDetails, VERSION, codec,
+    UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, UnboundedDetails, UngroupedDetails,
+    VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -215,6 +216,10 @@ impl Dictionary {
             details,
             folded: false,
         };
+        let several = |signature, folded| Signature {
+            folded,
+            ..signature
+        };
         let earlier = |details: Option<UnboundedDetails>| details.map(|it| Box::new(it.into()));
         let (signature, used) = match self.version {
             PLAIN_VERSION => {
@@ -233,14 +238,15 @@ impl Dictionary {
             UNBOUNDED_VERSION => {
                 let (parts, used) = codec::decode_first(raw).map_err(failed)?;
                 let (event, slots, site, details, folded) = parts;
-                let signature = of((event, slots, site), earlier(details));
-                (
-                    Signature {
-                        folded,
-                        ..signature
-                    },
-                    used,
-                )
+                let parts = (event, slots, site);
+                (several(of(parts, earlier(details)), folded), used)
+            }
+            UNCOUNTED_VERSION | UNGROUPED_VERSION => {
+                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
+                let (event, slots, site, details, folded) = parts;
+                let details: Option<UngroupedDetails> = details;
+                let details = details.map(|it| Box::new(it.into()));
+                (several(of((event, slots, site), details), folded), used)
             }
             _ => codec::decode_first::<Signature>(raw).map_err(failed)?,
         };

@@ -1,4 +1,4 @@
-//! What a call tells besides that replay needs: displacements in buffers, windows, bounds of datatypes.
+//! What a call tells besides that replay needs: displacements in buffers, windows, groups of epochs, partitioned requests, bounds of datatypes.
 //!
 //! Most calls have nothing of it. It is no part of an event's encoding, so records of earlier versions of the trace stay as they
 //! are; the trace has it with a call's signature. Made by tracers, used by whoever writes, reads or lists events.
@@ -23,6 +23,13 @@ pub struct Details {
     pub receive_displacements: Vec<i64>,
     /// The bounds of the datatype that it made, or asked about where they were not known.
     pub bounds: Option<Bounds>,
+    /// The group with which it begins an epoch on a window (`MPI_Win_post`, `MPI_Win_start`), by the process's own number.
+    pub group: Option<u32>,
+    /// The partitioned requests that it prepares, starts, makes partitions of ready or asks about, by the process's own numbers, which stay
+    /// the same however often a request is started; of several requests one by one, `None` for those that are not partitioned.
+    pub partitioned: Vec<Option<u32>>,
+    /// Whether a call that asks if something is over was told that it is (`MPI_Win_test`, `MPI_Parrived`).
+    pub over: bool,
 }
 
 /// Where elements of a datatype begin and end, in bytes.
@@ -50,7 +57,30 @@ impl From<UnboundedDetails> for Details {
             target_datatype: earlier.target_datatype,
             send_displacements: earlier.send_displacements,
             receive_displacements: earlier.receive_displacements,
-            bounds: None,
+            ..Self::default()
+        }
+    }
+}
+
+/// Details as versions 11 and 12 of the trace have them: without groups of epochs and partitioned requests.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct UngroupedDetails {
+    window: Option<u32>,
+    target_datatype: Option<Datatype>,
+    send_displacements: Vec<i64>,
+    receive_displacements: Vec<i64>,
+    bounds: Option<Bounds>,
+}
+
+impl From<UngroupedDetails> for Details {
+    fn from(earlier: UngroupedDetails) -> Self {
+        Self {
+            window: earlier.window,
+            target_datatype: earlier.target_datatype,
+            send_displacements: earlier.send_displacements,
+            receive_displacements: earlier.receive_displacements,
+            bounds: earlier.bounds,
+            ..Self::default()
         }
     }
 }

@@ -1,0 +1,35 @@
+//! `belljar model`: models of programs from traced runs of several sizes, and traces of sizes that never ran.
+//!
+//! Called by `main`.
+
+/// `belljar model fit`.
+mod fit;
+/// `belljar model generate`.
+mod generate;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Make a model of a program from traced runs of it, of several numbers of nodes or sizes of its problem.
+    #[command(
+        after_help = "Example: belljar model fit cg-4=1400 cg-8=1400 cg-16=1400 --out cg.model"
+    )]
+    Fit(fit::FitArguments),
+    /// Make the run directory of a run that never was, by a model. Its trace is one for all commands.
+    #[command(
+        after_help = "Example: belljar model generate cg.model --nodes 64 --size 1400 --out cg-64"
+    )]
+    Generate(generate::GenerateArguments),
+}
+
+/// `belljar model`.
+pub(crate) fn model(command: &ModelCommand) -> Result<ExitCode> {
+    match command {
+        ModelCommand::Fit(arguments) => fit::fit(arguments),
+        ModelCommand::Generate(arguments) => generate::generate(arguments),
+    }
+}

@@ -1,0 +1,143 @@
+//! `belljar model generate`: from a model to the run directory of a run that never was.
+//!
+//! The model says what ranks do and how long their processors work; how long calls wait on the network a replay says, so that its trace is one like any other. Called by `model`.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_analysis::time_words;
+use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::scenario::Scenario;
+use belljar_model::{MOST_CALLS, Model, generate as make};
+use belljar_replay::{Calibration, write_trace};
+use belljar_trace::TRACE_FILE;
+use clap::Args;
+use serde_json::json;
+
+use crate::command::output::show;
+use crate::command::replay::job::{JobArguments, Model as NetworkModel};
+use crate::command::replay::watch::Watch;
+
+/// The largest file that is taken for a model, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
+
+#[derive(Args)]
+pub(crate) struct GenerateArguments {
+    /// A model, as `belljar model fit` writes it.
+    model: PathBuf,
+    /// How many nodes the run has.
+    #[arg(long, value_name = "N")]
+    nodes: u32,
+    /// The size of its problem, in the unit that the model's runs were given in.
+    #[arg(long, value_name = "SIZE", default_value_t = 1.0)]
+    size: f64,
+    /// Another value for a key of the scenario, such as `network.topology="fat-tree"`; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// How the network is modelled.
+    #[arg(long = "network-model", value_enum, default_value = "packet")]
+    network: NetworkModel,
+    /// The new run directory.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `belljar model generate`.
+pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
+    let model = read(&arguments.model)?;
+    let ranks = arguments.nodes.saturating_mul(model.per_node.max(1));
+    let made = make(&model, ranks, arguments.size, MOST_CALLS)?;
+    let warnings = made.warnings.clone();
+    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
+    let calls = made.calls();
+    let Some(scenario) = &model.scenario else {
+        bail!("the model has no scenario, so nothing says on which network the run would be");
+    };
+    let mut overrides = vec![format!("nodes.count={}", arguments.nodes)];
+    overrides.extend(arguments.set.iter().cloned());
+    let folder = fs::canonicalize(".").unwrap_or_default();
+    let kept = Scenario::standalone(&arguments.model, scenario, &overrides, &folder)?;
+    // What ranks do without waiting is played, and the run is what comes of that.
+    let unplayed = tempfile::tempdir().context("cannot make a temporary folder")?;
+    fs::write(unplayed.path().join(SCENARIO_FILE), &kept.text)
+        .context("cannot write into a temporary folder")?;
+    made.write(&unplayed.path().join(TRACE_FILE))?;
+    let job = JobArguments::over(unplayed.path(), arguments.network);
+    let job = job.job()?;
+    let setting = job.traced()?;
+    let own = Calibration::own(&job.program);
+    let watch = Watch::over(&job.program)?;
+    let outcome = belljar_replay::replay(&job.program, &own, &setting, || watch.step())?;
+    watch.finish();
+    if let Some(stuck) = outcome.stuck.first() {
+        bail!(
+            "call {} of rank {} would never return: the model's ranks do not agree at this size; fit it to more runs",
+            stuck.call,
+            stuck.rank
+        );
+    }
+    let directory = RunDirectory::create(Some(&arguments.out), "model")?;
+    directory.write(SCENARIO_FILE, &kept.text)?;
+    directory.write("model.txt", &about(arguments, &model, &warnings))?;
+    write_trace(
+        &job.trace,
+        &directory.path().join(TRACE_FILE),
+        &job.program,
+        &outcome,
+    )?;
+    if !outcome.broken_off {
+        directory.complete("checkpoint")?;
+    }
+    show(|out| match arguments.json {
+        true => writeln!(
+            out,
+            "{}",
+            json!({ "ranks": ranks, "calls": calls, "total_ps": outcome.total_ps, "messages": outcome.messages, "warnings": warnings })
+        ),
+        false => writeln!(
+            out,
+            "{ranks} ranks, {calls} calls, {} messages: {} from the first call to the last\nrun directory: {}",
+            outcome.messages,
+            time_words(outcome.total_ps),
+            arguments.out.display()
+        ),
+    })?;
+    Ok(match outcome.broken_off {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The model in a file.
+fn read(path: &Path) -> Result<Model> {
+    let length = fs::metadata(path)
+        .with_context(|| format!("cannot read {}", path.display()))?
+        .len();
+    if length > MOST_BYTES {
+        bail!("{} has {length} bytes, more than any model", path.display());
+    }
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Model::load(&text).with_context(|| path.display().to_string())
+}
+
+/// What the run directory says of its own making.
+fn about(arguments: &GenerateArguments, model: &Model, warnings: &[String]) -> String {
+    let mut text = format!(
+        "This run never ran. It was made of the model {} of {}, for {} nodes and size {}.\n",
+        arguments.model.display(),
+        model.name,
+        arguments.nodes,
+        arguments.size
+    );
+    for warning in warnings {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
+    text
+}

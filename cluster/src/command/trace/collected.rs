@@ -1,0 +1,184 @@
+//! `belljar trace collect`, and what is said of traces of which only some iterations were kept.
+//!
+//! The same reduction as a run's with `trace.collect`, of a trace that is there. Called by `belljar trace`, and by commands
+//! that read traces.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use belljar_analysis::Table;
+use belljar_archive::{TraceReader, TraceWriter};
+use belljar_cluster::scenario::Iterations;
+use belljar_collect::{Both, COLLECTED_FILE, Collected, Collector};
+use belljar_trace::{TRACE_FILE, TraceError, TraceState};
+use clap::Args;
+
+use super::{remark, trace_file};
+use crate::command::output::show;
+
+/// Transitions whose error is told.
+const MOST_LINES: usize = 12;
+
+#[derive(Args)]
+pub(crate) struct CollectArguments {
+    /// A run directory, or a trace file.
+    trace: PathBuf,
+    /// How many iterations of the main loop to keep.
+    #[arg(long, value_name = "N")]
+    iterations: u64,
+    /// The new run directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    out: PathBuf,
+}
+
+/// Says on standard error that the trace at `path` has some iterations only, if that is so.
+pub(in crate::command) fn warn(path: &Path) -> Result<()> {
+    if let Some(collected) = Collected::of_trace(path)? {
+        eprintln!("warning: {}", words(&collected));
+    }
+    Ok(())
+}
+
+/// Refuses a trace that has some iterations only; `what` needs all.
+pub(in crate::command) fn refuse(path: &Path, what: &str) -> Result<()> {
+    match Collected::of_trace(path)? {
+        Some(collected) if lacks(&collected) => bail!(
+            "{} lacks calls that {what} needs: {}; run it without trace.collect",
+            path.display(),
+            words(&collected)
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Whether anything is missing, as far as is known.
+fn lacks(collected: &Collected) -> bool {
+    collected.threads.is_empty() || collected.calls().1 > 0
+}
+
+fn words(collected: &Collected) -> String {
+    if collected.threads.is_empty() {
+        return "iterations of the main loop may be missing; which would be known at the run's end"
+            .to_owned();
+    }
+    let (kept, all) = collected.iterations();
+    let halved = match collected.halved_messages() {
+        0 => String::new(),
+        some => format!(
+            ", not the same ones of all ranks: of at least {some} messages one side is missing, and what is told of waiting is wrong"
+        ),
+    };
+    format!("{kept} of {all} iterations of the main loop were kept{halved}")
+}
+
+/// `belljar trace collect`.
+pub(super) fn collect(arguments: &CollectArguments) -> Result<ExitCode> {
+    let from = trace_file(&arguments.trace);
+    refuse(&from, "a smaller trace")?;
+    let wanted: Iterations = format!("{} iterations", arguments.iterations)
+        .parse()
+        .map_err(anyhow::Error::msg)
+        .context("--iterations")?;
+    fs::create_dir(&arguments.out)
+        .with_context(|| format!("cannot make the folder {}", arguments.out.display()))?;
+    let to = arguments.out.join(TRACE_FILE);
+    let (collected, state) = reduce(&from, &to, wanted.0)?;
+    let file = arguments.out.join(COLLECTED_FILE);
+    fs::write(&file, collected.text())
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    if arguments.trace.is_dir() {
+        copy_rest(&arguments.trace, &arguments.out)?;
+    }
+    let length = |path: &Path| fs::metadata(path).map_or(0, |it| it.len());
+    let sizes = [length(&from), length(&to), length(&file)];
+    show(|out| write(&collected, sizes, out))?;
+    remark(&state);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes what is kept of the trace at `from` to the new file `to`.
+fn reduce(from: &Path, to: &Path, wanted: u64) -> Result<(Collected, TraceState), TraceError> {
+    let mut reader = TraceReader::open(from)?;
+    let file = File::create_new(to).map_err(|source| TraceError::Io {
+        action: "create",
+        path: to.to_owned(),
+        source,
+    })?;
+    let mut writer = TraceWriter::over(file, to, reader.header(), reader.contents())?;
+    let mut collector = Collector::new(wanted);
+    for event in reader.by_ref() {
+        collector.take(event, &mut |event| writer.push(event))?;
+    }
+    match reader.summary() {
+        Some(summary) => drop(writer.finish(summary)?),
+        None => writer.flush()?,
+    }
+    Ok((collector.collected(), reader.state().clone()))
+}
+
+/// Copies the files of a run directory that are neither the trace nor in folders.
+fn copy_rest(from: &Path, to: &Path) -> Result<()> {
+    let failed = |path: &Path| format!("cannot copy {}", path.display());
+    for entry in fs::read_dir(from).with_context(|| failed(from))? {
+        let entry = entry.with_context(|| failed(from))?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let is_file = entry.file_type().with_context(|| failed(&path))?.is_file();
+        if is_file && name != TRACE_FILE && name != COLLECTED_FILE {
+            fs::copy(&path, to.join(&name)).with_context(|| failed(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Says what was saved, and how far means of what was kept are off.
+fn write(
+    collected: &Collected,
+    [before, after, sums]: [u64; 3],
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let (kept, dropped) = collected.calls();
+    let all = kept.saturating_add(dropped);
+    writeln!(out, "{}", words(collected))?;
+    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    writeln!(out, "calls: {kept} of {all} ({:.1} %)", share(kept, all))?;
+    writeln!(
+        out,
+        "bytes: {after} of {before} ({:.1} %), and {sums} of sums",
+        share(after, before)
+    )?;
+    writeln!(out, "\nMeans of the calls that were kept, against all")?;
+    let functions = collected.functions().into_iter();
+    let functions = functions.map(|(name, it)| (name.to_owned(), it.cycles));
+    errors("function", functions.collect(), out)?;
+    writeln!(out, "\nMeans of the time between calls, against all")?;
+    let transitions = collected.transitions().into_iter();
+    let transitions = transitions.map(|((from, to), it)| (format!("{from} to {to}"), it));
+    errors("transition", transitions.collect(), out)
+}
+
+/// A table of means in cycles, those with most cycles first.
+fn errors(head: &str, mut rows: Vec<(String, Both)>, out: &mut dyn io::Write) -> io::Result<()> {
+    rows.retain(|(_, it)| it.dropped.count > 0);
+    rows.sort_by_key(|(name, it)| (std::cmp::Reverse(it.all().sum), name.clone()));
+    let mut table = Table::new([head, "calls", "kept", "mean kept", "mean of all", "off by"]);
+    for (name, it) in rows.iter().take(MOST_LINES) {
+        let all = it.all();
+        let off = it.error().map(|error| format!("{:.1} %", 100.0 * error));
+        table.row(vec![
+            name.clone(),
+            all.count.to_string(),
+            it.kept.count.to_string(),
+            format!("{:.0} cycles", it.kept.mean()),
+            format!("{:.0} cycles", all.mean()),
+            off.unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    table.write(out)?;
+    if let Some(more) = rows.len().checked_sub(MOST_LINES).filter(|more| *more > 0) {
+        writeln!(out, "  and {more} more")?;
+    }
+    Ok(())
+}

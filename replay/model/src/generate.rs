@@ -1,0 +1,189 @@
+//! Calls of a size that never ran.
+//!
+//! Each rank's class says which calls it makes; communicators are made first, as all of their members have to agree on them, then the calls, one rank after the other. A call takes the
+//! processor's own work and no waiting: how long it waits is for a replay to say. Called by `belljar model generate`.
+
+/// The calls of one rank.
+mod calls;
+/// Who is in which communicator.
+mod groups;
+/// Which calls a rank makes, in order.
+mod plan;
+
+use std::fs::File;
+use std::path::Path;
+
+use belljar_archive::{Contents, TraceWriter};
+use belljar_sim::Frequency;
+use belljar_trace::{Event, TraceError, TraceHeader, TraceSummary};
+
+use crate::model::{Model, ModelError};
+use calls::RankCalls;
+use groups::Groups;
+use plan::plan;
+
+/// Ranks, at most.
+const MOST_RANKS: u32 = 1 << 20;
+
+/// Calls of all ranks, at most, unless it is said otherwise: they are kept until all are made.
+pub const MOST_CALLS: u64 = 1 << 25;
+
+/// How far beyond its runs a model may be asked without a word.
+const FAR: f64 = 4.0;
+
+/// Calls of a size.
+#[derive(Debug)]
+pub struct Generated {
+    header: TraceHeader,
+    events: Vec<Event>,
+    /// What is to be said of them.
+    pub warnings: Vec<String>,
+}
+
+/// Why a model makes no calls of a size.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// The model is damaged.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Not so many ranks.
+    #[error("{0} ranks are none, or more than {MOST_RANKS}")]
+    Ranks(u32),
+    /// No such size.
+    #[error("a size is a number above 0, not {0}")]
+    Size(f64),
+    /// No rank like it was seen.
+    #[error(
+        "the runs that the model is made of have no rank like rank {rank} of {ranks}: fit it to more of them, of other sizes"
+    )]
+    Role {
+        /// The rank.
+        rank: u32,
+        /// Of so many.
+        ranks: u32,
+    },
+    /// A loop turns a number of times that is none.
+    #[error("by the model a loop turns {0} times: that is far outside of what its runs tell")]
+    Turns(f64),
+    /// There would be too many.
+    #[error("they would be more than {0} calls: ask for fewer ranks or a smaller size")]
+    Calls(u64),
+    /// Processes do not agree on a communicator, or it is made in a way that is not generalised.
+    #[error(
+        "who is in the communicator that {function} makes cannot be said of another size: {why}"
+    )]
+    Communicator {
+        /// The function.
+        function: String,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// The calls of a program of so many ranks, of that size; `most` at most.
+///
+/// # Errors
+/// [`GenerateError`] when the model is damaged or asked for what its runs do not tell.
+pub fn generate(
+    model: &Model,
+    ranks: u32,
+    size: f64,
+    most: u64,
+) -> Result<Generated, GenerateError> {
+    if ranks == 0 || ranks > MOST_RANKS {
+        return Err(GenerateError::Ranks(ranks));
+    }
+    if !(size.is_finite() && size > 0.0) {
+        return Err(GenerateError::Size(size));
+    }
+    let templates = model.templates()?;
+    let mut plans = Vec::new();
+    let mut calls = 0;
+    for rank in 0..ranks {
+        let role = model.roles.class(rank, ranks);
+        let role = role.ok_or(GenerateError::Role { rank, ranks })?;
+        let class = &model.classes[role];
+        let plan = plan(class, (f64::from(ranks), size), most - calls)?;
+        calls += plan.len() as u64;
+        plans.push((class, plan));
+    }
+    let per_node = model.per_node.clamp(1, MOST_RANKS);
+    let groups = Groups::make(&templates, &plans, per_node)?;
+    let clock = Frequency::from_hz(model.clock_hz).ok_or(GenerateError::Ranks(ranks))?;
+    let nodes = ranks.div_ceil(per_node) as usize;
+    let mut events = Vec::with_capacity(usize::try_from(calls).unwrap_or(0));
+    for (rank, (class, plan)) in (0..).zip(&plans) {
+        let own = RankCalls::new((rank, ranks, size), (&templates, class), &groups, per_node);
+        own.make(plan, (model.start_ps as f64, clock), &mut events);
+    }
+    events.sort_by_key(|event: &Event| (event.exit, event.node, event.process));
+    Ok(Generated {
+        header: TraceHeader::new(&model.name, &vec![clock; nodes]),
+        events,
+        warnings: warnings(model, f64::from(ranks), size),
+    })
+}
+
+/// What has to be said where a model is asked far outside of its runs, or does not explain them.
+fn warnings(model: &Model, ranks: f64, size: f64) -> Vec<String> {
+    let functions = model.functions();
+    let all = functions.iter().flat_map(|(.., values)| values.functions());
+    let beyond = all.map(|of| of.beyond(ranks, size)).fold(1.0, f64::max);
+    let mut warnings = Vec::new();
+    if beyond > FAR {
+        warnings.push(format!(
+            "{ranks} ranks and size {size} are {beyond:.1} times beyond the runs that the model is made of: its errors there are not known"
+        ));
+    }
+    if model.runs.len() < 3 {
+        let count = model.runs.len();
+        warnings.push(format!(
+            "the model is made of {count} runs: what depends on ranks or size in other ways than a line cannot be seen in them"
+        ));
+    }
+    warnings
+}
+
+impl Generated {
+    /// How many calls there are.
+    pub fn calls(&self) -> usize {
+        self.events.len()
+    }
+
+    /// How many nodes they are on.
+    pub fn nodes(&self) -> usize {
+        self.header.nodes()
+    }
+
+    /// The calls, in the order of a trace.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Writes them to a new trace.
+    ///
+    /// # Errors
+    /// [`TraceError`] when it cannot be written.
+    pub fn write(self, path: &Path) -> Result<(), TraceError> {
+        let file = File::create_new(path).map_err(|source| TraceError::Io {
+            action: "create",
+            path: path.to_owned(),
+            source,
+        })?;
+        let frames = self.events.iter().filter_map(|event| event.site.0.as_ref());
+        let frames = frames.map(|stack| stack.0.len()).max().unwrap_or(0);
+        let contents = Contents {
+            accounted: false,
+            frames: u8::try_from(frames).unwrap_or(u8::MAX),
+        };
+        let mut writer = TraceWriter::over(file, path, &self.header, contents)?;
+        for event in self.events {
+            writer.push(event)?;
+        }
+        writer.finish(&TraceSummary {
+            nodes: Vec::new(),
+            ending: "made of a model".to_owned(),
+        })?;
+        Ok(())
+    }
+}

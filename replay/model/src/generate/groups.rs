@@ -1,0 +1,227 @@
+//! Who is in which communicator.
+//!
+//! A communicator is made when the next constructor of all members of the one that it is made from is one of that. Called by `generate`.
+
+use std::collections::BTreeMap;
+
+use belljar_trace::{Event, Fact, Making, NewCommunicator, SELF, WORLD};
+
+use super::GenerateError;
+use super::plan::Planned;
+use crate::model::{Class, Shape};
+use crate::relation::{Grid, Place};
+
+/// Communicators of all ranks.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// By rank and its own number.
+    own: BTreeMap<(u32, u32), usize>,
+    all: Vec<Group>,
+}
+
+/// One communicator.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Its members, in the order of their ranks in it.
+    members: Vec<u32>,
+    /// The dimensions of its grid, if it has one.
+    grid: Vec<u32>,
+}
+
+/// A constructor that a rank calls.
+#[derive(Clone, Copy, Debug)]
+struct Wanted<'m> {
+    new: &'m NewCommunicator,
+    shape: &'m Shape,
+    turn: u32,
+    function: &'static str,
+}
+
+/// A member of the communicator that a constructor is called on, with what it calls.
+type Caller<'m> = (u32, Wanted<'m>);
+
+impl Groups {
+    /// The communicators that ranks with these plans make.
+    pub(super) fn make<'m>(
+        templates: &'m [Event],
+        plans: &[(&'m Class, Vec<Planned>)],
+        per_node: u32,
+    ) -> Result<Self, GenerateError> {
+        let mut groups = Self::default();
+        let ranks = plans.len() as u32;
+        let world = groups.add((0..ranks).collect(), Vec::new());
+        for rank in 0..ranks {
+            groups.own.insert((rank, WORLD), world);
+            let own = groups.add(vec![rank], Vec::new());
+            groups.own.insert((rank, SELF), own);
+        }
+        let wanted = |(class, plan): &(&'m Class, Vec<Planned>)| -> Vec<Wanted<'m>> {
+            let all = plan.iter().filter_map(|planned| {
+                let call = &class.calls[planned.call as usize];
+                let event = &templates[call.template as usize];
+                let Some(Fact::Communicator(new)) = &event.fact else {
+                    return None;
+                };
+                Some(Wanted {
+                    new,
+                    shape: &call.shape,
+                    turn: planned.turn,
+                    function: event.name(),
+                })
+            });
+            all.collect()
+        };
+        let mut left: Vec<Vec<Wanted<'m>>> = plans.iter().map(wanted).collect();
+        for own in &mut left {
+            own.reverse();
+        }
+        while let Some(callers) = groups.next(&left)? {
+            for (rank, _) in &callers {
+                left[*rank as usize].pop();
+            }
+            groups.construct(&callers, per_node)?;
+        }
+        Ok(groups)
+    }
+
+    fn add(&mut self, members: Vec<u32>, grid: Vec<u32>) -> usize {
+        self.all.push(Group { members, grid });
+        self.all.len() - 1
+    }
+
+    /// All members of a communicator whose next constructor is one of that; `None` when nobody makes any more.
+    fn next<'m>(&self, left: &[Vec<Wanted<'m>>]) -> Result<Option<Vec<Caller<'m>>>, GenerateError> {
+        let mut waiting = None;
+        for (rank, own) in (0..).zip(left) {
+            let Some(wanted) = own.last() else {
+                continue;
+            };
+            let on = self.parent(rank, wanted)?;
+            let members = self.all[on].members.iter();
+            let callers: Option<Vec<Caller<'m>>> = members
+                .map(|member| {
+                    let next = *left[*member as usize].last()?;
+                    let same = self.parent(*member, &next).is_ok_and(|its| its == on);
+                    same.then_some((*member, next))
+                })
+                .collect();
+            if callers.is_some() {
+                return Ok(callers);
+            }
+            waiting.get_or_insert(*wanted);
+        }
+        match waiting {
+            Some(wanted) => Err(unknown(&wanted, "its members do not all call it")),
+            None => Ok(None),
+        }
+    }
+
+    fn parent(&self, rank: u32, wanted: &Wanted<'_>) -> Result<usize, GenerateError> {
+        let parent = wanted.new.parent;
+        let known = parent.and_then(|parent| self.own.get(&(rank, parent)));
+        known
+            .copied()
+            .ok_or_else(|| unknown(wanted, "the one that it is made from is not known"))
+    }
+
+    /// The members of a communicator call its constructor.
+    fn construct(&mut self, callers: &[Caller<'_>], per_node: u32) -> Result<(), GenerateError> {
+        let Some((first, wanted)) = callers.first() else {
+            return Ok(());
+        };
+        let parent = self.all[self.parent(*first, wanted)?].clone();
+        let ranks = parent.members.len() as u32;
+        // By what tells the new communicators apart, their members by their keys and ranks.
+        let mut new: BTreeMap<i64, Vec<(i64, u32, Caller<'_>)>> = BTreeMap::new();
+        let mut grid = Vec::new();
+        for (at, caller) in (0..).zip(callers) {
+            let (rank, wanted) = caller;
+            let place = Place {
+                rank: at,
+                ranks,
+                turn: wanted.turn,
+            };
+            let (color, key) = match (&wanted.new.how, wanted.shape) {
+                (Making::Split { color: None, .. }, _) => continue,
+                (Making::Split { .. }, Shape::Split { color, key }) => {
+                    let color = color
+                        .at(place)
+                        .ok_or_else(|| unknown(wanted, "its colour is none"))?;
+                    (i64::from(color), key.at(place).map_or(0, i64::from))
+                }
+                (Making::SplitByNode { member, .. }, _) => match member {
+                    true => (i64::from(rank / per_node), 0),
+                    false => continue,
+                },
+                (Making::Cart { dimensions, .. }, shape) => {
+                    grid = lengths(dimensions, shape, ranks);
+                    (0, 0)
+                }
+                (Making::CartSub { remain }, _) => (others(&parent.grid, remain, at), 0),
+                (Making::Duplicate, _) => {
+                    grid.clone_from(&parent.grid);
+                    (0, 0)
+                }
+                _ => return Err(unknown(wanted, "it depends on what a model does not know")),
+            };
+            new.entry(color).or_default().push((key, at, *caller));
+        }
+        for mut members in new.into_values() {
+            members.sort_by_key(|(key, at, _)| (*key, *at));
+            let ranks = members.iter().map(|(.., (rank, _))| *rank).collect();
+            let group = self.add(ranks, grid.clone());
+            for (.., (rank, wanted)) in members {
+                if let Some(number) = wanted.new.number {
+                    self.own.insert((rank, number), group);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a rank is in a communicator of its own; in the world where it has none of that number.
+    pub(super) fn place(&self, rank: u32, communicator: Option<u32>) -> (u32, u32) {
+        let number = communicator.unwrap_or(WORLD);
+        let group = self.own.get(&(rank, number));
+        let group = &self.all[group.copied().unwrap_or(0)];
+        let at = match group.members.len() == self.all[0].members.len() && number == WORLD {
+            true => Some(rank as usize),
+            false => group.members.iter().position(|member| *member == rank),
+        };
+        (at.unwrap_or(0) as u32, group.members.len() as u32)
+    }
+}
+
+/// The dimensions of a grid of so many ranks.
+pub(super) fn lengths(dimensions: &[u32], shape: &Shape, ranks: u32) -> Vec<u32> {
+    match shape {
+        Shape::Grid { ascending } => Grid {
+            dimensions: dimensions.len().min(4) as u8,
+            ascending: *ascending,
+        }
+        .of(ranks),
+        _ => dimensions.to_vec(),
+    }
+}
+
+/// The place of a rank in the dimensions of a grid that do not remain.
+fn others(grid: &[u32], remain: &[bool], rank: u32) -> i64 {
+    let mut left = i64::from(rank);
+    let (mut place, mut by) = (0, 1);
+    for (at, length) in grid.iter().enumerate().rev() {
+        let length = i64::from((*length).max(1));
+        if !remain.get(at).copied().unwrap_or(false) {
+            place += left % length * by;
+            by *= length;
+        }
+        left /= length;
+    }
+    place
+}
+
+fn unknown(wanted: &Wanted<'_>, why: &'static str) -> GenerateError {
+    GenerateError::Communicator {
+        function: wanted.function.to_owned(),
+        why,
+    }
+}

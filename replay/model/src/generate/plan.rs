@@ -1,0 +1,108 @@
+//! Which calls a rank makes, in order.
+//!
+//! Loops turn as often as their values say. Called by `generate`.
+
+use super::GenerateError;
+use crate::model::Class;
+use crate::structure::Node;
+use crate::values::Asked;
+
+/// Turns of one loop, at most: what is more is no program's.
+const MOST_TURNS: f64 = 1e9;
+
+/// One call of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Planned {
+    /// Its number in its class.
+    pub(super) call: u32,
+    /// The turn of the loop around it.
+    pub(super) turn: u32,
+}
+
+struct Planner<'c> {
+    class: &'c Class,
+    of: (f64, f64),
+    most: u64,
+    /// How often each loop was come to.
+    visits: Vec<u32>,
+    /// How often each loop is come to, known after a first pass.
+    counts: Vec<u32>,
+    plan: Vec<Planned>,
+    /// Turns of all loops: those whose body makes no call have an end, too.
+    turned: u64,
+}
+
+/// The calls of a rank of a class, of `ranks` and `size`, at most so many.
+pub(super) fn plan(
+    class: &Class,
+    of: (f64, f64),
+    most: u64,
+) -> Result<Vec<Planned>, GenerateError> {
+    let loops = class.structure.loops as usize;
+    let mut planner = Planner {
+        class,
+        of,
+        most,
+        visits: vec![0; loops],
+        counts: vec![1; loops],
+        plan: Vec::new(),
+        turned: 0,
+    };
+    // How often an inner loop is come to depends on how often those around it turn: each pass settles one level more.
+    for _ in 0..8 {
+        planner.visits = vec![0; loops];
+        planner.plan.clear();
+        planner.follow(&class.structure.nodes, 0)?;
+        let visits: Vec<u32> = planner.visits.iter().map(|it| (*it).max(1)).collect();
+        if std::mem::replace(&mut planner.counts, visits.clone()) == visits {
+            break;
+        }
+    }
+    Ok(planner.plan)
+}
+
+impl Planner<'_> {
+    fn follow(&mut self, nodes: &[Node], turn: u32) -> Result<(), GenerateError> {
+        for node in nodes {
+            match node {
+                Node::Call { number, .. } => {
+                    if self.plan.len() as u64 >= self.most {
+                        return Err(GenerateError::Calls(self.most));
+                    }
+                    self.plan.push(Planned {
+                        call: *number,
+                        turn,
+                    });
+                }
+                Node::Loop { body, number } => {
+                    let turns = self.turns(*number as usize)?;
+                    for turn in 0..turns {
+                        self.turned += 1;
+                        if self.turned > self.most.saturating_mul(16) {
+                            return Err(GenerateError::Calls(self.most));
+                        }
+                        self.follow(body, turn)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How often a loop turns this time.
+    fn turns(&mut self, number: usize) -> Result<u32, GenerateError> {
+        let instance = self.visits[number];
+        self.visits[number] = instance.saturating_add(1);
+        let turns = self.class.turns[number].at(Asked {
+            ranks: self.of.0,
+            size: self.of.1,
+            instance: (instance, self.counts[number]),
+            turn: instance,
+        });
+        match turns.is_finite() && turns < MOST_TURNS {
+            // A little less than none is none.
+            true if turns > -0.5 => Ok(turns.round().max(0.0) as u32),
+            _ => Err(GenerateError::Turns(turns)),
+        }
+    }
+}

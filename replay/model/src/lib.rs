@@ -1,0 +1,31 @@
+//! Models of traced MPI jobs, and traces of sizes that never ran.
+//!
+//! A [`Model`] is learned from runs of several sizes: the loops of each class of ranks, whom calls reach as functions of the rank, how much they move and what the processor works as functions of
+//! ranks and size. [`generate()`] makes the calls of any size of it. It knows nothing of networks: how long calls wait is for a replay to say. Called by `belljar model`.
+//!
+//! From top to bottom: `generate` makes calls of a `model`; `learn`, below that, makes it of `run`s, by their `structure`s, `relation`s of ranks, and `values`, which are functions that `fit` finds.
+
+/// Functions of ranks and size, fitted to measured values.
+pub mod fit;
+/// Calls of a size that never ran.
+mod generate;
+/// What a traced program does, as a function of ranks and size.
+mod model;
+/// Numbers as functions of a rank.
+mod relation;
+/// A traced run as sequences of calls.
+mod run;
+/// The loops of sequences of calls.
+mod structure;
+/// Values of a call's instances as functions of ranks and size.
+mod values;
+
+pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
+pub use model::{
+    CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,
+    Shape, Tags, Times, TransferModel, learn,
+};
+pub use relation::{Grid, Place, Relation};
+pub use run::{RunError, Traced};
+pub use structure::{Node, Structure};
+pub use values::{Spread, Values};

@@ -1,0 +1,186 @@
+//! What a traced program does, as a function of ranks and size.
+//!
+//! Ranks whose calls have the same loops are a class. Of each call of a class there is a template, as it was traced, and what differs: whom it reaches, as a relation; how much it moves
+//! and what time it takes, as values. A model is data only: what it says of a size is made by `generate`. Bytes of a model may come from anybody; one whose parts do not fit together is refused.
+
+/// What differs between instances of a call.
+mod call;
+/// Models made of runs.
+mod learn;
+/// Which class a rank belongs to.
+mod roles;
+
+use std::collections::BTreeSet;
+
+use belljar_trace::Event;
+use serde::{Deserialize, Serialize};
+
+use crate::fit::Fitted;
+use crate::structure::{Node, Structure};
+use crate::values::Values;
+
+pub use call::{CallModel, CollectiveModel, Completes, Shape, Tags, Times, TransferModel};
+pub use learn::{LearnError, learn};
+pub use roles::{Role, Roles};
+
+/// The version that is written.
+const VERSION: u32 = 1;
+
+/// A model of a program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Model {
+    /// The version of this form.
+    version: u32,
+    /// What the runs are called.
+    pub name: String,
+    /// The runs that it is made of: ranks and size of each.
+    pub runs: Vec<(u32, f64)>,
+    /// The processors' clock, in Hz.
+    pub clock_hz: u64,
+    /// Ranks on each node.
+    pub per_node: u32,
+    /// When the first call begins, in picoseconds.
+    pub start_ps: u64,
+    /// Which class a rank belongs to.
+    pub roles: Roles,
+    /// The classes.
+    pub classes: Vec<Class>,
+    /// The scenario of the largest run, if it is known.
+    pub scenario: Option<String>,
+    /// One call of each kind, as it was traced: events in hexadecimal digits.
+    templates: String,
+}
+
+/// Ranks that do the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Class {
+    /// Their loops.
+    pub structure: Structure,
+    /// How often each loop turns, by its number.
+    pub turns: Vec<Values>,
+    /// Their calls, by number.
+    pub calls: Vec<CallModel>,
+}
+
+/// Bytes that are no model.
+#[derive(Debug, thiserror::Error)]
+#[error("no model of Belljar's: {0}")]
+pub struct ModelError(String);
+
+impl Model {
+    /// As text.
+    ///
+    /// # Errors
+    /// Never for one that was learned.
+    pub fn save(&self) -> Result<String, ModelError> {
+        serde_json::to_string(self).map_err(|error| ModelError(error.to_string()))
+    }
+
+    /// The model that a text is.
+    ///
+    /// # Errors
+    /// [`ModelError`] when it is none, or contradicts itself.
+    pub fn load(text: &str) -> Result<Self, ModelError> {
+        let model: Self =
+            serde_json::from_str(text).map_err(|error| ModelError(error.to_string()))?;
+        if model.version != VERSION {
+            let version = model.version;
+            let why = format!("its version is {version}, this program reads {VERSION}");
+            return Err(ModelError(why));
+        }
+        let templates = model.templates()?.len();
+        let fits = |class: &Class| {
+            let structure = &class.structure;
+            structure.is_sound()
+                && structure.loops as usize == class.turns.len()
+                && structure.calls as usize == class.calls.len()
+                && class
+                    .calls
+                    .iter()
+                    .all(|call| (call.template as usize) < templates)
+        };
+        let classes = model.classes.len();
+        let known = model.roles.classes().all(|class| class < classes);
+        let sound = model.functions().iter().all(|(.., values)| {
+            let mut functions = values.functions().iter();
+            functions.all(Fitted::is_sound)
+        });
+        match known && sound && model.clock_hz > 0 && model.classes.iter().all(fits) {
+            true => Ok(model),
+            false => Err(ModelError("its parts do not fit together".to_owned())),
+        }
+    }
+
+    /// The calls that instances are made of.
+    pub(crate) fn templates(&self) -> Result<Vec<Event>, ModelError> {
+        let digits = self.templates.as_bytes();
+        let digit = |byte: u8| char::from(byte).to_digit(16).map(|it| it as u8);
+        let pairs = digits.chunks(2).map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        });
+        let bytes: Option<Vec<u8>> = pairs.collect();
+        let bytes = bytes.ok_or_else(|| ModelError("its calls are no digits".to_owned()))?;
+        belljar_trace::load_events(&bytes).map_err(|error| ModelError(error.to_string()))
+    }
+
+    /// All functions that were fitted, with what they are of: the class, the call's function, and the value.
+    pub fn functions(&self) -> Vec<(usize, String, &'static str, &Values)> {
+        let Ok(templates) = self.templates() else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for (number, class) in self.classes.iter().enumerate() {
+            for turns in &class.turns {
+                all.push((number, "loop".to_owned(), "turns", turns));
+            }
+            for call in &class.calls {
+                let name = templates
+                    .get(call.template as usize)
+                    .map_or("", Event::name);
+                let mut push = |what, values| all.push((number, name.to_owned(), what, values));
+                for times in &call.times {
+                    push("time before", &times.before);
+                    push("own time", &times.own);
+                }
+                for transfer in &call.transfers {
+                    push("bytes", &transfer.bytes);
+                }
+                for collective in &call.collectives {
+                    push("bytes sent", &collective.sent);
+                    push("bytes received", &collective.received);
+                }
+            }
+        }
+        all
+    }
+
+    /// How many calls and loops its classes have together.
+    pub fn extent(&self) -> (u32, u32) {
+        let classes = self.classes.iter().map(|class| &class.structure);
+        classes.fold((0, 0), |(calls, loops), it| {
+            (calls + it.calls, loops + it.loops)
+        })
+    }
+
+    /// The functions of MPI that it calls.
+    pub fn called(&self) -> BTreeSet<String> {
+        let templates = self.templates().unwrap_or_default();
+        templates
+            .iter()
+            .map(|event| event.name().to_owned())
+            .collect()
+    }
+}
+
+/// The calls of a structure, in the order of its text.
+pub(crate) fn calls_of(nodes: &[Node]) -> Vec<(u32, u32)> {
+    let mut all = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Call { token, number } => all.push((*number, *token)),
+            Node::Loop { body, .. } => all.extend(calls_of(body)),
+        }
+    }
+    all
+}

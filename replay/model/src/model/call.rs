@@ -1,0 +1,114 @@
+//! What differs between instances of a call.
+//!
+//! Made by `learn`, read by `generate`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::relation::Relation;
+use crate::values::{Spread, Values};
+
+/// A call of a class.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallModel {
+    /// Which of the model's templates it is made of.
+    pub template: u32,
+    /// Its times, by the call before it, the most frequent first: from one call to another the program does something else.
+    pub times: Vec<Times>,
+    /// Its messages.
+    pub transfers: Vec<TransferModel>,
+    /// Its collective operations.
+    pub collectives: Vec<CollectiveModel>,
+    /// The requests that it completes.
+    pub completes: Completes,
+    /// The shape of the communicator that it makes.
+    pub shape: Shape,
+}
+
+/// Times of a call after another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Times {
+    /// The number of the call before, if there is one.
+    pub after: Option<u32>,
+    /// Picoseconds of the thread's own time before it.
+    pub before: Values,
+    /// How these lie around that.
+    pub before_spread: Spread,
+    /// Picoseconds of its own work inside.
+    pub own: Values,
+    /// How these lie around that.
+    pub own_spread: Spread,
+}
+
+/// A message, or an access to a window.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TransferModel {
+    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all turns of the loop around it, or one for each.
+    pub peer: Vec<Relation>,
+    /// Whether the relation's turn is the instance's number instead.
+    pub by_instance: bool,
+    /// Its tag.
+    pub tag: Tags,
+    /// Its bytes.
+    pub bytes: Values,
+}
+
+/// A collective operation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CollectiveModel {
+    /// The root, if it has one.
+    pub root: Option<Relation>,
+    /// Whether the relation's turn is the instance's number instead.
+    pub by_instance: bool,
+    /// Bytes that go out, of each of its share or in all pieces together.
+    pub sent: Values,
+    /// Bytes that come in, likewise.
+    pub received: Values,
+}
+
+/// Tags of instances.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tags {
+    /// None, or any.
+    None,
+    /// Always the same.
+    Same(i32),
+    /// The turn, and so many more.
+    Turn(i32),
+    /// The instance's number, and so many more.
+    Instance(i32),
+    /// One after the other, and again from the first.
+    List(Vec<i32>),
+}
+
+/// Which of the open requests a call completes, in the order in which they were begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completes {
+    /// All of them.
+    All,
+    /// These.
+    These(Vec<u32>),
+    /// These, one instance after the other, and again from the first.
+    InTurn(Vec<Vec<u32>>),
+}
+
+/// What decides who is in a communicator that a call makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// What the template says.
+    AsTraced,
+    /// Colour and key of a split.
+    Split {
+        /// The colour.
+        color: Relation,
+        /// The key.
+        key: Relation,
+    },
+    /// A grid of as many dimensions as the template has.
+    Grid {
+        /// Whether later dimensions are the longer ones.
+        ascending: bool,
+    },
+}

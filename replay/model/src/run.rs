@@ -1,0 +1,216 @@
+//! A traced run as sequences of calls, one for each rank.
+//!
+//! Polls that found nothing are left out: how often a program asks depends on how long it waits. Each call has the thread's own time before it and what of its time is the
+//! processor's own work, which the calibration of a replay tells; waiting is in neither. Called by models.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_analysis::{Communicators, communicators};
+use belljar_archive::TraceReader;
+use belljar_program::Thread;
+use belljar_replay::Calibration;
+use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader, is_poll};
+
+/// A run that a model is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Traced<'a> {
+    /// Its trace.
+    pub trace: &'a Path,
+    /// What its processes did.
+    pub program: &'a belljar_program::Program,
+    /// What its calls took that is no waiting.
+    pub calibration: &'a Calibration,
+    /// The problem's size, as the user counts it.
+    pub size: f64,
+}
+
+/// Why no model can be made of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// It is of several programs, or of none.
+    #[error("the trace has {0} MPI jobs; a model is of one")]
+    Jobs(u32),
+    /// Several threads of a process call MPI.
+    #[error("rank {0} calls MPI from several threads; models are of programs in which one does")]
+    Threads(u32),
+    /// A rank left no trace.
+    #[error("rank {0} left no call in the trace")]
+    Absent(u32),
+    /// Calls of the trace and of what was made of it differ.
+    #[error(
+        "call {call} of rank {rank} is not the one that a replay has there: the trace is damaged"
+    )]
+    Differs {
+        /// The rank.
+        rank: u32,
+        /// The call, from 0.
+        call: usize,
+    },
+}
+
+/// One call of a rank.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) event: Event,
+    /// What calls like it have in common, by number.
+    pub(crate) token: u32,
+    /// Picoseconds of the thread's own time before.
+    pub(crate) before: f64,
+    /// Picoseconds of its own work inside.
+    pub(crate) own: f64,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) ranks: u32,
+    pub(crate) size: f64,
+    pub(crate) communicators: Communicators,
+    pub(crate) header: TraceHeader,
+    /// By rank.
+    pub(crate) steps: Vec<Vec<Step>>,
+    /// When each rank began its first call, in picoseconds.
+    pub(crate) starts: Vec<u64>,
+    /// Ranks on the node of rank 0.
+    pub(crate) per_node: u32,
+}
+
+/// Numbers of what calls have in common, the same in all runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tokens(BTreeMap<Vec<u64>, u32>);
+
+impl Tokens {
+    fn of(&mut self, event: &Event) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(likeness(event)).or_insert(next)
+    }
+}
+
+/// What calls that are alike have in common: not whom they reach, how much they move, and by which tags.
+fn likeness(event: &Event) -> Vec<u64> {
+    let mut words = vec![u64::from(event.function), event.started.len() as u64];
+    words.push(event.communicator.map_or(u64::MAX, u64::from));
+    for transfer in &event.transfers {
+        words.push(0x1000 + transfer.direction as u64 * 8 + transfer.phase as u64);
+        words.push(u64::from(transfer.peer == Peer::Any));
+        words.push(transfer.communicator.map_or(u64::MAX, u64::from));
+    }
+    for collective in &event.collectives {
+        words.push(0x2000 + collective.phase as u64);
+        words.push(u64::from(collective.root.is_some()));
+        words.push(collective.communicator.map_or(u64::MAX, u64::from));
+    }
+    words.push(match &event.fact {
+        None => 0,
+        Some(Fact::Communicator(new)) => 1 + (u64::from(new.number.is_some()) << 8),
+        Some(Fact::Group { .. }) => 2,
+        Some(Fact::Datatype(_)) => 3,
+        Some(Fact::Launch(_)) => 4,
+        Some(Fact::Size { .. }) => 5,
+        Some(Fact::Rank { .. }) => 6,
+    });
+    if let Some(stack) = &event.site.0 {
+        for frame in &stack.0 {
+            let file = frame.file.as_ref().map_or(0, |file| file.path.len() as u64);
+            words.extend([frame.address, file]);
+        }
+    }
+    words
+}
+
+/// Whether a call is a poll that found nothing, or several: no part of what a program does.
+fn found_nothing(event: &Event) -> bool {
+    let asks_time = matches!(event.name(), "MPI_Wtime" | "MPI_Wtick");
+    let over = event.details.0.as_ref().is_some_and(|details| details.over);
+    let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
+    !asks_time && !over && (event.folded.0.is_some() || is_poll(event.name()) && nothing)
+}
+
+impl Run {
+    /// Reads a run.
+    pub(crate) fn read(traced: &Traced<'_>, tokens: &mut Tokens) -> Result<Self, RunError> {
+        let communicators = communicators(traced.trace)?;
+        if communicators.jobs() != 1 {
+            return Err(RunError::Jobs(communicators.jobs()));
+        }
+        let ranks = communicators.job_size(0);
+        let mut threads = BTreeMap::new();
+        for (number, thread) in traced.program.threads.iter().enumerate() {
+            let rank = traced.program.processes[thread.process as usize].rank;
+            if threads.insert(rank, (number, thread)).is_some() {
+                return Err(RunError::Threads(rank));
+            }
+        }
+        let mut reader = TraceReader::open(traced.trace)?;
+        let header = reader.header().clone();
+        let mut events: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
+        for event in reader.by_ref() {
+            if event.depth == 0 && event.exit.is_some() && !found_nothing(&event) {
+                events.entry(event.rank).or_default().push(event);
+            }
+        }
+        let mut run = Self {
+            ranks,
+            size: traced.size,
+            communicators,
+            header,
+            steps: Vec::new(),
+            starts: Vec::new(),
+            per_node: 0,
+        };
+        let first = traced.program.processes.first().map(|process| process.node);
+        let on_first = |process: &&belljar_program::Process| Some(process.node) == first;
+        run.per_node = traced.program.processes.iter().filter(on_first).count() as u32;
+        for rank in 0..ranks {
+            let (Some((number, thread)), Some(own)) = (threads.get(&rank), events.remove(&rank))
+            else {
+                return Err(RunError::Absent(rank));
+            };
+            let residuals = traced.calibration.of_thread(*number);
+            run.starts.push(thread.start);
+            run.steps
+                .push(steps(own, thread, residuals, (rank, &mut *tokens))?);
+        }
+        Ok(run)
+    }
+}
+
+/// The calls of a rank with their times, which those of the program tell.
+fn steps(
+    events: Vec<Event>,
+    thread: &Thread,
+    residuals: &[i64],
+    (rank, tokens): (u32, &mut Tokens),
+) -> Result<Vec<Step>, RunError> {
+    let mut calls = thread.calls.iter().zip(residuals).peekable();
+    let mut steps = Vec::with_capacity(events.len());
+    let mut polled = 0.0;
+    for (call, event) in events.into_iter().enumerate() {
+        let differs = RunError::Differs { rank, call };
+        // Polls that no call ended are the program's own time.
+        let (own, residual) = loop {
+            let Some((own, residual)) = calls.next() else {
+                return Err(differs);
+            };
+            if own.function == event.function {
+                break (own, residual);
+            }
+            let name = belljar_abi::FUNCTIONS.get(usize::from(own.function));
+            if !name.is_some_and(|of| is_poll(of.name)) {
+                return Err(differs);
+            }
+            polled += own.before as f64 + own.inside as f64;
+        };
+        steps.push(Step {
+            token: tokens.of(&event),
+            event,
+            before: std::mem::take(&mut polled) + own.before as f64,
+            own: (*residual).max(0) as f64,
+        });
+    }
+    Ok(steps)
+}

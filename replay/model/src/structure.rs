@@ -1,0 +1,312 @@
+//! The loops of a sequence of calls, and sequences read by loops that are known.
+//!
+//! A sequence is one of tokens: calls that are alike have the same. [`fold`](Structure::fold) makes loops of what follows itself, however often, loops within loops; loops that are
+//! equal but for how often they turn are the same loop. [`parse`](Structure::parse) reads another sequence, which turns more or less often. Called by models of runs.
+
+/// Which call may follow which.
+mod automaton;
+
+use automaton::Automaton;
+use serde::{Deserialize, Serialize};
+
+/// Nodes of a loop's body, at most: a body of more is no loop.
+const MOST_BODY: usize = 1 << 10;
+
+/// How deep loops may lie within loops.
+const DEEPEST: u32 = 64;
+
+/// A part of a structure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Node {
+    /// A call.
+    Call {
+        /// What calls like it have in common.
+        token: u32,
+        /// Its number among the structure's calls.
+        number: u32,
+    },
+    /// What is repeated.
+    Loop {
+        /// The body.
+        body: Vec<Node>,
+        /// Its number among the structure's loops.
+        number: u32,
+    },
+}
+
+/// What a sequence is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Structure {
+    /// Its parts, in order.
+    pub nodes: Vec<Node>,
+    /// How many calls it names.
+    pub calls: u32,
+    /// How many loops it has.
+    pub loops: u32,
+}
+
+/// A sequence as a structure has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Of each token of the sequence, the number of its call, and which turn of the innermost loop around it it is in, from 0.
+    pub calls: Vec<(u32, u32)>,
+    /// By loop, how often it turned each time that it was come to.
+    pub turns: Vec<Vec<u32>>,
+}
+
+/// A node in the making.
+#[derive(Clone, Debug)]
+struct Growing {
+    /// Of the tokens in it, however often they are repeated.
+    hash: u64,
+    /// The body of a loop; of a call its token.
+    of: Result<Vec<Growing>, u32>,
+}
+
+impl Growing {
+    fn call(token: u32) -> Self {
+        Self {
+            hash: mix(0x51ed_270b, u64::from(token)),
+            of: Err(token),
+        }
+    }
+
+    fn repeated(body: Vec<Self>) -> Self {
+        // A loop of one part is that part: whoever did it once might have done it more often.
+        let hash = match body.as_slice() {
+            [single] => single.hash,
+            _ => body.iter().fold(0x2545_f491, |hash, it| mix(hash, it.hash)),
+        };
+        Self { hash, of: Ok(body) }
+    }
+
+    /// What stands for both of two parts that are equal but for repetitions.
+    fn merged(self, other: Self) -> Self {
+        match (self.of, other.of) {
+            (Ok(body), Ok(more)) if body.len() == more.len() => {
+                let both = body.into_iter().zip(more);
+                Self::repeated(both.map(|(a, b)| a.merged(b)).collect())
+            }
+            (Ok(body), _) | (Err(_), Ok(body)) => Self::repeated(body),
+            (Err(token), Err(_)) => Self::call(token),
+        }
+    }
+}
+
+fn mix(hash: u64, with: u64) -> u64 {
+    let mixed = (hash ^ with).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+/// Whether parts are equal but for repetitions.
+fn alike(a: &[Growing], b: &[Growing]) -> bool {
+    let mut pairs = a.iter().rev().zip(b.iter().rev());
+    a.len() == b.len() && pairs.all(|(a, b)| a.hash == b.hash)
+}
+
+/// Makes the end of `parts` a loop, if it repeats what is before. Says whether it did.
+fn reduce(parts: &mut Vec<Growing>) -> bool {
+    for length in 1..=MOST_BODY.min(parts.len().saturating_sub(1)) {
+        let start = parts.len() - length;
+        // One turn more of a loop.
+        if let Some(Ok(body)) = parts[..start].last().map(|it| it.of.as_ref())
+            && alike(body, &parts[start..])
+        {
+            let turn = parts.split_off(start);
+            if let Some(Growing { of: Ok(body), .. }) = parts.pop() {
+                let merged = body.into_iter().zip(turn).map(|(a, b)| a.merged(b));
+                parts.push(Growing::repeated(merged.collect()));
+            }
+            return true;
+        }
+        // The second turn.
+        if start >= length && alike(&parts[start - length..start], &parts[start..]) {
+            let second = parts.split_off(start);
+            let first = parts.split_off(start - length);
+            let merged = first.into_iter().zip(second).map(|(a, b)| a.merged(b));
+            parts.push(Growing::repeated(merged.collect()));
+            return true;
+        }
+    }
+    false
+}
+
+impl Structure {
+    /// The loops of a sequence.
+    pub fn fold(tokens: &[u32]) -> Self {
+        let mut parts: Vec<Growing> = Vec::new();
+        for token in tokens {
+            parts.push(Growing::call(*token));
+            while reduce(&mut parts) {}
+        }
+        let mut structure = Self::default();
+        structure.nodes = structure.numbered(parts);
+        // A loop may stand twice, once for a remainder that an earlier one reads as well.
+        match structure.parse(tokens) {
+            Some(reading) => structure.pruned(&reading),
+            None => structure,
+        }
+    }
+
+    /// Without loops that never turned.
+    fn pruned(self, reading: &Reading) -> Self {
+        fn growing(nodes: Vec<Node>, reading: &Reading) -> Vec<Growing> {
+            let mut parts = Vec::new();
+            for node in nodes {
+                match node {
+                    Node::Call { token, .. } => parts.push(Growing::call(token)),
+                    Node::Loop { body, number } => {
+                        if reading.turns[number as usize]
+                            .iter()
+                            .any(|turns| *turns > 0)
+                        {
+                            parts.push(Growing::repeated(growing(body, reading)));
+                        }
+                    }
+                }
+            }
+            parts
+        }
+        let parts = growing(self.nodes, reading);
+        let mut structure = Self::default();
+        structure.nodes = structure.numbered(parts);
+        structure
+    }
+
+    /// A sequence without loops, and how it is read.
+    pub fn flat(tokens: &[u32]) -> (Self, Reading) {
+        let nodes = (0..).zip(tokens).map(|(number, token)| Node::Call {
+            token: *token,
+            number,
+        });
+        let structure = Self {
+            nodes: nodes.collect(),
+            calls: tokens.len() as u32,
+            loops: 0,
+        };
+        let calls = (0..tokens.len() as u32).map(|number| (number, 0));
+        let reading = Reading {
+            calls: calls.collect(),
+            turns: Vec::new(),
+        };
+        (structure, reading)
+    }
+
+    fn numbered(&mut self, parts: Vec<Growing>) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        for part in parts {
+            match part.of {
+                Err(token) => {
+                    nodes.push(Node::Call {
+                        token,
+                        number: self.calls,
+                    });
+                    self.calls += 1;
+                }
+                Ok(body) => {
+                    let number = self.loops;
+                    self.loops += 1;
+                    let body = self.numbered(body);
+                    nodes.push(Node::Loop { body, number });
+                }
+            }
+        }
+        nodes
+    }
+
+    /// A sequence as this structure has it. `None` if it is none of it.
+    pub fn parse(&self, tokens: &[u32]) -> Option<Reading> {
+        let numbers = Automaton::of(self).read(tokens)?;
+        let mut reading = Reading {
+            calls: Vec::with_capacity(tokens.len()),
+            turns: vec![Vec::new(); self.loops as usize],
+        };
+        let mut at = 0;
+        follow(&self.nodes, &numbers, (&mut at, 0, 0), &mut reading).then_some(())?;
+        (at == tokens.len()).then_some(reading)
+    }
+
+    /// Whether its numbers are those that it says it has, each once.
+    pub fn is_sound(&self) -> bool {
+        let mut seen = (
+            vec![false; self.calls as usize],
+            vec![false; self.loops as usize],
+        );
+        sound(&self.nodes, &mut seen, 0) && seen.0.iter().chain(&seen.1).all(|seen| *seen)
+    }
+}
+
+fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool {
+    let mut once = |of: usize, which: bool| {
+        let all = if which { &mut seen.0 } else { &mut seen.1 };
+        all.get_mut(of)
+            .is_some_and(|seen| !std::mem::replace(seen, true))
+    };
+    let mut bodies = Vec::new();
+    for node in nodes {
+        let fine = match node {
+            Node::Call { number, .. } => once(*number as usize, true),
+            Node::Loop { body, number } => {
+                bodies.push(body);
+                once(*number as usize, false) && !body.is_empty()
+            }
+        };
+        if !fine {
+            return false;
+        }
+    }
+    depth < DEEPEST && bodies.into_iter().all(|body| sound(body, seen, depth + 1))
+}
+
+/// Follows the calls of `numbers` through `nodes`, from `at` on, in a turn of a loop. A loop turns as long as its body is there.
+fn follow(
+    nodes: &[Node],
+    numbers: &[u32],
+    (at, turn, depth): (&mut usize, u32, u32),
+    reading: &mut Reading,
+) -> bool {
+    if depth > DEEPEST {
+        return false;
+    }
+    for node in nodes {
+        match node {
+            Node::Call { number, .. } => {
+                if numbers.get(*at) != Some(number) {
+                    return false;
+                }
+                reading.calls.push((*number, turn));
+                *at += 1;
+            }
+            Node::Loop { body, number } => {
+                let place = reading.turns[*number as usize].len();
+                reading.turns[*number as usize].push(0);
+                let mut turns = 0;
+                while let Some(next) = numbers.get(*at)
+                    && begins(body, *next)
+                {
+                    if !follow(body, numbers, (at, turns, depth + 1), reading) {
+                        return false;
+                    }
+                    turns += 1;
+                }
+                reading.turns[*number as usize][place] = turns;
+            }
+        }
+    }
+    true
+}
+
+/// Whether a call may be the first of a turn.
+fn begins(nodes: &[Node], call: u32) -> bool {
+    for node in nodes {
+        match node {
+            Node::Call { number, .. } => return *number == call,
+            Node::Loop { body, .. } if begins(body, call) => return true,
+            Node::Loop { .. } => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

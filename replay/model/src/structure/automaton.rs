@@ -1,0 +1,143 @@
+//! Which call of a structure may follow which.
+//!
+//! The automaton of Glushkov (1961): its states are the calls. All ways in which a sequence may be read are followed at once, and of several that lead to one call the one that stays
+//! in inner loops is kept. Called by `structure`.
+
+use super::{Node, Structure};
+
+/// Ways that are kept while a sequence is read, at most.
+const MOST_WAYS: usize = 1 << 27;
+
+/// The calls that may follow each, those of inner loops first.
+#[derive(Debug, Default)]
+pub(super) struct Automaton {
+    tokens: Vec<u32>,
+    /// Those that may be the first.
+    first: Vec<u32>,
+    next: Vec<Vec<u32>>,
+    /// Whether each may be the last.
+    last: Vec<bool>,
+    /// Whether there may be none.
+    empty: bool,
+}
+
+/// A list of nodes around a call: which, and from where on the next stand.
+#[derive(Clone, Copy)]
+struct Around<'s> {
+    nodes: &'s [Node],
+    after: usize,
+}
+
+impl Automaton {
+    pub(super) fn of(structure: &Structure) -> Self {
+        let calls = structure.calls as usize;
+        let mut automaton = Self {
+            tokens: vec![0; calls],
+            next: vec![Vec::new(); calls],
+            last: vec![false; calls],
+            ..Self::default()
+        };
+        automaton.empty = firsts(&structure.nodes, &mut automaton.first);
+        automaton.add(&structure.nodes, &mut Vec::new());
+        automaton
+    }
+
+    /// Adds the calls of nodes, which stand in those `around` them.
+    fn add<'s>(&mut self, nodes: &'s [Node], around: &mut Vec<Around<'s>>) {
+        for (at, node) in nodes.iter().enumerate() {
+            around.push(Around {
+                nodes,
+                after: at + 1,
+            });
+            match node {
+                Node::Call { token, number } => {
+                    let mut next = Vec::new();
+                    let last = successors(around, &mut next);
+                    let number = *number as usize;
+                    if let Some(own) = self.next.get_mut(number) {
+                        (*own, self.last[number], self.tokens[number]) = (next, last, *token);
+                    }
+                }
+                Node::Loop { body, .. } => self.add(body, around),
+            }
+            around.pop();
+        }
+    }
+
+    /// The calls that a sequence is; `None` if it is none of the structure.
+    pub(super) fn read(&self, tokens: &[u32]) -> Option<Vec<u32>> {
+        if tokens.is_empty() {
+            return self.empty.then(Vec::new);
+        }
+        // By token, the calls that it may be, and which of those before each follows.
+        let mut ways: Vec<Vec<(u32, u32)>> = Vec::with_capacity(tokens.len());
+        let mut seen = vec![usize::MAX; self.tokens.len()];
+        let mut kept = 0;
+        for (at, token) in tokens.iter().enumerate() {
+            let mut own = Vec::new();
+            let mut reach = |calls: &[u32], before: u32| {
+                for call in calls {
+                    let fits = self.tokens.get(*call as usize) == Some(token);
+                    if fits && std::mem::replace(&mut seen[*call as usize], at) != at {
+                        own.push((*call, before));
+                    }
+                }
+            };
+            match ways.last() {
+                None => reach(&self.first, 0),
+                Some(before) => {
+                    for (index, (call, _)) in (0..).zip(before) {
+                        reach(&self.next[*call as usize], index);
+                    }
+                }
+            }
+            kept += own.len();
+            if own.is_empty() || kept > MOST_WAYS {
+                return None;
+            }
+            ways.push(own);
+        }
+        let ends = ways.last()?.iter();
+        let mut at = ends
+            .clone()
+            .position(|(call, _)| self.last[*call as usize])?;
+        let mut calls = Vec::with_capacity(tokens.len());
+        for own in ways.iter().rev() {
+            let (call, before) = own[at];
+            calls.push(call);
+            at = before as usize;
+        }
+        calls.reverse();
+        Some(calls)
+    }
+}
+
+/// The calls that may be the first of nodes; whether there may be none.
+fn firsts(nodes: &[Node], into: &mut Vec<u32>) -> bool {
+    for node in nodes {
+        match node {
+            Node::Call { number, .. } => {
+                into.push(*number);
+                return false;
+            }
+            Node::Loop { body, .. } => {
+                firsts(body, into);
+            }
+        }
+    }
+    true
+}
+
+/// The calls that may follow what stands in `around`, whose last is innermost; whether the end may.
+fn successors(around: &[Around<'_>], into: &mut Vec<u32>) -> bool {
+    for (depth, list) in around.iter().enumerate().rev() {
+        if !firsts(&list.nodes[list.after..], into) {
+            return false;
+        }
+        // All but the outermost list are bodies of loops.
+        if depth > 0 {
+            firsts(list.nodes, into);
+        }
+    }
+    true
+}

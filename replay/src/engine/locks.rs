@@ -1,0 +1,102 @@
+//! Locks of windows, each at the process whose window it is.
+//!
+//! Whoever asks first is served first; an exclusive lock is had by one, a shared one by all that ask for it one after another. A process that gives a lock back
+//! is answered at once, or
+//! as soon as it had it, if it gives back what it was not given yet. Called when a message that asks has been seen by that process.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use belljar_program::{Locking, ProcessId};
+
+use super::MessageId;
+
+/// The lock of a window at one process.
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    /// Whether whoever has it has it alone.
+    exclusive: bool,
+    holders: u32,
+    /// Who asked and has not got it: the message, who, and how.
+    waiting: VecDeque<(MessageId, ProcessId, Locking)>,
+    /// What gives it back as soon as it is had.
+    early: BTreeMap<ProcessId, MessageId>,
+}
+
+/// All locks, by window and process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Locks(BTreeMap<(u32, ProcessId), Lock>);
+
+impl Locks {
+    /// A message of `from` asks for a lock, or gives it back; the messages that are answered now.
+    pub(super) fn ask(
+        &mut self,
+        place: (u32, ProcessId),
+        (message, from): (MessageId, ProcessId),
+        how: Locking,
+    ) -> Vec<MessageId> {
+        let lock = self.0.entry(place).or_default();
+        let mut answered = Vec::new();
+        match how {
+            Locking::Release if lock.waiting.iter().any(|(_, who, _)| *who == from) => {
+                lock.early.insert(from, message);
+            }
+            Locking::Release => {
+                lock.holders = lock.holders.saturating_sub(1);
+                answered.push(message);
+            }
+            Locking::Exclusive | Locking::Shared => lock.waiting.push_back((message, from, how)),
+        }
+        while let Some((next, who, how)) = lock.waiting.front().copied() {
+            let shared = how == Locking::Shared && !lock.exclusive;
+            if lock.holders > 0 && !shared {
+                break;
+            }
+            lock.waiting.pop_front();
+            lock.holders += 1;
+            lock.exclusive = how == Locking::Exclusive;
+            answered.push(next);
+            if let Some(back) = lock.early.remove(&who) {
+                lock.holders -= 1;
+                answered.push(back);
+            }
+        }
+        answered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_an_exclusive_lock_and_several_a_shared_one_in_the_order_of_asking() {
+        let mut locks = Locks::default();
+        let here = (0, 7);
+        assert_eq!(locks.ask(here, (1, 1), Locking::Exclusive), [1]);
+        assert!(locks.ask(here, (2, 2), Locking::Shared).is_empty());
+        assert!(locks.ask(here, (3, 3), Locking::Shared).is_empty());
+        assert!(locks.ask(here, (4, 4), Locking::Exclusive).is_empty());
+        assert!(locks.ask(here, (5, 5), Locking::Shared).is_empty());
+        // Another process's window, and another window.
+        assert_eq!(locks.ask((0, 8), (6, 6), Locking::Exclusive), [6]);
+        assert_eq!(locks.ask((1, 7), (9, 9), Locking::Exclusive), [9]);
+        assert_eq!(locks.ask(here, (10, 10), Locking::Release), [10, 2, 3]);
+        assert_eq!(locks.ask(here, (11, 11), Locking::Release), [11]);
+        assert_eq!(locks.ask(here, (12, 12), Locking::Release), [12, 4]);
+        assert_eq!(locks.ask(here, (13, 13), Locking::Release), [13, 5]);
+        // More than was had: a trace may say so.
+        assert_eq!(locks.ask(here, (14, 14), Locking::Release), [14]);
+        assert_eq!(locks.ask(here, (15, 15), Locking::Release), [15]);
+        assert_eq!(locks.ask(here, (16, 16), Locking::Exclusive), [16]);
+    }
+    #[test]
+    fn a_lock_that_is_given_back_too_early_is_had_first() {
+        let mut locks = Locks::default();
+        let here = (0, 7);
+        assert_eq!(locks.ask(here, (1, 1), Locking::Exclusive), [1]);
+        assert!(locks.ask(here, (2, 2), Locking::Exclusive).is_empty());
+        assert!(locks.ask(here, (3, 2), Locking::Release).is_empty());
+        assert!(locks.ask(here, (4, 3), Locking::Exclusive).is_empty());
+        assert_eq!(locks.ask(here, (5, 1), Locking::Release), [5, 2, 3, 4]);
+    }
+}

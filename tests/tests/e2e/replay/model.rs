@@ -1,0 +1,137 @@
+//! A model of small runs, held against a larger one: calls and bytes of every function exactly, times as near as may be.
+
+use std::collections::BTreeMap;
+
+use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
+
+use crate::mpirun::compiled;
+
+/// A hypercube, a ring, rows of a communicator of its own, and reports to rank 0; as much data in all, however many ranks.
+const PROGRAM: &str = r#"#include <mpi.h>
+#include <stdlib.h>
+static double work(int n)
+{
+    volatile double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += i * 0.5;
+    return sum;
+}
+int main(int argc, char **argv)
+{
+    int rank, size, total = atoi(argv[1]);
+    double mine = 1, all;
+    MPI_Comm row;
+    MPI_Request r[2];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &row);
+    int part = total / size, next = (rank + 1) % size, last = (rank + size - 1) % size;
+    char *out = calloc(total, 1), *in = calloc(total, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int step = 0; step < total / 2048; step++) {
+        for (int bit = 1; bit < size; bit *= 2)
+            MPI_Sendrecv(out, part, MPI_BYTE, rank ^ bit, 1, in, part, MPI_BYTE, rank ^ bit, 1,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        mine += work(4 * part);
+        MPI_Irecv(in, 512, MPI_BYTE, last, 2, MPI_COMM_WORLD, &r[0]);
+        MPI_Isend(out, 512, MPI_BYTE, next, 2, MPI_COMM_WORLD, &r[1]);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+        MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, row);
+        if (step % 4 == 0)
+            MPI_Gather(out, part, MPI_BYTE, in, part, MPI_BYTE, 0, MPI_COMM_WORLD);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_free(&row);
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+fn run(dir: &Dir, nodes: u32, total: u32) -> String {
+    let out = format!("run-{nodes}-{total}");
+    let command = format!("mpiexec.hydra -n {nodes} ./program {total}");
+    let scenario = Scenario::new(nodes, &command).working("files = { program = \"program\" }");
+    let _ = dir.run(&scenario, &out, &[]).success();
+    out
+}
+
+fn told(dir: &Dir, arguments: &[&str]) -> Value {
+    let (told, error, code) = dir.call(arguments);
+    assert_eq!(code, Some(0), "{error}");
+    serde_json::from_str(&told).expect("JSON")
+}
+
+/// Calls, bytes sent and received, and milliseconds of each function.
+type Functions = BTreeMap<String, ((u64, u64, u64), f64)>;
+
+fn functions(dir: &Dir, out: &str) -> Functions {
+    let stat = told(dir, &["trace", "stat", "--json", out]);
+    let all = stat["functions"].as_array().expect("functions");
+    let of = |function: &Value| {
+        let number = |key: &str| function[key].as_u64().unwrap_or(0);
+        let moved = (
+            number("calls"),
+            number("sent_bytes"),
+            number("received_bytes"),
+        );
+        let name = function["function"].as_str().unwrap_or("?").to_owned();
+        let ms = function["total_ps"].as_f64().unwrap_or(0.0) / 1e9;
+        (name, (moved, ms))
+    };
+    all.iter().map(of).collect()
+}
+
+#[test]
+fn a_model_of_small_runs_makes_a_larger_one() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "program", PROGRAM, &["-O1"]) {
+        return;
+    }
+    let runs = [(2, 65536), (4, 65536), (8, 65536), (4, 32768)];
+    let runs = runs.map(|(nodes, total)| format!("{}={total}", run(&dir, nodes, total)));
+    let words: Vec<&str> = runs.iter().map(String::as_str).collect();
+    let fitted = told(
+        &dir,
+        &[&["model", "fit", "--json", "--out", "a.model"], &words[..]].concat(),
+    );
+    assert_eq!(fitted["classes"], 1, "{fitted}");
+    let made = [
+        "model", "generate", "a.model", "--nodes", "16", "--size", "65536", "--out", "made",
+        "--json",
+    ];
+    assert_eq!(told(&dir, &made)["ranks"], 16);
+    let (is, was) = (
+        functions(&dir, "made"),
+        functions(&dir, &run(&dir, 16, 65536)),
+    );
+    let moved = |all: &Functions| -> Vec<(String, (u64, u64, u64))> {
+        all.iter()
+            .map(|(name, (moved, _))| (name.clone(), *moved))
+            .collect()
+    };
+    assert_eq!(moved(&is), moved(&was));
+    // Without what begins and ends a job: launchers take longer for more nodes in ways that no trace tells.
+    let inside = |all: &Functions| -> f64 {
+        let own = all.iter().filter(|(name, _)| {
+            !matches!(name.as_str(), "MPI_Init" | "MPI_Finalize" | "MPI_Barrier")
+        });
+        own.map(|(_, (_, ms))| ms).sum()
+    };
+    let ratio = inside(&is) / inside(&was);
+    assert!((0.75..1.25).contains(&ratio), "{ratio}: {is:?} {was:?}");
+    // Every command takes it.
+    let wait = told(&dir, &["trace", "wait", "--json", "made"]);
+    assert!(wait.is_object(), "{wait}");
+    let again = told(&dir, &["replay", "made", "--json"]);
+    let (total, traced) = (again["total_ps"].as_f64(), again["traced_ps"].as_f64());
+    let ratio = total.unwrap() / traced.unwrap();
+    assert!((0.98..1.02).contains(&ratio), "{ratio}");
+    // A program that follows no rule is refused, with the call.
+    let (_, error, code) = dir.call(&[
+        "model", "generate", "a.model", "--nodes", "0", "--out", "none",
+    ]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("0 ranks are none"), "{error}");
+}
