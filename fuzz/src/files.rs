@@ -9,6 +9,8 @@ mod analyses;
 mod collected;
 /// Traces in other tools' formats.
 mod exports;
+/// Files of other tools, imported.
+mod imports;
 /// Models of programs.
 mod models;
 /// What runs write besides traces.
@@ -35,6 +37,7 @@ use belljar_trace::{
 pub(crate) use analyses::target as analyses;
 pub(crate) use collected::{seeds as collected_seeds, target as collected};
 pub(crate) use exports::target as exports;
+pub(crate) use imports::{goal, goal_seeds, otf2, otf2_seeds, ti, ti_seeds};
 pub(crate) use models::{seeds as models_seeds, target as models};
 pub(crate) use records::{seeds as records_seeds, target as records};
 pub(crate) use replays::target as replays;

@@ -108,6 +108,27 @@ pub const TARGETS: &[Target] = &[
         longest: 1 << 14,
     },
     Target {
+        name: "otf2",
+        about: "archives of OTF2, imported",
+        run: files::otf2,
+        seeds: files::otf2_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "goal",
+        about: "schedules in GOAL, imported",
+        run: files::goal,
+        seeds: files::goal_seeds,
+        longest: 1024,
+    },
+    Target {
+        name: "ti",
+        about: "time-independent traces of SimGrid, imported",
+        run: files::ti,
+        seeds: files::ti_seeds,
+        longest: 2048,
+    },
+    Target {
         name: "replays",
         about: "trace files, made programs and replayed on other networks",
         run: files::replays,

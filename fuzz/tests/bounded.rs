@@ -94,6 +94,21 @@ fn exports() {
 }
 
 #[test]
+fn otf2() {
+    mutations("otf2", 1000);
+}
+
+#[test]
+fn goal() {
+    mutations("goal", 3000);
+}
+
+#[test]
+fn ti() {
+    mutations("ti", 3000);
+}
+
+#[test]
 fn models() {
     mutations("models", 300);
 }

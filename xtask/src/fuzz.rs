@@ -38,6 +38,12 @@ enum Target {
     Analyses,
     /// Trace files, written in other tools' formats.
     Exports,
+    /// Archives of OTF2, imported.
+    Otf2,
+    /// Schedules in GOAL, imported.
+    Goal,
+    /// Time-independent traces of SimGrid, imported.
+    Ti,
     /// Models of programs, made of traces and asked for other sizes.
     Models,
     /// Trace files, replayed on other networks.

@@ -98,7 +98,7 @@ fn the_binary_form_says_who_waits() {
         schedule
     };
     let schedule = schedule_of(&[(3, 70, 1, 0), (1, 6, 0, 1), (2, 6, 0, 0)], &[1, 2]);
-    // Places are counted from behind the magic number.
+    // Places are counted from the end of the magic number.
     let from = 14 + 16 - 8;
     for place in [from, from + schedule.len()] {
         bytes.extend((place as u64).to_le_bytes());

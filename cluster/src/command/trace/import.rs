@@ -2,6 +2,7 @@
 //!
 //! What such a trace does not tell is said on standard error, and kept in the directory, so that reports say it, too. Called by `trace`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -60,16 +61,34 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     };
     let name = name_of(&arguments.file);
     let directory = RunDirectory::create(arguments.out.as_deref(), &name)?;
-    let trace = directory.path().join(TRACE_FILE);
     let rates = Rates { flops_per_second };
-    let imported = belljar_import::import(&arguments.file, Some(format), rates, (&trace, &name))?;
-    keep(&directory, &arguments.file, &name, &imported)?;
+    let imported = match fill(&directory, &arguments.file, (format, rates), &name) {
+        Ok(imported) => imported,
+        Err(error) => {
+            // There is nothing in it that could be continued.
+            let _ = fs::remove_dir_all(directory.path());
+            return Err(error);
+        }
+    };
     let path = directory.complete("checkpoint")?;
     for note in &imported.notes {
         eprintln!("note: {note}");
     }
     say(path.display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the trace, and what stands next to it.
+fn fill(
+    directory: &RunDirectory,
+    file: &Path,
+    (format, rates): (Format, Rates),
+    name: &str,
+) -> Result<Imported> {
+    let trace = directory.path().join(TRACE_FILE);
+    let imported = belljar_import::import(file, Some(format), rates, (&trace, name))?;
+    keep(directory, file, name, &imported)?;
+    Ok(imported)
 }
 
 /// A name for people, and for the run directory.

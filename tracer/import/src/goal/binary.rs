@@ -1,6 +1,6 @@
 //! The binary form of a schedule, as LogGOPSim and ATLAHS read it.
 //!
-//! A file is a magic number, how many ranks, processors and interfaces there are, and where the schedule of each rank begins and ends, counted from behind the
+//! A file is a magic number, how many ranks, processors and interfaces there are, and where the schedule of each rank begins and ends, counted from the end of the
 //! magic number. A schedule is how many operations there are, which of them wait for none, the operations, and who waits for them. All of it is little endian
 //! and packed. One rank's schedule is in memory.
 
@@ -194,7 +194,7 @@ impl Schedule<'_> {
         };
         let any = peer == ANY && direction == Direction::Receive;
         if !any && peer >= self.ranks {
-            return Err((at + 5, "a message is of a rank that is not there"));
+            return Err((at + 5, "a message names a rank that is not there"));
         }
         let kind = Kind::Message {
             direction,

@@ -109,7 +109,7 @@ impl Waiting {
         event.completed.push(over);
     }
 
-    /// The call that a request is of, which waits for one less: `event` itself, or an earlier one.
+    /// The call that has a request, which waits for one less: `event` itself, or an earlier one.
     fn asking<'e>(
         &'e mut self,
         event: &'e mut Event,

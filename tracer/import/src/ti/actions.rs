@@ -1,6 +1,6 @@
 //! Actions, and the calls that they are.
 //!
-//! What stands behind an action's name is as SimGrid 3.32 and 4.1 read it. Reductions work on their data, which is time after the call. Called for each line.
+//! What stands after an action's name is as SimGrid 3.32 and 4.1 read it. Reductions work on their data, which is time after the call. Called for each line.
 
 use belljar_trace::{Amount, Direction, Event, Phase, Share, Who};
 

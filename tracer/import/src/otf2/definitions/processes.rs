@@ -1,6 +1,6 @@
 //! Who is a process, and on which node.
 //!
-//! The processes of MPI are in one group, by the locations of their main threads, in the order of their numbers. What of the machine is of class `node` is a node,
+//! The processes of MPI are in one group, by the locations of their main threads, in the order of their numbers. A part of the machine with the class `node` is a node,
 //! and where nothing is, whatever processes are put into. Called when all definitions are read.
 
 use std::collections::{BTreeMap, BTreeSet};
