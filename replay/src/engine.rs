@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::Schedule;
-use belljar_networks::{Arrival, Network};
+use belljar_networks::{Arrival, LinkLoad, Network};
 use belljar_program::{Program, Slot};
 use belljar_sim::Time;
 
@@ -48,6 +48,8 @@ enum Event {
     Leaves(MessageId),
     /// A thread enters its next call.
     Enters(u32),
+    /// A thread has left its last call.
+    Ends(u32),
 }
 
 /// How calls' times come about.
@@ -118,7 +120,7 @@ pub(crate) struct Engine<'p, 'r> {
     network: Box<dyn Network>,
     spans: Spans,
     /// By process.
-    hosts: &'p [u32],
+    hosts: Vec<u32>,
     /// What threads' own work is multiplied by.
     scale: f64,
     timing: Timing<'r>,
@@ -130,6 +132,10 @@ pub(crate) struct Engine<'p, 'r> {
     locks: Locks,
     /// Partitioned messages that have not left, and how many calls are still to make partitions of them ready.
     unready: BTreeMap<u32, (MessageId, u32)>,
+    /// Threads of each job that have not ended.
+    left: Vec<u32>,
+    /// Jobs that ended, and when.
+    over: VecDeque<(u64, u32)>,
     collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
@@ -158,11 +164,16 @@ impl<'p, 'r> Engine<'p, 'r> {
         timing: Timing<'r>,
     ) -> Self {
         let threads = program.threads.iter().map(ThreadState::new).collect();
+        let jobs = program.processes.iter().map(|process| process.job + 1);
+        let mut left = vec![0; jobs.max().unwrap_or(0) as usize];
+        for thread in program.threads.iter().filter(|it| !it.calls.is_empty()) {
+            left[program.processes[thread.process as usize].job as usize] += 1;
+        }
         Self {
             program,
             network,
             spans,
-            hosts,
+            hosts: hosts.to_vec(),
             scale,
             timing,
             threads,
@@ -172,6 +183,8 @@ impl<'p, 'r> Engine<'p, 'r> {
             operations: Slab::default(),
             locks: Locks::default(),
             unready: BTreeMap::new(),
+            left,
+            over: VecDeque::new(),
             collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
             events: BinaryHeap::new(),
@@ -185,26 +198,77 @@ impl<'p, 'r> Engine<'p, 'r> {
         }
         let mut arrived = Vec::new();
         loop {
-            let next = self.events.peek().map(|Reverse((time, _))| *time);
-            let there = self.network.next_time().map(Time::as_ps);
-            match (next, there) {
-                (None, None) => break,
-                (Some(next), Some(there)) if there <= next => self.network.advance(&mut arrived),
-                (None, Some(_)) => self.network.advance(&mut arrived),
-                (Some(_), _) => {
-                    if let Some(Reverse((now, event))) = self.events.pop() {
-                        if matches!(event, Event::Enters(_)) && !each() {
-                            return self.finish(true);
-                        }
-                        self.handle(now, event);
-                    }
-                }
+            if self.enters_next() && !each() {
+                return self.finish(true);
             }
-            for Arrival { time, id } in arrived.drain(..) {
-                self.schedule_event(time.as_ps(), Event::Arrives(id));
+            if !self.step(u64::MAX, &mut arrived) {
+                return self.finish(false);
             }
         }
-        self.finish(false)
+    }
+
+    /// Whether what happens next is that a thread enters a call.
+    fn enters_next(&self) -> bool {
+        let there = self.network.next_time().map(Time::as_ps);
+        let next = self.events.peek();
+        next.is_some_and(|Reverse((time, event))| {
+            matches!(event, Event::Enters(_)) && there.is_none_or(|there| there > *time)
+        })
+    }
+
+    /// Lets happen what happens next, if that is not after `until`. Whether anything did.
+    fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> bool {
+        let next = self.events.peek().map(|Reverse((time, _))| *time);
+        let there = self.network.next_time().map(Time::as_ps);
+        let Some(first) = next.into_iter().chain(there).min() else {
+            return false;
+        };
+        if first > until {
+            return false;
+        }
+        if there == Some(first) {
+            self.network.advance(arrived);
+        } else if let Some(Reverse((now, event))) = self.events.pop() {
+            self.handle(now, event);
+        }
+        for Arrival { time, id } in arrived.drain(..) {
+            self.schedule_event(time.as_ps(), Event::Arrives(id));
+        }
+        true
+    }
+
+    /// The threads of these numbers begin at `now`, each as much later as its program says; their processes, which have these numbers, are on these hosts.
+    pub(crate) fn begin_job(
+        &mut self,
+        now: u64,
+        threads: std::ops::Range<u32>,
+        processes: std::ops::Range<u32>,
+        hosts: &[u32],
+    ) {
+        for (process, host) in processes.zip(hosts) {
+            self.hosts[process as usize] = *host;
+        }
+        for number in threads {
+            let start = self.program.threads[number as usize].start;
+            self.schedule_event(now.saturating_add(start), Event::Enters(number));
+        }
+    }
+
+    /// All processes are on this host, until they are told another one.
+    pub(crate) fn place_all(&mut self, host: u32) {
+        self.hosts = vec![host; self.program.processes.len()];
+    }
+
+    /// Plays until a job ends, though not beyond `until`: which, and when.
+    pub(crate) fn next_end(&mut self, until: u64) -> Option<(u64, u32)> {
+        let mut arrived = Vec::new();
+        while self.over.is_empty() && self.step(until, &mut arrived) {}
+        self.over.pop_front()
+    }
+
+    /// What links have carried.
+    pub(crate) fn loads(&self) -> Vec<LinkLoad> {
+        self.network.loads()
     }
 
     fn schedule_event(&mut self, time: u64, event: Event) {
@@ -216,6 +280,15 @@ impl<'p, 'r> Engine<'p, 'r> {
             Event::Arrives(message) => self.arrives(now, message),
             Event::Leaves(message) => self.leaves(now, message),
             Event::Enters(thread) => self.enter(now, thread),
+            Event::Ends(thread) => {
+                let process = self.program.threads[thread as usize].process;
+                let job = self.program.processes[process as usize].job;
+                let left = &mut self.left[job as usize];
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.over.push_back((now, job));
+                }
+            }
         }
     }
 

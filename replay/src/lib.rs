@@ -6,8 +6,10 @@
 //! So a replay on the traced network is the trace, but for what the model explains too long, and what differs on another comes from the network. Called by `belljar
 //! replay`.
 //!
-//! From top to bottom: `placement` and `dependence` play it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
+//! From top to bottom: `contention` plays many programs at once, `placement` and `dependence` play it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
 
+/// Many programs on one network.
+mod contention;
 /// What hosts' processors do for messages.
 mod costs;
 /// What a replay depends on.
@@ -25,6 +27,7 @@ mod replay;
 /// A replay as a trace.
 mod rewrite;
 
+pub use contention::{Contention, Joined};
 pub use costs::{Costs, CostsError, Protocol, Work};
 pub use dependence::{Cost, Without, without};
 pub use fitting::{Fitted, FittedCost, Traced, fit_costs};

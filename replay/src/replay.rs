@@ -87,7 +87,7 @@ const MOST_BYTES: u64 = 1 << 40;
 /// What calls took beyond what is explained: by thread and call, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    residuals: Vec<Vec<i64>>,
+    pub(crate) residuals: Vec<Vec<i64>>,
 }
 
 /// How well hosts' costs and the network explain what calls took.
@@ -191,6 +191,15 @@ fn play(
     timing: Timing<'_>,
     each: impl FnMut() -> bool,
 ) -> Result<Played, ReplayError> {
+    Ok(engine(program, setting, timing)?.play(each))
+}
+
+/// An engine for a program in a setting.
+pub(crate) fn engine<'p, 'r>(
+    program: &'p Program,
+    setting: &'p Setting,
+    timing: Timing<'r>,
+) -> Result<Engine<'p, 'r>, ReplayError> {
     let spans = setting.costs.at(setting.clock, setting.scale);
     let pace = spans.pace();
     let hosts = match &setting.network {
@@ -223,8 +232,7 @@ fn play(
         }
     };
     let place = (setting.hosts.as_slice(), setting.scale);
-    let engine = Engine::new(program, network, spans, place, timing);
-    Ok(engine.play(each))
+    Ok(Engine::new(program, network, spans, place, timing))
 }
 
 /// Bytes of the largest message that a program sends, and of the largest piece of a collective operation.

@@ -332,6 +332,8 @@ impl Engine<'_, '_> {
                 if let Some(next) = thread.calls.get(index + 1) {
                     let before = (next.before as f64 * self.scale) as u64;
                     self.schedule_event(exit.saturating_add(before), Event::Enters(number));
+                } else {
+                    self.schedule_event(exit, Event::Ends(number));
                 }
             }
         }

@@ -1,0 +1,160 @@
+//! Many programs on one network, each begun when it is told to.
+//!
+//! Programs share nothing but the network, so what one takes longer than alone is what the others do to it. They are joined into one first, job after job, as often as there are jobs of it. Called by
+//! simulations of many jobs, which say when and where each begins.
+
+use std::ops::Range;
+
+use belljar_networks::LinkLoad;
+use belljar_program::{Collective, Operation, Program};
+
+use crate::engine::{Engine, Timing};
+use crate::replay::{Calibration, ReplayError, Setting, engine};
+
+/// Programs of jobs, joined into one.
+#[derive(Clone, Debug, Default)]
+pub struct Joined {
+    program: Program,
+    residuals: Vec<Vec<i64>>,
+    /// By job, its threads and its processes.
+    jobs: Vec<(Range<u32>, Range<u32>)>,
+    /// Windows of all jobs so far.
+    windows: u32,
+}
+
+impl Joined {
+    /// One more job, which does this program with these residuals; its number is how many there were before.
+    pub fn add(&mut self, program: &Program, calibration: &Calibration) {
+        let whole = &mut self.program;
+        let process = whole.processes.len() as u32;
+        let thread = whole.threads.len() as u32;
+        let channel = whole.channels.len() as u32;
+        let collective = whole.collectives.len() as u32;
+        let part = whole.parts.len() as u32;
+        let message = whole.partitioned.len() as u32;
+        let job = self.jobs.len() as u32;
+        whole.processes.extend(program.processes.iter().map(|own| {
+            let mut own = *own;
+            own.job = job;
+            own
+        }));
+        whole.channels.extend(program.channels.iter().map(|own| {
+            let mut own = *own;
+            (own.from, own.to) = (own.from + process, own.to + process);
+            own
+        }));
+        whole
+            .collectives
+            .extend(program.collectives.iter().map(|own| Collective {
+                members: own.members.iter().map(|member| member + process).collect(),
+                ..own.clone()
+            }));
+        whole.parts.extend(program.parts.iter().cloned());
+        whole.partitioned.extend(&program.partitioned);
+        let first = program
+            .threads
+            .iter()
+            .map(|own| own.start)
+            .min()
+            .unwrap_or(0);
+        let mut windows = 0;
+        for own in &program.threads {
+            let mut own = own.clone();
+            own.process += process;
+            own.start -= first;
+            for operation in &mut own.operations {
+                match operation {
+                    Operation::Send { channel: of, .. }
+                    | Operation::Receive { channel: of, .. }
+                    | Operation::Access { channel: of, .. }
+                    | Operation::Probe { channel: of } => *of += channel,
+                    Operation::SendPartitioned {
+                        channel: of,
+                        message: which,
+                        ..
+                    } => {
+                        *of += channel;
+                        *which += message;
+                    }
+                    Operation::Ready { message: which } => *which += message,
+                    Operation::Lock {
+                        channel: of,
+                        window,
+                        ..
+                    } => {
+                        *of += channel;
+                        windows = windows.max(*window + 1);
+                        *window += self.windows;
+                    }
+                    Operation::Collective {
+                        collective: of,
+                        part: way,
+                        ..
+                    } => {
+                        *of += collective;
+                        *way += part;
+                    }
+                    Operation::Test { .. } | Operation::Wait { .. } | Operation::Nothing { .. } => {
+                    }
+                }
+            }
+            whole.threads.push(own);
+        }
+        self.windows += windows;
+        self.residuals.extend(calibration.residuals.iter().cloned());
+        let threads = thread..whole.threads.len() as u32;
+        self.jobs
+            .push((threads, process..whole.processes.len() as u32));
+    }
+
+    /// How many processes a job has.
+    pub fn processes(&self, job: usize) -> u32 {
+        self.jobs
+            .get(job)
+            .map_or(0, |(_, processes)| processes.len() as u32)
+    }
+}
+
+/// Jobs on one network.
+pub struct Contention<'p> {
+    engine: Engine<'p, 'p>,
+    jobs: &'p [(Range<u32>, Range<u32>)],
+}
+
+impl<'p> Contention<'p> {
+    /// None of these jobs has begun. The hosts of `setting` are not looked at.
+    ///
+    /// # Errors
+    /// [`ReplayError`] when a message is larger than any that there is, or the routing does not fit.
+    pub fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self, ReplayError> {
+        let timing = Timing::Replayed(&joined.residuals);
+        let mut engine = engine(&joined.program, setting, timing)?;
+        engine.place_all(0);
+        Ok(Self {
+            engine,
+            jobs: &joined.jobs,
+        })
+    }
+
+    /// A job begins at `now`, in picoseconds, which is no earlier than what was played: its process `i` on host `hosts[i]`.
+    pub fn begin(&mut self, now: u64, job: usize, hosts: &[u32]) {
+        if let Some((threads, processes)) = self.jobs.get(job) {
+            self.engine
+                .begin_job(now, threads.clone(), processes.clone(), hosts);
+        }
+    }
+
+    /// Plays until a job ends, though not beyond `until`: when, in picoseconds, and which. `None` if none ends until then, or ever.
+    pub fn next_end(&mut self, until: Option<u64>) -> Option<(u64, usize)> {
+        let (time, job) = self.engine.next_end(until.unwrap_or(u64::MAX))?;
+        Some((time, job as usize))
+    }
+
+    /// What links have carried.
+    pub fn links(&self) -> Vec<LinkLoad> {
+        self.engine.loads()
+    }
+}
+
+#[cfg(test)]
+mod tests;
