@@ -81,6 +81,28 @@ pub enum MixFileError {
     },
 }
 
+/// What a job is to a simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// A constant flow between each two of its ranks.
+    #[default]
+    Matrix,
+    /// Its messages, one by one.
+    Message,
+}
+
+/// How messages go over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessageModel {
+    /// They share links fairly.
+    #[default]
+    Flow,
+    /// As frames through queues.
+    Packet,
+}
+
 /// A mix without lists of values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -110,6 +132,12 @@ pub struct Mix {
     /// Over which links flows go: those of `network.routing`, or `greedy`.
     #[serde(default)]
     pub routing: Option<String>,
+    /// What a job is: `matrix`, a constant flow for as long as it ran, or `message`, its messages, which contend with those of others.
+    #[serde(default)]
+    pub level: Level,
+    /// How the network is modelled at the level of messages.
+    #[serde(default)]
+    pub model: MessageModel,
     /// When the network is to be seen.
     #[serde(default)]
     pub snapshots: Vec<Duration>,

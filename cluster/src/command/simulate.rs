@@ -5,6 +5,8 @@
 
 /// What a simulation leaves in its folder.
 mod files;
+/// Jobs as their messages.
+mod messages;
 /// Traffic of traced runs.
 mod traced;
 
@@ -15,13 +17,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use belljar_analysis::Table;
-use belljar_cluster::mix::{Combination, Mix, combinations};
-use belljar_mixes::{Job, Machine, Measures, Simulated, simulate as play};
+use belljar_cluster::mix::{Combination, Level, Mix, combinations};
+use belljar_mixes::{Job, Machine, Measures, Simulated, simulate as play, simulate_with};
+use belljar_replay::Contention;
 use clap::Args;
 use serde::Serialize;
 
 use super::output::show;
 use super::replay::watch::{Watch, on_all_processors};
+use messages::{AllPlayed, Messages};
 use traced::Runs;
 
 #[derive(Args)]
@@ -49,12 +53,14 @@ struct Wanted {
     values: Vec<(String, String)>,
     mix: Mix,
     jobs: Vec<Job>,
+    /// The jobs' runs, at the level of messages.
+    played: AllPlayed,
 }
 
 /// `belljar simulate`.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let path = &arguments.mix;
-    let mut runs = Runs::default();
+    let mut runs = (Runs::default(), AllPlayed::new());
     let mut said: Vec<String> = Vec::new();
     let all = combinations(path)?.into_iter().map(|combination| {
         let described = describe(&combination);
@@ -101,7 +107,7 @@ fn describe(combination: &Combination) -> String {
 fn wanted(
     path: &Path,
     combination: Combination,
-    runs: &mut Runs,
+    (runs, played): &mut (Runs, AllPlayed),
     said: &mut Vec<String>,
 ) -> Result<Wanted> {
     let mix = Mix::of(path, &combination)?;
@@ -109,7 +115,12 @@ fn wanted(
     mix.policies(&topology, &settings)?;
     let (jobs, more) = mix.jobs(path, runs)?;
     said.extend(more);
+    let played = match mix.level {
+        Level::Matrix => AllPlayed::new(),
+        Level::Message => messages::all_played(&jobs, runs, played)?,
+    };
     Ok(Wanted {
+        played,
         values: combination.values,
         mix,
         jobs,
@@ -139,13 +150,31 @@ fn one(path: &Path, wanted: &Wanted, folder: Option<&Path>, watch: &Watch) -> Re
         slots: wanted.mix.ranks_per_host,
         snapshots: &snapshots,
     };
-    let simulated: Simulated = play(machine, &wanted.jobs, policies, |_| watch.continues())?;
+    let jobs = &wanted.jobs;
+    let mut links = Vec::new();
+    let simulated: Simulated = match wanted.mix.level {
+        Level::Matrix => play(machine, jobs, policies, |_| watch.continues())?,
+        Level::Message => {
+            let joined = messages::joined(jobs, &wanted.played);
+            let network = (&topology, &settings);
+            let setting = messages::setting(&wanted.played, network, wanted.mix.model)?;
+            let mut messages = Messages(Contention::new(&joined, &setting)?);
+            let simulated = simulate_with(machine, jobs, policies, &mut messages, |_| {
+                watch.continues()
+            })?;
+            links = messages.0.links();
+            simulated
+        }
+    };
     if !watch.continues() {
         return Ok(None);
     }
     let measures = Measures::of(&simulated, &wanted.jobs, topology.hosts());
     if let Some(folder) = folder {
         files::write(folder, &topology, &wanted.jobs, &simulated)?;
+        if wanted.mix.level == Level::Message {
+            files::carried(&folder.join("carried.csv"), &links)?;
+        }
     }
     Ok(Some(Row {
         values: wanted.values.clone(),
@@ -162,6 +191,7 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         "mean wait",
         "slowdown",
         "bounded",
+        "stretch",
         "highest load",
         "mean load",
         "busiest link",
@@ -176,6 +206,7 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
             format!("{:.1} s", measures.mean_wait_s),
             format!("{:.2}", measures.mean_slowdown),
             format!("{:.2}", measures.mean_bounded_slowdown),
+            format!("{:.3}", measures.mean_stretch),
             rate(measures.highest_load as f64),
             rate(measures.mean_load),
             format!("{:.0} %", measures.highest_share * 100.0),

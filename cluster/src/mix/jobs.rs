@@ -28,6 +28,8 @@ pub struct TracedTraffic {
     pub duration: Nanos,
     /// What they sent, over that time.
     pub traffic: Arc<Traffic>,
+    /// Its number, by whoever knows traces.
+    pub run: usize,
 }
 
 /// Knows traces.
@@ -207,6 +209,7 @@ fn of_group(
     if jobs.len() + count > MOST_JOBS {
         return Err(value("jobs", jobs.len() + count, "at most 10000000"));
     }
+    let run = known.as_ref().and_then(|of| of.run);
     let traffic = match known {
         Some(of) => of.traffic,
         None => Arc::new(pattern(&group.traffic, ranks)?),
@@ -227,6 +230,7 @@ fn of_group(
             estimate: (runs as f64 * group.estimate) as Nanos,
             priority: group.priority,
             traffic: Arc::clone(&traffic),
+            run,
         });
     }
     Ok(())
@@ -280,6 +284,7 @@ fn of_log(
             estimate: job.estimate.max(1),
             priority: 0,
             traffic,
+            run: None,
         });
     }
     Ok(said)
@@ -290,6 +295,7 @@ struct Known {
     ranks: Option<u32>,
     duration: Option<Nanos>,
     traffic: Arc<Traffic>,
+    run: Option<usize>,
 }
 
 fn known(
@@ -317,6 +323,7 @@ fn known(
             ranks: Some(of.ranks),
             duration: Some(of.duration),
             traffic: of.traffic,
+            run: Some(of.run),
         }));
     }
     let Some(file) = &source.matrix else {
@@ -328,6 +335,7 @@ fn known(
         ranks: Some(ranks),
         duration: None,
         traffic: Arc::new(traffic),
+        run: None,
     }))
 }
 

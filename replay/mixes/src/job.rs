@@ -26,6 +26,8 @@ pub struct Job {
     pub priority: i64,
     /// What its processes send while it runs.
     pub traffic: Arc<Traffic>,
+    /// The traced run that it is like, by whoever knows it.
+    pub run: Option<usize>,
 }
 
 /// What processes of a job send to each other: a constant flow while the job runs.

@@ -38,4 +38,6 @@ pub use measures::{JobMeasures, Measures};
 pub use routing::{Fabric, Greedy as GreedyRouter, Placed, Router, Way};
 pub use scheduler::{Conservative, Easy, Fcfs, Queue, Running, Scheduler, Waiting};
 pub use selection::{Anywhere, Contiguous, Hosts, Linear, Selection, TopologyAware};
-pub use simulation::{JobOutcome, Machine, MixError, Policies, Simulated, simulate};
+pub use simulation::{
+    JobOutcome, Machine, MixError, Policies, Progress, Simulated, simulate, simulate_with,
+};

@@ -43,6 +43,8 @@ pub struct Measures {
     pub mean_slowdown: f64,
     /// Mean bounded slowdown.
     pub mean_bounded_slowdown: f64,
+    /// How many times as long as alone jobs ran, in the mean: 1 where they do not change each other's length.
+    pub mean_stretch: f64,
     /// Bits a second on the busiest link, the most at any time.
     pub highest_load: u64,
     /// Bits a second, mean over links and time.
@@ -84,12 +86,15 @@ impl Measures {
             waits += wait;
             all.longest_wait_s = all.longest_wait_s.max(wait);
             all.mean_slowdown += own.slowdown;
+            let alone = jobs[job].duration.min(jobs[job].estimate);
+            all.mean_stretch += own.ran as f64 / (alone as f64).max(1.0);
             all.mean_bounded_slowdown += own.bounded;
             busy += own.ran as f64 * simulated.jobs[job].hosts.len() as f64;
         }
         let ended = all.ended.max(1) as f64;
         all.mean_wait_s = waits / ended;
         all.mean_slowdown /= ended;
+        all.mean_stretch /= ended;
         all.mean_bounded_slowdown /= ended;
         all.makespan_s = simulated.end as f64 / 1e9;
         all.utilisation = busy / (simulated.end.max(1) as f64 * f64::from(hosts.max(1)));

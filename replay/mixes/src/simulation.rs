@@ -1,10 +1,10 @@
 //! Many jobs on one interconnect, at the level of traffic matrices.
 //!
-//! A job that runs is a constant flow for as long as it runs (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017): jobs do not change each other's length. Events are arrivals
-//! and ends; at one time ends come before arrivals, and both in the order of jobs, so that a simulation is a function of its jobs, its policies and their seeds. Called by
+//! A job that runs is a constant flow for as long as it runs (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). How long that is somebody else may say: [`simulate_with`] asks a
+//! [`Progress`], to which jobs may be messages that contend; with [`simulate`] they do not change each other's length. Events are arrivals and ends; at one time ends come before arrivals, and both in the order of jobs, so that a simulation is a function of its jobs, its policies and their seeds. Called by
 //! `belljar simulate`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_fabric::Topology;
 use serde::Serialize;
@@ -119,6 +119,36 @@ impl Machine<'_> {
     }
 }
 
+/// How jobs that run come to their ends.
+pub trait Progress {
+    /// A job begins at `now`, no earlier than anything that this was told or told of: its rank `i` on host `places[i]`.
+    fn begin(&mut self, now: Nanos, job: usize, places: &[u32]);
+
+    /// The next job that ends, and when; `None` where none ends until `until`, or ever.
+    fn next_end(&mut self, until: Option<Nanos>) -> Option<(Nanos, usize)>;
+}
+
+/// Jobs that run as long as they say, and no longer than their users say.
+struct AsLong<'a> {
+    jobs: &'a [Job],
+    ends: BTreeSet<(Nanos, usize)>,
+}
+
+impl Progress for AsLong<'_> {
+    fn begin(&mut self, now: Nanos, job: usize, _places: &[u32]) {
+        let lasts = self.jobs[job].duration.min(self.jobs[job].estimate);
+        self.ends.insert((now.saturating_add(lasts), job));
+    }
+
+    fn next_end(&mut self, until: Option<Nanos>) -> Option<(Nanos, usize)> {
+        let (time, _) = self.ends.first()?;
+        match until.is_none_or(|until| *time <= until) {
+            true => self.ends.pop_first(),
+            false => None,
+        }
+    }
+}
+
 /// A job that runs.
 struct Under {
     hosts: Vec<u32>,
@@ -134,12 +164,11 @@ struct Simulation<'a> {
     loads: Loads,
     waiting: Vec<Waiting>,
     under: BTreeMap<usize, Under>,
-    /// When jobs end.
-    ends: BTreeMap<(Nanos, usize), ()>,
+    progress: &'a mut dyn Progress,
     out: Simulated,
 }
 
-/// Simulates jobs; `each` is asked at each time at which something happens, and says whether to continue.
+/// Simulates jobs that do not change each other's length; `each` is asked at each time at which something happens, and says whether to continue.
 ///
 /// # Errors
 /// [`MixError`] when a job cannot run on the machine.
@@ -147,6 +176,24 @@ pub fn simulate(
     machine: Machine<'_>,
     jobs: &[Job],
     policies: Policies,
+    each: impl FnMut(Nanos) -> bool,
+) -> Result<Simulated, MixError> {
+    let mut progress = AsLong {
+        jobs,
+        ends: BTreeSet::new(),
+    };
+    simulate_with(machine, jobs, policies, &mut progress, each)
+}
+
+/// Simulates jobs that end when `progress` says; a job that never does keeps its hosts.
+///
+/// # Errors
+/// [`MixError`] when a job cannot run on the machine.
+pub fn simulate_with(
+    machine: Machine<'_>,
+    jobs: &[Job],
+    policies: Policies,
+    progress: &mut dyn Progress,
     mut each: impl FnMut(Nanos) -> bool,
 ) -> Result<Simulated, MixError> {
     machine.check(jobs)?;
@@ -166,7 +213,7 @@ pub fn simulate(
         loads: Loads::new(capacity),
         waiting: Vec::new(),
         under: BTreeMap::new(),
-        ends: BTreeMap::new(),
+        progress,
         out: Simulated {
             jobs: (0..jobs.len()).map(outcome).collect(),
             ..Simulated::default()
@@ -178,11 +225,8 @@ pub fn simulate(
     let mut snapshots = machine.snapshots.iter().copied().peekable();
     loop {
         let arrives = arrivals.peek().map(|job| jobs[*job].arrival);
-        let ends = simulation
-            .ends
-            .first_key_value()
-            .map(|((time, _), ())| *time);
-        let Some(now) = [arrives, ends].into_iter().flatten().min() else {
+        let ended = simulation.progress.next_end(arrives);
+        let Some(now) = ended.map(|(time, _)| time).or(arrives) else {
             break;
         };
         while let Some(time) = snapshots.next_if(|time| *time < now) {
@@ -191,7 +235,11 @@ pub fn simulate(
         if !each(now) {
             break;
         }
-        simulation.end(now);
+        let mut next = ended;
+        while let Some((_, job)) = next {
+            simulation.end(now, job);
+            next = simulation.progress.next_end(Some(now));
+        }
         while let Some(job) = arrivals.next_if(|job| jobs[*job].arrival <= now) {
             simulation.arrive(job);
         }
@@ -211,21 +259,18 @@ impl Simulation<'_> {
         self.out.snapshots.push((time, loads));
     }
 
-    /// Jobs end whose time it is.
-    fn end(&mut self, now: Nanos) {
-        while let Some(entry) = self.ends.first_entry().filter(|entry| entry.key().0 <= now) {
-            let ((_, job), ()) = entry.remove_entry();
-            let Some(under) = self.under.remove(&job) else {
-                continue;
-            };
-            for (way, flow) in under.ways.iter().zip(&self.jobs[job].traffic.flows) {
-                for link in way.iter() {
-                    self.loads.remove(now, *link, flow.rate);
-                }
+    /// A job ends.
+    fn end(&mut self, now: Nanos, job: usize) {
+        let Some(under) = self.under.remove(&job) else {
+            return;
+        };
+        for (way, flow) in under.ways.iter().zip(&self.jobs[job].traffic.flows) {
+            for link in way.iter() {
+                self.loads.remove(now, *link, flow.rate);
             }
-            self.hosts.give_back(&under.hosts);
-            self.out.jobs[job].end = Some(now);
         }
+        self.hosts.give_back(&under.hosts);
+        self.out.jobs[job].end = Some(now);
     }
 
     fn arrive(&mut self, number: usize) {
@@ -298,8 +343,7 @@ impl Simulation<'_> {
                 self.loads.add(now, *link, flow.rate);
             }
         }
-        let ends = now.saturating_add(job.duration.min(job.estimate));
-        self.ends.insert((ends, waiting.job), ());
+        self.progress.begin(now, waiting.job, &places);
         let outcome = &mut self.out.jobs[waiting.job];
         (outcome.start, outcome.hosts) = (Some(now), hosts.clone());
         let under = Under {

@@ -173,6 +173,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     assert!(diff.contains("The programs do the same"), "{diff}");
     varied(&dir, &far);
     mixed(&dir);
+    contending(&dir);
     calibrated(&dir);
     exported(&dir);
     exported_as_read(&dir);
@@ -292,6 +293,36 @@ fn mixed(dir: &Dir) {
         error.contains("job 0 (halos) needs 4 hosts, and the network has 3"),
         "{error}"
     );
+}
+
+/// Jobs as their messages: on hosts of their own they take as long as they did, and where links are shared the longer the more they are.
+fn contending(dir: &Dir) {
+    let rows = |network: &str, count: &str| -> Vec<f64> {
+        let mix = format!(
+            "name = \"mix\"\nhosts = 8\nlevel = \"message\"\nselection = \"random\"\n\
+             network = {network}\n[[jobs]]\nname = \"halos\"\ncount = {count}\ntraffic = {{ trace = \"near\" }}\n"
+        );
+        dir.write("contend.toml", &mix);
+        let (told, error, code) = dir.call(&["simulate", "contend.toml", "--json"]);
+        assert_eq!(code, Some(0), "{error}");
+        let rows: Value = serde_json::from_str(&told).expect("JSON");
+        let rows = rows.as_array().expect("rows").iter();
+        rows.map(|row| row["mean_stretch"].as_f64().expect("a number"))
+            .collect()
+    };
+    let apart = rows("{ bandwidth = \"10 Gb/s\" }", "2");
+    assert!((0.97..1.03).contains(&apart[0]), "{apart:?}");
+    let slow = "{ topology = \"tree\", fanout = 2, bandwidth = \"100 Mb/s\" }";
+    let shared = rows(slow, "[1, 2]");
+    assert!(
+        shared[0] > 1.5 && shared[1] > shared[0] * 1.02,
+        "{shared:?}"
+    );
+    let pattern = "name = \"mix\"\nhosts = 8\nlevel = \"message\"\n[[jobs]]\nname = \"small\"\nranks = 2\nduration = \"1 ms\"\n";
+    dir.write("contend.toml", pattern);
+    let (_, error, code) = dir.call(&["simulate", "contend.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("each job is a traced run"), "{error}");
 }
 
 /// Costs that are fitted to the run explain it better, and replay takes them.

@@ -221,10 +221,10 @@ fn a_partitioned_request_has_one_number_however_often_it_is_started() {
             .clone()
     };
     for mut it in scripts() {
-        let shape = [0x5000, int(3), int(4), it.double, int(1), int(7), it.world];
+        let shape = [0x5000, int(3), 4, it.double, int(1), int(7), it.world];
         let with = |shape: &[u64]| [shape, &[0]].concat();
         let event = it.begin("MPI_Psend_init", &with(&shape), 0xac00_0031);
-        assert_eq!(event.transfers[0].bytes, 96);
+        assert_eq!(event.transfers[0].bytes, 96, "{event:?}");
         assert_eq!(partitioned(&event), [Some(0)]);
         let event = it.begin("MPI_Precv_init", &with(&shape), 0xac00_0032);
         assert_eq!(partitioned(&event), [Some(1)]);

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use belljar_fabric::{Direction, Endpoint, Topology};
 use belljar_mixes::{Job, JobMeasures, Simulated};
+use belljar_networks::LinkLoad;
 
 use super::Row;
 
@@ -45,6 +46,21 @@ pub(super) fn write(
         snapshot(&path, topology, loads).with_context(|| path.display().to_string())?;
     }
     Ok(())
+}
+
+/// What links really carried, at the level of messages.
+pub(super) fn carried(path: &Path, links: &[LinkLoad]) -> Result<()> {
+    let mut writer = open(path)?;
+    writer.write_record(["link", "bytes", "busy_s", "dropped"])?;
+    for load in links {
+        writer.write_record([
+            load.name.clone(),
+            load.bytes.to_string(),
+            seconds(load.busy.as_ps() / 1000),
+            load.dropped.to_string(),
+        ])?;
+    }
+    Ok(writer.flush()?)
 }
 
 fn open(path: &Path) -> Result<csv::Writer<File>> {

@@ -16,11 +16,22 @@ use crate::command::trace::trace_file;
 
 /// Traced runs that were read.
 #[derive(Default)]
-pub(super) struct Runs(BTreeMap<PathBuf, TracedTraffic>);
+pub(super) struct Runs {
+    known: BTreeMap<PathBuf, TracedTraffic>,
+    /// By number.
+    directories: Vec<PathBuf>,
+}
+
+impl Runs {
+    /// The directory of the run of this number.
+    pub(super) fn directory(&self, number: usize) -> Option<&Path> {
+        self.directories.get(number).map(PathBuf::as_path)
+    }
+}
 
 impl Traced for Runs {
     fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String> {
-        if let Some(known) = self.0.get(directory) {
+        if let Some(known) = self.known.get(directory) {
             return Ok(known.clone());
         }
         let trace = trace_file(directory);
@@ -33,14 +44,15 @@ impl Traced for Runs {
             tables.as_ref(),
         );
         let (matrix, _) = read.map_err(|error| error.to_string())?;
-        let of = of(&matrix)?;
-        self.0.insert(directory.to_owned(), of.clone());
+        let of = of(&matrix, self.directories.len())?;
+        self.directories.push(directory.to_owned());
+        self.known.insert(directory.to_owned(), of.clone());
         Ok(of)
     }
 }
 
 /// A traced run's traffic as flows.
-fn of(matrix: &Matrix) -> Result<TracedTraffic, String> {
+fn of(matrix: &Matrix, run: usize) -> Result<TracedTraffic, String> {
     let jobs = matrix.pairs.iter().flat_map(|pair| [pair.job, pair.to_job]);
     if jobs.flatten().any(|job| job > 0) {
         return Err("the run has several MPI programs; a job of a mix is one".to_owned());
@@ -64,5 +76,6 @@ fn of(matrix: &Matrix) -> Result<TracedTraffic, String> {
         ranks,
         duration: span / 1000,
         traffic: Arc::new(Traffic { flows }),
+        run,
     })
 }

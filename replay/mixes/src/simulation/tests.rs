@@ -22,6 +22,7 @@ fn job(arrival: u64, ranks: u32, seconds: u64) -> Job {
         duration: seconds * SECOND,
         estimate: seconds * SECOND,
         priority: 0,
+        run: None,
         traffic: Arc::new(Traffic::of(Pattern::Ring, ranks, 1_000_000_000)),
     }
 }

@@ -1,0 +1,137 @@
+//! Jobs as their messages, which contend with those of others.
+//!
+//! Each traced run is calibrated once, on the network on which it was traced; then all jobs are played on the machine's network together, each from when and where it is started. Called by `simulate`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::mix::MessageModel;
+use belljar_fabric::{Settings, Topology};
+use belljar_mixes::{Job, Nanos, Progress};
+use belljar_program::Program;
+use belljar_replay::{Calibration, Contention, Costs, Joined, NetworkModel, Setting};
+use belljar_sim::Frequency;
+
+use super::traced::Runs;
+use crate::command::replay::job::{JobArguments, Model};
+
+/// Calls of all jobs of a mix, at most: they are in memory together.
+const MOST_CALLS: usize = 1 << 26;
+
+/// A traced run as a job plays it.
+pub(super) struct Played {
+    program: Program,
+    calibration: Calibration,
+    costs: Costs,
+    clock: Frequency,
+}
+
+/// The runs of a mix's jobs, by number.
+pub(super) type AllPlayed = BTreeMap<usize, Arc<Played>>;
+
+/// The run in a directory.
+fn played(runs: &Runs, number: usize) -> Result<Played> {
+    let directory = runs.directory(number).context("a job's run is not known")?;
+    let arguments = JobArguments::over(directory, Model::Packet);
+    let job = arguments.job()?;
+    let traced = job.traced()?;
+    let calibration = belljar_replay::calibrate(&job.program, &traced)?;
+    Ok(Played {
+        calibration,
+        costs: traced.costs,
+        clock: traced.clock,
+        program: job.program,
+    })
+}
+
+/// The runs of these jobs; `known` ones are not read again.
+pub(super) fn all_played(jobs: &[Job], runs: &Runs, known: &mut AllPlayed) -> Result<AllPlayed> {
+    let mut all = AllPlayed::new();
+    let mut calls = 0;
+    for job in jobs {
+        let Some(number) = job.run else {
+            bail!(
+                "job {}: at level message each job is a traced run: give it `traffic = {{ trace = \"DIR\" }}`",
+                job.name
+            );
+        };
+        if !known.contains_key(&number) {
+            known.insert(number, Arc::new(played(runs, number)?));
+        }
+        let of = Arc::clone(&known[&number]);
+        let ranks = of.program.processes.len();
+        if ranks != job.ranks as usize {
+            bail!(
+                "job {} has {} ranks, and its traced run {ranks}: leave `ranks` away at level message",
+                job.name,
+                job.ranks
+            );
+        }
+        calls += of
+            .program
+            .threads
+            .iter()
+            .map(|it| it.calls.len())
+            .sum::<usize>();
+        if calls > MOST_CALLS {
+            bail!(
+                "the jobs make more than {MOST_CALLS} calls together: take fewer, or level matrix"
+            );
+        }
+        all.insert(number, of);
+    }
+    let mut kinds = all.values().map(|of| (of.clock, of.costs));
+    let first = kinds.next();
+    if kinds.any(|other| Some(other) != first) {
+        bail!(
+            "the jobs' runs differ in their clock or MPI library: at level message all are of one kind"
+        );
+    }
+    Ok(all)
+}
+
+/// All jobs, joined into one program.
+pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
+    let mut joined = Joined::default();
+    let runs = jobs.iter().filter_map(|job| played.get(&job.run?));
+    for of in runs {
+        joined.add(&of.program, &of.calibration);
+    }
+    joined
+}
+
+/// On what they are played.
+pub(super) fn setting(
+    played: &AllPlayed,
+    (topology, settings): (&Topology, &Settings),
+    model: MessageModel,
+) -> Result<Setting> {
+    let of = played.values().next().context("there is no job")?;
+    let (topology, settings) = (topology.clone(), settings.clone());
+    Ok(Setting {
+        network: match model {
+            MessageModel::Flow => NetworkModel::Flow(topology, settings),
+            MessageModel::Packet => NetworkModel::Packet(topology, settings),
+        },
+        costs: of.costs,
+        clock: of.clock,
+        hosts: Vec::new(),
+        scale: 1.0,
+    })
+}
+
+/// Jobs end when all of their ranks have left their last calls.
+pub(super) struct Messages<'p>(pub(super) Contention<'p>);
+
+impl Progress for Messages<'_> {
+    fn begin(&mut self, now: Nanos, job: usize, places: &[u32]) {
+        self.0.begin(now.saturating_mul(1000), job, places);
+    }
+
+    fn next_end(&mut self, until: Option<Nanos>) -> Option<(Nanos, usize)> {
+        let until = until.map(|until| until.saturating_mul(1000));
+        let (time, job) = self.0.next_end(until)?;
+        Some((time.div_ceil(1000), job))
+    }
+}
