@@ -113,11 +113,11 @@ fn wanted(
     let mix = Mix::of(path, &combination)?;
     let (topology, settings) = mix.machine(path)?;
     mix.policies(&topology, &settings)?;
-    let (jobs, more) = mix.jobs(path, runs)?;
+    let (mut jobs, more) = mix.jobs(path, runs)?;
     said.extend(more);
     let played = match mix.level {
         Level::Matrix => AllPlayed::new(),
-        Level::Message => messages::all_played(&jobs, runs, played)?,
+        Level::Message => messages::all_played(&mut jobs, runs, played)?,
     };
     Ok(Wanted {
         played,

@@ -45,8 +45,22 @@ fn played(runs: &Runs, number: usize) -> Result<Played> {
     })
 }
 
-/// The runs of these jobs; `known` ones are not read again.
-pub(super) fn all_played(jobs: &[Job], runs: &Runs, known: &mut AllPlayed) -> Result<AllPlayed> {
+/// Nanoseconds from a program's first call to its last one's return, as traced.
+fn lasted(program: &Program) -> Nanos {
+    let first = program.threads.iter().map(|thread| thread.start).min();
+    let ends = program.threads.iter().filter_map(|it| it.traced().last());
+    let last = ends.map(|(_, exit)| exit).max();
+    last.unwrap_or(0)
+        .saturating_sub(first.unwrap_or(0))
+        .div_ceil(1000)
+}
+
+/// The runs of these jobs; `known` ones are not read again. Jobs are as long as their whole programs were, not as what these sent.
+pub(super) fn all_played(
+    jobs: &mut [Job],
+    runs: &Runs,
+    known: &mut AllPlayed,
+) -> Result<AllPlayed> {
     let mut all = AllPlayed::new();
     let mut calls = 0;
     for job in jobs {
@@ -60,6 +74,9 @@ pub(super) fn all_played(jobs: &[Job], runs: &Runs, known: &mut AllPlayed) -> Re
             known.insert(number, Arc::new(played(runs, number)?));
         }
         let of = Arc::clone(&known[&number]);
+        let factor = job.estimate as f64 / job.duration.max(1) as f64;
+        job.duration = lasted(&of.program).max(1);
+        job.estimate = (job.duration as f64 * factor) as Nanos;
         let ranks = of.program.processes.len();
         if ranks != job.ranks as usize {
             bail!(
