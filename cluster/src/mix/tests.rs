@@ -40,6 +40,7 @@ impl Traced for One {
         match directory.ends_with("cg") {
             true => Ok(TracedTraffic {
                 ranks: 4,
+                run: 0,
                 duration: 5_000_000_000,
                 traffic: Arc::new(Traffic {
                     flows: vec![Flow {

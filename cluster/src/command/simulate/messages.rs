@@ -70,10 +70,14 @@ pub(super) fn all_played(
                 job.name
             );
         };
-        if !known.contains_key(&number) {
-            known.insert(number, Arc::new(played(runs, number)?));
-        }
-        let of = Arc::clone(&known[&number]);
+        let of = match known.get(&number) {
+            Some(of) => Arc::clone(of),
+            None => {
+                let of = Arc::new(played(runs, number)?);
+                known.insert(number, Arc::clone(&of));
+                of
+            }
+        };
         let factor = job.estimate as f64 / job.duration.max(1) as f64;
         job.duration = lasted(&of.program).max(1);
         job.estimate = (job.duration as f64 * factor) as Nanos;
