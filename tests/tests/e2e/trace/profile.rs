@@ -1,5 +1,7 @@
 //! Profiles of a program whose functions' shares are known.
 
+use std::process::Command;
+
 use belljar_tests::{Dir, Outcome, Scenario};
 use serde_json::Value;
 
@@ -110,6 +112,39 @@ fn shares_are_those_of_the_work_and_nothing_is_disturbed() {
     assert!((1.9..2.1).contains(&ratio), "{ratio}");
 }
 
+/// That Go's own reader of the format has the functions' shares.
+fn read_by_pprof(dir: &Dir) {
+    let file = dir.path("a.pb.gz");
+    let mut command = Command::new("go");
+    let command = command
+        .args(["tool", "pprof", "-top", "-focus=;?work$"])
+        .arg(&file);
+    let Ok(output) = command.env("HOME", dir.path(".")).output() else {
+        eprintln!("SKIPPED: there is no go whose pprof could read the profile");
+        return;
+    };
+    let top = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{top}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // flat, its share, the sum of shares, cumulative, its share, the function.
+    let flat = |name: &str| -> f64 {
+        let line = top.lines().find(|line| line.trim_end().ends_with(name));
+        let line = line.unwrap_or_else(|| panic!("no {name}: {top}"));
+        let share = line
+            .split_whitespace()
+            .nth(1)
+            .and_then(|it| it.strip_suffix('%'));
+        share
+            .and_then(|it| it.parse().ok())
+            .unwrap_or_else(|| panic!("{line}"))
+    };
+    let ratio = flat("heavy") / flat("light");
+    assert!((2.8..3.2).contains(&ratio), "{top}");
+}
+
 #[test]
 fn a_profile_is_told_in_all_forms() {
     let Some(dir) = working() else { return };
@@ -134,6 +169,7 @@ fn a_profile_is_told_in_all_forms() {
     assert!(picture.starts_with("<svg ") && picture.contains("<title>heavy ("));
     let packed = std::fs::read(dir.path("a.pb.gz")).expect("a file");
     assert_eq!(packed[..2], [0x1f, 0x8b]);
+    read_by_pprof(&dir);
     let table = told(&dir, &["out", "--node", "1", "--from", "1 s"]);
     assert!(
         table.contains("idle for ") && table.contains("self "),
