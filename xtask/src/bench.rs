@@ -25,6 +25,8 @@ mod engine;
 mod hosts;
 /// `cargo xtask bench kvm`: what the kvm engine costs on this host's virtualisation.
 mod kvm;
+/// `cargo xtask bench observing`: what call sites and profiles cost.
+mod observing;
 /// Charts as SVG.
 mod plot;
 /// The peer: QEMU's system emulation in counted mode.
@@ -49,7 +51,7 @@ pub(crate) struct Arguments {
     /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
     /// `scale`, alone or with names of parts after it, what many nodes cost; `hosts` what it
     /// costs to run on several hosts; `replay` how many messages replay plays a second, against SimGrid;
-    /// `simulate` how long mixes of ten thousand jobs take.
+    /// `simulate` how long mixes of ten thousand jobs take; `observing` what call sites and profiles cost.
     names: Vec<String>,
     /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`
     /// the time over the round trip; with `scale` how a node's cost grows.
@@ -117,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some("share") => return share::run(),
         Some("replay") => return replay::run(runs),
         Some("simulate") => return simulate::run(runs),
+        Some("observing") => return observing::run(runs),
         Some("kvm") => return kvm::run(runs),
         Some("scale") => return scale::run(runs, &arguments.names[1..], plot_file),
         Some("hosts") => return hosts::run(arguments.runs, json_file, plot_file),
