@@ -7,6 +7,8 @@
 mod files;
 /// Jobs as their messages.
 mod messages;
+/// Pictures of a simulation.
+mod plots;
 /// Traffic of traced runs.
 mod traced;
 
@@ -172,6 +174,12 @@ fn one(path: &Path, wanted: &Wanted, folder: Option<&Path>, watch: &Watch) -> Re
     let measures = Measures::of(&simulated, &wanted.jobs, topology.hosts());
     if let Some(folder) = folder {
         files::write(folder, &topology, &wanted.jobs, &simulated)?;
+        plots::gantt(
+            &folder.join("gantt.svg"),
+            topology.hosts(),
+            (&wanted.jobs, &simulated),
+        )?;
+        plots::loads(&folder.join("loads.svg"), &simulated)?;
         if wanted.mix.level == Level::Message {
             files::carried(&folder.join("carried.csv"), &links)?;
         }

@@ -280,6 +280,8 @@ fn mixed(dir: &Dir) {
     );
     assert_eq!(read("0/jobs.csv").lines().count(), 5);
     assert_eq!(read("results.csv").lines().count(), 5);
+    let chart = read("0/gantt.svg");
+    assert!(chart.contains("halos") && chart.matches("<rect").count() > 4);
     let graph = read("0/0.000s.graphml");
     assert_eq!(graph.matches("<edge ").count(), 12);
     assert!(
