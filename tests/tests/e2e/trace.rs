@@ -1,6 +1,7 @@
 //! The trace against an independent count.
 
 mod collect;
+mod import;
 mod matrix;
 mod messages;
 mod polls;
