@@ -1,6 +1,6 @@
 //! What keeps some iterations of a main loop: its saved states, and the file that tells what a trace lacks.
 //!
-//! The first byte says which of the two the rest is. A state that is loaded goes on with the calls of a small trace; a file
+//! The first byte says which of the two the rest is. A state that is loaded continues with the calls of a small trace; a file
 //! stands next to that trace while its statistics are made. Called by name from `lib.rs`.
 
 use std::path::Path;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use belljar_analysis::{Communicators, communicators};
 use belljar_archive::TraceReader;
-use belljar_program::Thread;
+use belljar_program::{Thread, asks_time, found_nothing};
 use belljar_replay::Calibration;
 use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader, is_poll};
 
@@ -122,14 +122,6 @@ fn likeness(event: &Event) -> Vec<u64> {
     words
 }
 
-/// Whether a call is a poll that found nothing, or several: no part of what a program does.
-fn found_nothing(event: &Event) -> bool {
-    let asks_time = matches!(event.name(), "MPI_Wtime" | "MPI_Wtick");
-    let over = event.details.0.as_ref().is_some_and(|details| details.over);
-    let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
-    !asks_time && !over && (event.folded.0.is_some() || is_poll(event.name()) && nothing)
-}
-
 impl Run {
     /// Reads a run.
     pub(crate) fn read(traced: &Traced<'_>, tokens: &mut Tokens) -> Result<Self, RunError> {
@@ -149,7 +141,9 @@ impl Run {
         let header = reader.header().clone();
         let mut events: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
         for event in reader.by_ref() {
-            if event.depth == 0 && event.exit.is_some() && !found_nothing(&event) {
+            // Polls that found nothing are no part of what a program does; asking for the time is.
+            let polls = found_nothing(&event) && !asks_time(&event);
+            if event.depth == 0 && event.exit.is_some() && !polls {
                 events.entry(event.rank).or_default().push(event);
             }
         }

@@ -30,7 +30,8 @@ use belljar_trace::{
 
 use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
-use calls::{asks_time, ends_accesses, found_nothing, is_one_sided, mode, synchronizes};
+pub use calls::{asks_time, found_nothing};
+use calls::{ends_accesses, is_one_sided, mode, synchronizes};
 use partitions::{Partitions, partitioned};
 use tables::Shared;
 use wildcards::{Asked, Unsettled};

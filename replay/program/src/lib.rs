@@ -16,7 +16,7 @@ mod program;
 mod thread;
 
 pub use builder::Builder;
-pub use extract::{Algorithms, extract};
+pub use extract::{Algorithms, asks_time, extract, found_nothing};
 pub use program::{
     Call, Channel, ChannelId, Collective, Locking, Mode, Operation, Part, Process, ProcessId,
     Program, Slot, Thread, Unfinished, Unknown,

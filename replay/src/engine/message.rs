@@ -67,8 +67,20 @@ impl Engine<'_, '_> {
         party: Party,
         (bytes, mode, pieces): (u64, Mode, bool),
     ) {
+        let message = self.on_channel(channel, party, (bytes, mode, pieces));
+        self.post(now, message);
+        self.sent(now, channel, message);
+    }
+
+    /// A message on a channel, which has not left.
+    fn on_channel(
+        &mut self,
+        channel: ChannelId,
+        party: Party,
+        (bytes, mode, pieces): (u64, Mode, bool),
+    ) -> MessageId {
         let of = self.program.channels[channel as usize];
-        let message = MpiMessage {
+        self.messages.insert(MpiMessage {
             from: of.from,
             to: of.to,
             channel: Some(channel),
@@ -80,10 +92,7 @@ impl Engine<'_, '_> {
             there: false,
             seen: false,
             lock: None,
-        };
-        let message = self.messages.insert(message);
-        self.post(now, message);
-        self.sent(now, channel, message);
+        })
     }
 
     /// A message on a channel that will leave when as many calls as are known have made its partitions ready.
@@ -98,20 +107,7 @@ impl Engine<'_, '_> {
         if calls == 0 {
             return self.send(now, channel, party, (bytes, Mode::Standard, pieces));
         }
-        let of = self.program.channels[channel as usize];
-        let message = self.messages.insert(MpiMessage {
-            from: of.from,
-            to: of.to,
-            channel: Some(channel),
-            bytes,
-            sender: party,
-            receiver: None,
-            transport: self.transport(bytes, Mode::Standard),
-            protocol: self.protocol(pieces),
-            there: false,
-            seen: false,
-            lock: None,
-        });
+        let message = self.on_channel(channel, party, (bytes, Mode::Standard, pieces));
         self.unready.insert(partitioned, (message, calls));
         self.sent(now, channel, message);
     }

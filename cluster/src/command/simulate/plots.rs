@@ -42,22 +42,8 @@ pub(super) fn gantt(path: &Path, hosts: u32, (jobs, of): (&[Job], &Simulated)) -
         let next = names.len();
         names.entry(&job.name).or_insert(next);
     }
-    let end = seconds(of.end).max(1e-9);
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
-    root.fill(&WHITE).with_context(failed)?;
-    let mut chart = ChartBuilder::on(&root)
-        .margin(12)
-        .x_label_area_size(36)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..end, 0.0..f64::from(hosts))
-        .with_context(failed)?;
-    chart
-        .configure_mesh()
-        .disable_mesh()
-        .x_desc("seconds")
-        .y_desc("hosts")
-        .draw()
-        .with_context(failed)?;
+    let mut chart = axes(&root, of, (f64::from(hosts), "hosts")).with_context(failed)?;
     let mut shapes = 0;
     for (name, number) in &names {
         let colour = COLOURS[number % COLOURS.len()];
@@ -119,22 +105,8 @@ pub(super) fn loads(path: &Path, of: &Simulated) -> Result<()> {
     let gigabits = |bits: f64| bits / 1e9;
     let most = of.loads.iter().map(|load| load.maximum).max().unwrap_or(0);
     let most = gigabits(most as f64).max(1e-9) * 1.05;
-    let end = seconds(of.end).max(1e-9);
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
-    root.fill(&WHITE).with_context(failed)?;
-    let mut chart = ChartBuilder::on(&root)
-        .margin(12)
-        .x_label_area_size(36)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..end, 0.0..most)
-        .with_context(failed)?;
-    chart
-        .configure_mesh()
-        .light_line_style(WHITE)
-        .x_desc("seconds")
-        .y_desc("Gb/s")
-        .draw()
-        .with_context(failed)?;
+    let mut chart = axes(&root, of, (most, "Gb/s")).with_context(failed)?;
     let every = of.loads.len().div_ceil(MOST_POINTS).max(1);
     for (number, name) in ["busiest link", "mean of all links"]
         .into_iter()
@@ -160,15 +132,37 @@ pub(super) fn loads(path: &Path, of: &Simulated) -> Result<()> {
     root.present().with_context(failed)
 }
 
-type Chart<'a, 'b> = ChartContext<
+type Chart<'a> = ChartContext<
     'a,
-    SVGBackend<'b>,
+    SVGBackend<'a>,
     Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
 >;
 
-fn legend<'b>(
-    chart: &mut Chart<'b, 'b>,
-) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'b> as DrawingBackend>::ErrorType>> {
+type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+
+/// Seconds of the simulation from left to right, and up to so many of what is named from bottom to top.
+fn axes<'a>(
+    root: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
+    of: &Simulated,
+    (most, name): (f64, &str),
+) -> Result<Chart<'a>, Failed<'a>> {
+    root.fill(&WHITE)?;
+    let end = seconds(of.end).max(1e-9);
+    let mut chart = ChartBuilder::on(root)
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(56)
+        .build_cartesian_2d(0.0..end, 0.0..most)?;
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_desc("seconds")
+        .y_desc(name)
+        .draw()?;
+    Ok(chart)
+}
+
+fn legend<'a>(chart: &mut Chart<'a>) -> Result<(), Failed<'a>> {
     let mut labels = chart.configure_series_labels();
     let labels = labels.position(SeriesLabelPosition::UpperRight);
     labels

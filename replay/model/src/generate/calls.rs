@@ -285,7 +285,7 @@ impl<'m> RankCalls<'m> {
         }
     }
 
-    /// What the call tells of MPI objects.
+    /// What the call says about MPI objects.
     fn fact(&self, fact: Fact, shape: &Shape, at: At) -> Fact {
         match fact {
             Fact::Launch(mut launch) => {

@@ -9,14 +9,14 @@ use super::tables::Sync;
 use crate::program::Mode;
 
 /// Whether a call is a poll that found nothing, or several.
-pub(super) fn found_nothing(event: &Event) -> bool {
+pub fn found_nothing(event: &Event) -> bool {
     let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
     let over = event.details.0.as_ref().is_some_and(|details| details.over);
     event.folded.0.is_some() || is_poll(event.name()) && nothing && !asks_time(event) && !over
 }
 
 /// Whether a call asks for the time.
-pub(super) fn asks_time(event: &Event) -> bool {
+pub fn asks_time(event: &Event) -> bool {
     matches!(event.name(), "MPI_Wtime" | "MPI_Wtick")
 }
 
