@@ -83,6 +83,22 @@ fn functions(dir: &Dir, out: &str) -> Functions {
     all.iter().map(of).collect()
 }
 
+/// Picoseconds from the last return from the first barrier to the last return from the last: launchers take longer for more nodes in ways that no trace tells.
+fn between_barriers(dir: &Dir, out: &str) -> f64 {
+    let (dump, error, code) =
+        dir.call(&["trace", "dump", "--json", "--function", "MPI_Barrier", out]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut ends: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for line in dump.lines() {
+        let call: Value = serde_json::from_str(line).expect("JSON");
+        let number = |key: &str| call[key].as_u64().expect("a number");
+        let end = number("entry_ps") + number("duration_ps");
+        ends.entry(number("rank")).or_default().push(end);
+    }
+    let last = |of: usize| ends.values().map(|ends| ends[of]).max().expect("ranks");
+    (last(1) - last(0)) as f64
+}
+
 #[test]
 fn a_model_of_small_runs_makes_a_larger_one() {
     let Some(dir) = Dir::new() else { return };
@@ -112,15 +128,9 @@ fn a_model_of_small_runs_makes_a_larger_one() {
             .collect()
     };
     assert_eq!(moved(&is), moved(&was));
-    // Without what begins and ends a job: launchers take longer for more nodes in ways that no trace tells.
-    let inside = |all: &Functions| -> f64 {
-        let own = all.iter().filter(|(name, _)| {
-            !matches!(name.as_str(), "MPI_Init" | "MPI_Finalize" | "MPI_Barrier")
-        });
-        own.map(|(_, (_, ms))| ms).sum()
-    };
-    let ratio = inside(&is) / inside(&was);
-    assert!((0.75..1.25).contains(&ratio), "{ratio}: {is:?} {was:?}");
+    let ratio = between_barriers(&dir, "made") / between_barriers(&dir, "run-16-65536");
+    // From 2, 4 and 8 nodes, whose messages go by other protocols than those of 16: docs/model.md has what is reached from more.
+    assert!((0.7..1.3).contains(&ratio), "{ratio}: {is:?} {was:?}");
     // Every command takes it.
     let wait = told(&dir, &["trace", "wait", "--json", "made"]);
     assert!(wait.is_object(), "{wait}");
