@@ -47,7 +47,7 @@ impl Mappings {
         let mapping = match known {
             Some(mapping) => *mapping,
             None => {
-                let mapping = search(address, files, memory);
+                let mapping = self.apart_from_known(address, search(address, files, memory));
                 self.keep(mapping);
                 mapping
             }
@@ -73,6 +73,18 @@ impl Mappings {
             }
             None => true,
         });
+    }
+
+    /// What of a page of no file's is no known piece of code: a file's may end within it. `address` is in none that is known.
+    fn apart_from_known(&self, address: u64, mut mapping: Mapping) -> Mapping {
+        if mapping.found.is_none() {
+            let after = self.mappings.partition_point(|it| it.start <= address);
+            let before = after.checked_sub(1).and_then(|at| self.mappings.get(at));
+            mapping.start = before.map_or(mapping.start, |it| it.end.max(mapping.start));
+            let next = self.mappings.get(after);
+            mapping.end = next.map_or(mapping.end, |it| it.start.min(mapping.end));
+        }
+        mapping
     }
 
     /// Keeps what was found in place of what was found there before: code may be mapped where there was none.
@@ -140,6 +152,20 @@ fn piece(base: u64, address: u64, files: &Files, memory: &dyn Memory) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_no_file_leaves_the_code_that_ends_within_it() {
+        let mapping = |start, end, found| Mapping { start, end, found };
+        let mut mappings = Mappings::default();
+        let code = mapping(0x1000, 0x1a00, Some((0, 0)));
+        mappings.keep(code);
+        mappings.keep(mapping(0x1c00, 0x2800, Some((1, 0))));
+        let page = mappings.apart_from_known(0x1a01, mapping(0x1000, 0x2000, None));
+        assert_eq!(page, mapping(0x1a00, 0x1c00, None));
+        mappings.keep(page);
+        assert!(mappings.is_sound());
+        assert!(mappings.mappings.contains(&code), "{mappings:?}");
+    }
 
     #[test]
     fn what_is_found_takes_the_place_of_what_was() {
