@@ -209,10 +209,13 @@ impl<'p, 'r> Engine<'p, 'r> {
 
     /// Whether what happens next is that a thread enters a call.
     fn enters_next(&self) -> bool {
-        let there = self.network.next_time().map(Time::as_ps);
-        let next = self.events.peek();
-        next.is_some_and(|Reverse((time, event))| {
-            matches!(event, Event::Enters(_)) && there.is_none_or(|there| there > *time)
+        // The network is asked only where it matters: this is between all events.
+        self.events.peek().is_some_and(|Reverse((time, event))| {
+            let first = || {
+                let there = self.network.next_time().map(Time::as_ps);
+                there.is_none_or(|there| there > *time)
+            };
+            matches!(event, Event::Enters(_)) && first()
         })
     }
 

@@ -10,8 +10,6 @@ mod learn;
 /// Which class a rank belongs to.
 mod roles;
 
-use std::collections::BTreeSet;
-
 use belljar_trace::Event;
 use serde::{Deserialize, Serialize};
 
@@ -161,15 +159,6 @@ impl Model {
         classes.fold((0, 0), |(calls, loops), it| {
             (calls + it.calls, loops + it.loops)
         })
-    }
-
-    /// The functions of MPI that it calls.
-    pub fn called(&self) -> BTreeSet<String> {
-        let templates = self.templates().unwrap_or_default();
-        templates
-            .iter()
-            .map(|event| event.name().to_owned())
-            .collect()
     }
 }
 

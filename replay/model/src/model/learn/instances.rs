@@ -215,8 +215,9 @@ impl Look<'_, '_> {
         let times = befores.into_iter().map(|(after, _)| {
             let of = |what, time: fn(&Instance<'_>) -> f64| {
                 let own = |it: &Instance<'_>| (it.after == after).then(|| time(it));
-                let values = self.values(what, false, own)?;
-                let spread = Spread::of(&self.samples(own), &values);
+                let samples = self.samples(own);
+                let values = self.fitted(what, false, &samples)?;
+                let spread = Spread::of(&samples, &values);
                 Ok::<_, LearnError>((values, spread))
             };
             let (before, before_spread) = of("the time before", |it| it.step.before)?;
@@ -253,7 +254,16 @@ impl Look<'_, '_> {
         exact: bool,
         of: impl Fn(&Instance<'_>) -> Option<f64>,
     ) -> Result<Values, LearnError> {
-        Values::of(&self.samples(of), exact).map_err(|source| LearnError::Fit {
+        self.fitted(what, exact, &self.samples(of))
+    }
+
+    fn fitted(
+        &self,
+        what: &'static str,
+        exact: bool,
+        samples: &[Sample],
+    ) -> Result<Values, LearnError> {
+        Values::of(samples, exact).map_err(|source| LearnError::Fit {
             what,
             function: self
                 .all
