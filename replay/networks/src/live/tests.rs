@@ -19,7 +19,8 @@ fn live() -> LiveNetwork {
     LiveNetwork::new(star(), &Settings::default().routes(), Pace::default()).unwrap()
 }
 
-/// Three hosts send much to one at once, so that frames are lost; the fabric is let run by so much at a time, and between two steps the state is saved and restored if wanted.
+/// Three hosts send much to one at once, so that frames are lost; the fabric is let run by so much at a time, which is less than a frame takes on its last link, and between two steps the state is saved
+/// and restored if wanted.
 fn arrivals(step: u64, saves: bool) -> Vec<(u32, u64)> {
     let (mut network, mut fabric) = (live(), Fabric::new(star()));
     for from in 0..3 {
@@ -67,7 +68,7 @@ fn how_far_the_network_runs_at_once_shows_nowhere_nor_does_a_restored_state() {
     let once = arrivals(130_000, false);
     assert_eq!(arrivals(1_000_000, false), once);
     assert_eq!(arrivals(777_777, false), once);
-    assert_eq!(arrivals(5_000_000, true), once);
+    assert_eq!(arrivals(1_000_000, true), once);
 }
 
 #[test]
