@@ -21,6 +21,8 @@ use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 
+/// A scenario's background jobs, resolved.
+pub mod background;
 /// The code that a run's processes may have.
 pub mod code;
 /// A plan in words.
@@ -52,6 +54,7 @@ pub mod template;
 /// From a scenario's timing to the engine's time model.
 pub(crate) mod time_model;
 
+use background::BackgroundPlan;
 use files::{find_image, read_files};
 use network::NetworkPlan;
 use probes::own::OwnProbe;
@@ -106,6 +109,8 @@ pub struct Plan {
     pub network_words: String,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,
+    /// Jobs whose traffic shares it.
+    pub background: Vec<BackgroundPlan>,
     /// Links to record.
     pub pcap: Vec<LinkId>,
     /// The workload's script.
@@ -276,6 +281,7 @@ impl Plan {
             network: network.settings,
             network_words: network.words,
             arp: scenario.network.arp,
+            background: background::resolve(scenario, folder)?,
             pcap: network.pcap,
             command: workload.command.clone(),
             ranks_per_node: workload.ranks_per_node,

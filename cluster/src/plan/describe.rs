@@ -44,6 +44,7 @@ impl fmt::Display for Plan {
             }
         }
         f.write_str(&network::describe(self))?;
+        f.write_str(&self.describe_background())?;
         for &link in &self.pcap {
             writeln!(f, "pcap       {}", self.topology.link_name(link))?;
         }
@@ -93,6 +94,18 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    fn describe_background(&self) -> String {
+        let jobs = self.background.iter().map(|own| {
+            let (ranks, hosts) = (own.job.ranks(), &own.hosts);
+            let last = hosts.end.saturating_sub(1);
+            format!(
+                "background {}: {ranks} ranks on hosts {} to {last}, from {} on\n",
+                own.name, hosts.start, own.start
+            )
+        });
+        jobs.collect()
+    }
+
     fn describe_trace(&self) -> String {
         let by = match self.preloads_library() {
             true => "library preloaded",

@@ -16,7 +16,7 @@ use belljar_fabric::{
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
 
-use super::graph;
+use super::{background, graph};
 use crate::plan::network::error::NetworkError;
 use crate::plan::network::parts::parts;
 use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
@@ -49,7 +49,9 @@ impl NetworkPlan {
     pub(super) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Self, NetworkError> {
         let network = &scenario.network;
         check_keys(network)?;
-        let mut topology = build(network, scenario.nodes.count, folder)?;
+        let others = background::hosts(scenario, folder)?;
+        let hosts = scenario.nodes.count.saturating_add(others);
+        let mut topology = build(network, hosts, folder)?;
         if let Some(places) = &network.places {
             topology = topology.placed(places).map_err(NetworkError::Places)?;
         }

@@ -14,6 +14,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use belljar_fabric::FabricState;
+use belljar_replay::BackgroundState;
 use belljar_sim::{CodecError, Time, decode, encode};
 use belljar_vmm::{Identity, KeptPages};
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ use crate::run::runner::RunnerState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
 /// Grows with every change of the format, or of what saved state means.
-const VERSION: u32 = 15;
+const VERSION: u32 = 16;
 /// Most parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
@@ -52,6 +53,7 @@ pub(crate) struct RunRecord {
     pub(crate) input: u64,
     pub(crate) closing: Closing,
     pub(crate) fabric: FabricState,
+    pub(crate) backgrounds: Vec<BackgroundState>,
     pub(crate) recorder: RecorderState,
     pub(crate) captures: Vec<CaptureState>,
     pub(crate) links: Option<LinkLogState>,
