@@ -156,7 +156,7 @@ impl Background {
             .with_dependent_mut(|_, engine| sent.extend(engine.network().sent()));
         for own in &sent[before..] {
             self.figures.frames += 1;
-            self.figures.bytes += own.frame.len() as u64;
+            self.figures.bytes += own.frame.length() as u64;
         }
     }
 

@@ -3,7 +3,8 @@
 //! No two events share a key, so their order never depends on who inserted first, and with it on host
 //! threads. Used by the fabric for frames on their way.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::Time;
 
@@ -23,15 +24,23 @@ pub struct EventKey {
 }
 
 /// Events in their total order.
+///
+/// A heap of keys; events lie still, wherever their keys move.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
-    events: BTreeMap<EventKey, E>,
+    /// With the place of each event.
+    keys: BinaryHeap<Reverse<(EventKey, u32)>>,
+    events: Vec<Option<E>>,
+    /// Places that are free.
+    free: Vec<u32>,
 }
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         Self {
-            events: BTreeMap::new(),
+            keys: BinaryHeap::new(),
+            events: Vec::new(),
+            free: Vec::new(),
         }
     }
 }
@@ -42,15 +51,24 @@ impl<E> EventQueue<E> {
         Self::default()
     }
 
-    /// Adds an event. Returns the event that was there when the key was taken
-    /// already: a defect of the caller, whose sequence numbers must not repeat.
-    pub fn push(&mut self, key: EventKey, event: E) -> Option<E> {
-        self.events.insert(key, event)
+    /// Adds an event. Its key must be that of no other: it is a defect of the caller if sequence numbers repeat, and which of two is first is not said then.
+    pub fn push(&mut self, key: EventKey, event: E) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.events[place as usize] = Some(event);
+                place
+            }
+            None => {
+                self.events.push(Some(event));
+                self.events.len() as u32 - 1
+            }
+        };
+        self.keys.push(Reverse((key, place)));
     }
 
     /// The key of the first event.
     pub fn next_key(&self) -> Option<EventKey> {
-        self.events.keys().next().copied()
+        self.keys.peek().map(|Reverse((key, _))| *key)
     }
 
     /// The time of the first event.
@@ -60,23 +78,32 @@ impl<E> EventQueue<E> {
 
     /// Takes the first event when it happens before `end`.
     pub fn pop_before(&mut self, end: Time) -> Option<(EventKey, E)> {
-        let entry = self.events.first_entry()?;
-        (entry.key().time < end).then(|| entry.remove_entry())
+        if self.next_time()? >= end {
+            return None;
+        }
+        let Reverse((key, place)) = self.keys.pop()?;
+        self.free.push(place);
+        let event = self.events.get_mut(place as usize)?.take()?;
+        Some((key, event))
     }
 
     /// All events in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (&EventKey, &E)> {
-        self.events.iter()
+    pub fn iter(&self) -> impl Iterator<Item = (EventKey, &E)> {
+        let mut keys: Vec<(EventKey, u32)> = self.keys.iter().map(|Reverse(key)| *key).collect();
+        keys.sort_unstable();
+        let event = |place: u32| self.events.get(place as usize)?.as_ref();
+        keys.into_iter()
+            .filter_map(move |(key, place)| Some((key, event(place)?)))
     }
 
     /// How many events wait.
     pub fn len(&self) -> usize {
-        self.events.len()
+        self.keys.len()
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.keys.is_empty()
     }
 }
 
@@ -100,7 +127,7 @@ mod tests {
         ];
         let mut queue = EventQueue::new();
         for index in [2, 0, 3, 1] {
-            assert!(queue.push(keys[index], index).is_none());
+            queue.push(keys[index], index);
         }
         let popped: Vec<usize> = std::iter::from_fn(|| queue.pop_before(Time::from_ps(2)))
             .map(|(_, event)| event)

@@ -280,8 +280,8 @@ impl LinkCapture {
             let block = EnhancedPacketBlock {
                 interface_id: u32::from(frame.direction == Direction::Down),
                 timestamp: Duration::from_nanos(frame.time.as_ps() / 1000),
-                original_len: frame.frame.len() as u32,
-                data: Cow::Borrowed(&frame.frame),
+                original_len: frame.frame.length() as u32,
+                data: Cow::Owned(frame.frame.to_vec()),
                 options: Vec::new(),
             };
             self.writer

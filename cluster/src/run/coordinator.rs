@@ -342,8 +342,7 @@ impl Run {
                         frame: frame.clone(),
                     });
                 }
-                self.fabric
-                    .send(time, turn.node, sequence, Arc::from(frame));
+                self.fabric.send(time, turn.node, sequence, frame.into());
             }
             self.recorder.take(&mut runner);
             let words = runner

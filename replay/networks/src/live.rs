@@ -3,11 +3,10 @@
 //! Whoever operates it takes the frames that hosts send from here and hands in those that come to hosts. Frames are taken in at the time at which they come, in the order of
 //! time and hosts, whenever they were handed in before that: how far the network is let run at once shows nowhere. Called by background traffic of runs.
 
-use std::collections::BTreeMap;
 use std::vec::Drain;
 
 use belljar_fabric::{Frame, Routes, RoutingError, Topology};
-use belljar_sim::Time;
+use belljar_sim::{EventKey, EventQueue, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::network::{Arrival, LinkLoad, Message, Network, Pace};
@@ -17,8 +16,8 @@ use crate::transport::{MOST_COUNTED, Sent, Transport, TransportState};
 pub struct LiveNetwork {
     transport: Transport,
     hosts: u32,
-    /// Frames that come: when, where, and the how manieth that was handed in.
-    inbox: BTreeMap<(Time, u32, u64), Frame>,
+    /// Frames that come, in the order in which they were handed in where two come to a host at a time.
+    inbox: EventQueue<Frame>,
     /// Frames that were handed in.
     handed: u64,
 }
@@ -27,8 +26,17 @@ pub struct LiveNetwork {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LiveState {
     transport: TransportState,
-    inbox: Vec<(Time, u32, u64, Vec<u8>)>,
+    inbox: Vec<(Time, u32, u64, Frame)>,
     handed: u64,
+}
+
+fn key(time: Time, host: u32, number: u64) -> EventKey {
+    EventKey {
+        time,
+        kind: 0,
+        source: host,
+        sequence: number,
+    }
 }
 
 impl LiveNetwork {
@@ -40,14 +48,14 @@ impl LiveNetwork {
         Ok(Self {
             hosts: topology.hosts(),
             transport: Transport::new(topology, routes, pace)?,
-            inbox: BTreeMap::new(),
+            inbox: EventQueue::new(),
             handed: 0,
         })
     }
 
     /// A frame that a host of these sent comes to another at `time`, which nothing was let happen at yet. Those to one host come in order of time.
     pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
-        self.inbox.insert((time, host, self.handed), frame);
+        self.inbox.push(key(time, host, self.handed), frame);
         self.handed += 1;
     }
 
@@ -67,7 +75,7 @@ impl LiveNetwork {
         LiveState {
             transport: self.transport.save(),
             inbox: inbox
-                .map(|((time, host, number), frame)| (*time, *host, *number, frame.to_vec()))
+                .map(|(key, frame)| (key.time, key.source, key.sequence, frame.clone()))
                 .collect(),
             handed: self.handed,
         }
@@ -81,10 +89,10 @@ impl LiveNetwork {
         if !known || state.handed > MOST_COUNTED || !self.transport.restore(state.transport) {
             return false;
         }
-        let inbox = state.inbox.into_iter();
-        self.inbox = inbox
-            .map(|(time, host, number, frame)| ((time, host, number), frame.into()))
-            .collect();
+        self.inbox = EventQueue::new();
+        for (time, host, number, frame) in state.inbox {
+            self.inbox.push(key(time, host, number), frame);
+        }
         self.handed = state.handed;
         true
     }
@@ -96,8 +104,7 @@ impl Network for LiveNetwork {
     }
 
     fn next_time(&self) -> Option<Time> {
-        let first = self.inbox.keys().next().map(|(time, ..)| *time);
-        [first, self.transport.next_time()]
+        [self.inbox.next_time(), self.transport.next_time()]
             .into_iter()
             .flatten()
             .min()
@@ -107,11 +114,8 @@ impl Network for LiveNetwork {
         let Some(now) = self.next_time() else {
             return;
         };
-        while let Some(first) = self.inbox.first_entry()
-            && first.key().0 <= now
-        {
-            let ((time, host, _), frame) = first.remove_entry();
-            self.transport.came(time, host, &frame, arrived);
+        while let Some((key, frame)) = self.inbox.pop_before(now + Span::from_ps(1)) {
+            self.transport.came(key.time, key.source, &frame, arrived);
         }
         self.transport.advance(now);
     }

@@ -11,8 +11,11 @@ mod connection;
 mod mark;
 /// What goes on between hosts, as plain values.
 mod state;
+/// Messages on their way.
+mod transits;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use belljar_fabric::{Frame, Mac, Routes, RoutingError, Topology};
@@ -121,6 +124,8 @@ pub(crate) struct Transport {
     /// After how many later frames one that did not come is taken for lost.
     overtaken: u64,
     state: TransportState,
+    /// What is to happen, with a number, so that those of one time are all kept.
+    happenings: BinaryHeap<Reverse<(Time, Happening, u64)>>,
     /// What is to be carried, in the order in which it was sent.
     pub(crate) outbox: Vec<Sent>,
 }
@@ -143,6 +148,7 @@ impl Transport {
             },
             pace,
             state: TransportState::of_hosts(topology.hosts()),
+            happenings: BinaryHeap::new(),
             topology,
             outbox: Vec::new(),
         })
@@ -150,7 +156,12 @@ impl Transport {
 
     /// All that changes.
     pub(crate) fn save(&self) -> TransportState {
-        self.state.clone()
+        let mut happenings: Vec<_> = self.happenings.iter().map(|Reverse(it)| *it).collect();
+        happenings.sort_unstable();
+        TransportState {
+            happenings,
+            ..self.state.clone()
+        }
     }
 
     /// Continues from `state`; if that can be one of these hosts.
@@ -158,6 +169,8 @@ impl Transport {
         let sound = state.is_sound(self.topology.hosts());
         if sound {
             self.state = state;
+            let happenings = std::mem::take(&mut self.state.happenings);
+            self.happenings = happenings.into_iter().map(Reverse).collect();
         }
         sound
     }
@@ -172,8 +185,6 @@ impl Transport {
         if message.from == message.to {
             return Some(time + within(&self.pace, message.bytes));
         }
-        let own = self.state.sent;
-        self.state.sent += 1;
         let transit = Transit {
             message,
             sent: 0,
@@ -182,7 +193,7 @@ impl Transport {
             heard: time,
             patience: TIMEOUT,
         };
-        self.state.transits.insert(own, transit);
+        let own = self.state.transits.push(transit);
         self.happens(time + TIMEOUT, Happening::Looks(own));
         let frames = 0..frames_of(message.bytes);
         self.line_up(time, message.from, (own, frames));
@@ -191,23 +202,21 @@ impl Transport {
 
     /// When hosts do anything next by themselves.
     pub(crate) fn next_time(&self) -> Option<Time> {
-        self.state.happenings.first().map(|(time, ..)| *time)
+        self.happenings.peek().map(|Reverse((time, ..))| *time)
     }
 
     /// Has hosts do what they do until `now`.
     pub(crate) fn advance(&mut self, now: Time) {
-        while let Some((time, happening, _)) = self.state.happenings.first().copied()
-            && time <= now
-        {
-            self.state.happenings.pop_first();
-            self.happen(now, happening);
+        while self.next_time().is_some_and(|time| time <= now) {
+            if let Some(Reverse((_, happening, _))) = self.happenings.pop() {
+                self.happen(now, happening);
+            }
         }
     }
 
     fn happens(&mut self, time: Time, happening: Happening) {
-        self.state
-            .happenings
-            .insert((time, happening, self.state.happened));
+        self.happenings
+            .push(Reverse((time, happening, self.state.happened)));
         self.state.happened += 1;
     }
 
@@ -227,12 +236,12 @@ impl Transport {
     /// A host makes its next frame, if it may send any.
     fn make(&mut self, now: Time, host: u32) {
         while let Some((own, mut frames)) = self.state.senders[host as usize].turns.pop_front() {
-            let Some(transit) = self.state.transits.get_mut(&own) else {
+            let Some(transit) = self.state.transits.get_mut(own) else {
                 continue;
             };
             let message = transit.message;
             let pair = (message.from, message.to);
-            let connection = self.state.connections.entry(pair).or_default();
+            let connection = self.state.connections.of(pair);
             if !connection.may_send() {
                 connection.wait((own, frames));
                 continue;
@@ -275,11 +284,11 @@ impl Transport {
 
     /// A frame comes to its host at `at`; which messages that ends is added to `arrived`.
     pub(crate) fn came(&mut self, at: Time, host: u32, frame: &Frame, arrived: &mut Vec<Arrival>) {
-        let Some((own, index, sent)) = mark_of(frame) else {
+        let Some((own, index, sent)) = mark_of(frame.head()) else {
             return;
         };
         if own == ACKNOWLEDGEMENT {
-            if let Some(from) = Mac::source(frame).and_then(Mac::host_index) {
+            if let Some(from) = Mac::source(frame.head()).and_then(Mac::host_index) {
                 self.happens(at, Happening::Told((host, from), index));
             }
             return;
@@ -292,7 +301,7 @@ impl Transport {
             _ => at.max(*free) + self.pace.receives,
         };
         *free = taken;
-        let Some(transit) = self.state.transits.get_mut(&own) else {
+        let Some(transit) = self.state.transits.get_mut(own) else {
             return;
         };
         let pair = (transit.message.from, transit.message.to);
@@ -305,7 +314,7 @@ impl Transport {
         let whole = transit.known == frames && transit.missing.is_empty();
         if whole {
             let id = transit.message.id;
-            self.state.transits.remove(&own);
+            self.state.transits.remove(own);
             arrived.push(Arrival { time: taken, id });
         }
         for index in lost {
@@ -316,7 +325,7 @@ impl Transport {
 
     /// A receiver has taken in a frame of a message of so many, which may be whole now.
     fn acknowledge(&mut self, taken: Time, pair: Pair, (frames, whole): (u64, bool)) {
-        let connection = self.state.connections.entry(pair).or_default();
+        let connection = self.state.connections.of(pair);
         let Some(came) = connection.came(whole) else {
             return;
         };
@@ -330,7 +339,7 @@ impl Transport {
 
     /// Sends again what did not come of a message in time.
     fn look(&mut self, now: Time, own: u64) {
-        let Some(transit) = self.state.transits.get_mut(&own) else {
+        let Some(transit) = self.state.transits.get_mut(own) else {
             return;
         };
         let (mut lost, mut turns) = (Vec::new(), VecDeque::new());
@@ -340,7 +349,7 @@ impl Transport {
             transit.patience = transit.patience + transit.patience;
             transit.heard = now;
             let pair = (transit.message.from, transit.message.to);
-            let connection = self.state.connections.entry(pair).or_default();
+            let connection = self.state.connections.of(pair);
             turns = connection.timed_out();
         }
         let next = transit.heard + transit.patience;
@@ -356,18 +365,18 @@ impl Transport {
 
     /// Sends a frame again.
     fn again(&mut self, now: Time, own: u64, index: u64) {
-        let Some(message) = self.state.transits.get(&own).map(|transit| transit.message) else {
+        let Some(message) = self.state.transits.get(own).map(|transit| transit.message) else {
             return;
         };
         let pair = (message.from, message.to);
-        self.state.connections.entry(pair).or_default().lost();
+        self.state.connections.of(pair).lost();
         self.line_up(now, message.from, (own, index..index + 1));
     }
 
     fn happen(&mut self, now: Time, happening: Happening) {
         match happening {
             Happening::Told(pair, came) => {
-                let connection = self.state.connections.entry(pair).or_default();
+                let connection = self.state.connections.of(pair);
                 for turn in connection.told(came) {
                     self.line_up(now, pair.0, turn);
                 }

@@ -6,9 +6,75 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// An Ethernet frame from destination address to payload, without preamble and
-/// checksum, as a NIC hands it over.
-pub type Frame = Arc<[u8]>;
+/// checksum, as a NIC hands it over. Zeros at its end need not be there one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "FrameState", into = "FrameState")]
+pub struct Frame {
+    head: Arc<[u8]>,
+    zeros: u32,
+}
+
+/// The same as plain values.
+#[derive(Serialize, Deserialize)]
+struct FrameState {
+    head: Vec<u8>,
+    zeros: u32,
+}
+
+/// Zeros at a frame's end, at most: none is longer.
+const MOST_ZEROS: u32 = 1 << 16;
+
+impl Frame {
+    /// A frame of these bytes and so many zeros after them, 65536 at most.
+    pub fn padded(head: impl Into<Arc<[u8]>>, zeros: u32) -> Self {
+        Self {
+            head: head.into(),
+            zeros: zeros.min(MOST_ZEROS),
+        }
+    }
+
+    /// Its first bytes: all but zeros that were not given one by one. Addresses and headers are in it where it has any.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// All of its bytes: how many.
+    pub fn length(&self) -> usize {
+        self.head.len() + self.zeros as usize
+    }
+
+    /// All of its bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.length());
+        bytes.extend(&self.head[..]);
+        bytes.resize(self.length(), 0);
+        bytes
+    }
+}
+
+impl<T: Into<Arc<[u8]>>> From<T> for Frame {
+    fn from(bytes: T) -> Self {
+        Self::padded(bytes, 0)
+    }
+}
+
+impl From<FrameState> for Frame {
+    fn from(state: FrameState) -> Self {
+        Self::padded(state.head, state.zeros)
+    }
+}
+
+impl From<Frame> for FrameState {
+    fn from(frame: Frame) -> Self {
+        Self {
+            head: frame.head.to_vec(),
+            zeros: frame.zeros,
+        }
+    }
+}
 
 /// Shortest frame on the wire, checksum included (IEEE 802.3, 4.4.2).
 pub const MIN_FRAME: u64 = 64;

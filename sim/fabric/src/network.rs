@@ -342,7 +342,7 @@ impl Fabric {
                     let over = (link, Direction::Up);
                     let accepted = self.transmit(key.time, over, None, (frame, traffic));
                     if accepted && traffic == Traffic::Nodes {
-                        self.wire.note(host, self.topology.hosts(), &sent);
+                        self.wire.note(host, self.topology.hosts(), sent.head());
                     }
                 }
                 Event::Arrival {
@@ -378,7 +378,7 @@ impl Fabric {
             return;
         };
         let ready = time + self.topology.switches()[switch as usize].latency;
-        let Some(destination) = Mac::destination(&frame) else {
+        let Some(destination) = Mac::destination(frame.head()) else {
             return;
         };
         if destination.is_group() {
@@ -393,7 +393,7 @@ impl Fabric {
         let passing = Passing {
             switch,
             host,
-            frame: &frame,
+            frame: frame.head(),
             via,
             enters: matches!(ends[direction.index()], Endpoint::Host(_)),
             salt: ready.as_ps(),
@@ -445,10 +445,10 @@ impl Fabric {
     ) -> bool {
         let port = &mut self.ports[link as usize][direction.index()];
         let source = port_number(link, direction);
-        let outcome = port.send(ready, frame.len());
+        let outcome = port.send(ready, frame.length());
         let sequence = port.state.accepted;
         if let Some(windows) = &mut self.windows {
-            windows.note(source, ready, frame.len() as u64, &outcome);
+            windows.note(source, ready, frame.length() as u64, &outcome);
         }
         let Ok(passage) = outcome else {
             return false;

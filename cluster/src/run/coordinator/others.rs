@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_trace::{
@@ -164,7 +163,7 @@ impl Run {
             News::Progress(host, progress) => {
                 self.standstill.got_on(host as usize);
                 for send in progress.sends {
-                    let frame = Arc::from(send.frame);
+                    let frame = send.frame.into();
                     self.fabric.send(send.time, send.node, send.sequence, frame);
                 }
                 for told in progress.nodes {

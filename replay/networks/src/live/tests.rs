@@ -99,6 +99,6 @@ fn states_of_other_hosts_are_refused() {
     let mut other = LiveNetwork::new(two, &routes, Pace::default()).unwrap();
     assert!(!other.restore(state.clone()));
     let mut strange = state;
-    strange.inbox.push((Time::ZERO, 4, 0, vec![]));
+    strange.inbox.push((Time::ZERO, 4, 0, vec![].into()));
     assert!(!live().restore(strange));
 }

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::Turn;
 use super::state::MOST_COUNTED;
+use super::{Pair, Turn};
 
 /// Frames that may be under way at first.
 const FIRST: u64 = 10;
@@ -34,6 +34,50 @@ pub(super) struct Connection {
     /// Those of them that the receiver has acknowledged.
     acknowledged: u64,
     waiting: VecDeque<Turn>,
+}
+
+/// All connections.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Connections {
+    /// By sending host: to whom, in order.
+    of: Vec<Vec<(u32, Connection)>>,
+}
+
+impl Connections {
+    /// None between any of so many hosts has carried anything.
+    pub(super) fn of_hosts(hosts: u32) -> Self {
+        Self {
+            of: vec![Vec::new(); hosts as usize],
+        }
+    }
+
+    /// The one from a host, which is one of these, to another.
+    pub(super) fn of(&mut self, (from, to): Pair) -> &mut Connection {
+        let own = &mut self.of[from as usize];
+        let place = match own.binary_search_by_key(&to, |(to, _)| *to) {
+            Ok(place) => place,
+            Err(place) => {
+                own.insert(place, (to, Connection::default()));
+                place
+            }
+        };
+        &mut own[place].1
+    }
+
+    /// Whether they could be between so many hosts.
+    pub(super) fn is_sound(&self, hosts: u32) -> bool {
+        let mut all = self.of.iter();
+        self.of.len() == hosts as usize
+            && all.all(|own| {
+                own.is_sorted_by(|(one, _), (other, _)| one < other)
+                    && own.last().is_none_or(|(to, _)| *to < hosts)
+            })
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.of.iter().flatten().map(|(_, own)| own)
+    }
 }
 
 impl Default for Connection {

@@ -3,12 +3,11 @@
 //! With the topology and the hosts' pace it says everything that is to come. A state may come from a file that anybody wrote, so it is checked before it is
 //! used. Called for checkpoints of runs with background traffic.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
-use super::connection::Connection;
+use super::connection::Connections;
+use super::transits::Transits;
 use super::{Happening, Pair, Sender, Transit, Turn};
 use crate::network::{MOST_BYTES, frames_of};
 
@@ -21,12 +20,11 @@ pub(crate) struct TransportState {
     pub(super) senders: Vec<Sender>,
     /// When each host has taken in what came.
     pub(super) receivers: Vec<Time>,
-    pub(super) connections: BTreeMap<Pair, Connection>,
+    pub(super) connections: Connections,
     /// By the order of sending: numbers of messages return.
-    pub(super) transits: BTreeMap<u64, Transit>,
-    pub(super) sent: u64,
-    /// With a number, so that those of one time are all kept.
-    pub(super) happenings: BTreeSet<(Time, Happening, u64)>,
+    pub(super) transits: Transits,
+    /// What is to happen, in its order; while hosts are at work that stands elsewhere.
+    pub(super) happenings: Vec<(Time, Happening, u64)>,
     pub(super) happened: u64,
 }
 
@@ -36,6 +34,7 @@ impl TransportState {
         Self {
             senders: vec![Sender::default(); hosts as usize],
             receivers: vec![Time::ZERO; hosts as usize],
+            connections: Connections::of_hosts(hosts),
             ..Self::default()
         }
     }
@@ -43,25 +42,21 @@ impl TransportState {
     /// Whether it could have come about between so many hosts.
     pub(super) fn is_sound(&self, hosts: u32) -> bool {
         let exist = |(from, to): Pair| from < hosts && to < hosts;
-        let counted = self.sent.max(self.happened) <= MOST_COUNTED;
+        let counted = self.transits.sent().max(self.happened) <= MOST_COUNTED;
         let lists = self.senders.len() == hosts as usize && self.receivers.len() == hosts as usize;
         let mut senders = self.senders.iter();
         let senders = senders.all(|sender| {
             sender.frames <= MOST_COUNTED && sender.turns.iter().all(|turn| self.is_turn(turn))
         });
-        let mut connections = self.connections.iter();
-        let connections = connections.all(|(pair, connection)| {
-            exist(*pair)
-                && connection.is_sound()
-                && connection.waiting().all(|turn| self.is_turn(turn))
-        });
+        let mut all = self.connections.iter();
+        let connections = self.connections.is_sound(hosts)
+            && all.all(|connection| {
+                connection.is_sound() && connection.waiting().all(|turn| self.is_turn(turn))
+            });
         let mut transits = self.transits.iter();
-        let transits = transits.all(|(own, transit)| {
+        let transits = transits.all(|transit| {
             let message = transit.message;
-            *own < self.sent
-                && exist((message.from, message.to))
-                && message.bytes <= MOST_BYTES
-                && transit.is_sound()
+            exist((message.from, message.to)) && message.bytes <= MOST_BYTES && transit.is_sound()
         });
         let mut happenings = self.happenings.iter();
         let happenings = happenings.all(|(_, happening, number)| {
@@ -82,7 +77,7 @@ impl TransportState {
 
     /// Of a message that has come nothing is looked at.
     fn is_frame(&self, own: u64, index: u64) -> bool {
-        let transit = self.transits.get(&own);
+        let transit = self.transits.get(own);
         transit.is_none_or(|transit| index < frames_of(transit.message.bytes))
     }
 }

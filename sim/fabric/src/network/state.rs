@@ -3,10 +3,13 @@
 //! With the topology and the settings it says everything that is to come. A state may come from a file that
 //! anybody wrote, so it is checked before it is used. Called for checkpoints.
 
+use std::collections::BTreeSet;
+
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
 use super::{Captured, Direction, Event, Fabric, KIND_ARRIVAL, KIND_SENT};
+use crate::frame::Frame;
 use crate::link::{Port, PortState};
 use crate::topology::LinkId;
 use crate::windows::WindowsState;
@@ -42,7 +45,7 @@ struct EventState {
     over: Option<(LinkId, Direction)>,
     /// The switch that it has to pass before its own.
     via: Option<u32>,
-    frame: Vec<u8>,
+    frame: Frame,
 }
 
 /// A frame that was captured and not taken yet.
@@ -51,7 +54,7 @@ struct CapturedState {
     time: Time,
     link: LinkId,
     direction: Direction,
-    frame: Vec<u8>,
+    frame: Frame,
 }
 
 /// Why a state is not one of this fabric's.
@@ -83,7 +86,7 @@ impl Fabric {
             time: captured.time,
             link: captured.link,
             direction: captured.direction,
-            frame: captured.frame.to_vec(),
+            frame: captured.frame.clone(),
         });
         let watched = self.watched.iter().zip(0..);
         FabricState {
@@ -201,16 +204,18 @@ impl Fabric {
 
 fn save_events(events: &EventQueue<Event>) -> Vec<EventState> {
     let all = events.iter();
-    all.map(|(key, event)| save_event(key, event)).collect()
+    all.map(|(key, event)| save_event(&key, event)).collect()
 }
 
 fn restored_events(saved: Vec<EventState>) -> Result<EventQueue<Event>, RestoreError> {
     let mut events = EventQueue::new();
+    let mut keys = BTreeSet::new();
     for event in saved {
         let (key, event) = event.restored();
-        if events.push(key, event).is_some() {
+        if !keys.insert(key) {
             return Err(RestoreError::Damaged("a frame is there twice"));
         }
+        events.push(key, event);
     }
     Ok(events)
 }
@@ -231,13 +236,13 @@ fn save_event(key: &EventKey, event: &Event) -> EventState {
         sequence: key.sequence,
         over,
         via,
-        frame: frame.to_vec(),
+        frame: frame.clone(),
     }
 }
 
 impl EventState {
     fn restored(self) -> (EventKey, Event) {
-        let frame = self.frame.into();
+        let frame = self.frame;
         let (kind, event) = match self.over {
             Some((link, direction)) => {
                 let event = Event::Arrival {
@@ -269,7 +274,7 @@ impl CapturedState {
             time: self.time,
             link: self.link,
             direction: self.direction,
-            frame: self.frame.into(),
+            frame: self.frame,
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn datagram(from: u32, to: u32, ports: u32, number: u32) -> Frame {
 
 /// The number of a [`datagram`].
 pub fn number_of(frame: &Frame) -> u32 {
-    u32::from_be_bytes(frame[42..46].try_into().unwrap())
+    u32::from_be_bytes(frame.head()[42..46].try_into().unwrap())
 }
 
 /// A frame for everybody.
