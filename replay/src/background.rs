@@ -81,6 +81,8 @@ pub struct Background {
     figures: BackgroundFigures,
     /// When it was begun last, in picoseconds.
     begun_at: u64,
+    /// When anything happens next: asked for far more often than it changes.
+    next: Option<Time>,
 }
 
 impl Background {
@@ -112,8 +114,10 @@ impl Background {
             times: setting.times,
             figures: BackgroundFigures::default(),
             begun_at: 0,
+            next: None,
         };
         background.begin(setting.start.as_ps());
+        background.look_ahead();
         Ok(background)
     }
 
@@ -129,28 +133,40 @@ impl Background {
 
     /// When anything happens next, if anything does.
     pub fn next_time(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn look_ahead(&mut self) {
         let next = self.player.with_dependent(|_, engine| engine.next_time());
-        next.map(Time::from_ps)
+        self.next = next.map(Time::from_ps);
     }
 
     /// A frame of the job comes to one of its hosts at `time`, up to which nothing was played yet. Those to one host come in order of time.
     pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
         self.player
             .with_dependent_mut(|_, engine| engine.network().hand_in(time, host, frame));
+        self.next = Some(self.next.map_or(time, |next| next.min(time)));
     }
 
     /// Plays all that happens before `end`, and adds the frames that are sent to `sent`. All frames that come before must have been handed in.
     pub fn advance(&mut self, end: Time, sent: &mut Vec<Sent>) {
-        let Some(last) = end.as_ps().checked_sub(1) else {
+        if self.next.is_none_or(|next| next >= end) {
             return;
-        };
+        }
+        let last = end.as_ps().saturating_sub(1);
         let mut arrived = Vec::new();
         while let Some(now) = self.player.with_dependent_mut(|_, engine| {
-            let now = engine.next_time()?;
-            engine.step(last, &mut arrived).then_some(now)
+            let mut now = engine.step(last, &mut arrived)?;
+            while !engine.pauses()
+                && let Some(next) = engine.step(last, &mut arrived)
+            {
+                now = next;
+            }
+            Some(now)
         }) {
             self.look(now);
         }
+        self.look_ahead();
         let before = sent.len();
         self.player
             .with_dependent_mut(|_, engine| sent.extend(engine.network().sent()));
@@ -240,6 +256,7 @@ impl Background {
         }
         self.figures = state.figures;
         self.begun_at = state.begun_at;
+        self.look_ahead();
         Ok(())
     }
 }

@@ -217,7 +217,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             if self.enters_next() && !each() {
                 return self.finish(true);
             }
-            if !self.step(u64::MAX, &mut arrived) {
+            if self.step(u64::MAX, &mut arrived).is_none() {
                 return self.finish(false);
             }
         }
@@ -245,6 +245,11 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     /// The network.
     pub(crate) fn network(&mut self) -> &mut N {
         &mut self.network
+    }
+
+    /// Whether a job has ended that nobody was told of, or nothing happens any more but for what happens in the network.
+    pub(crate) fn pauses(&self) -> bool {
+        !self.over.is_empty() || self.rests()
     }
 
     /// Whether nothing happens any more but for what happens in the network.
@@ -277,15 +282,16 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.left = left(self.program);
     }
 
-    /// Lets happen what happens next, if that is not after `until`. Whether anything did.
-    pub(crate) fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> bool {
+    /// Lets happen what happens next, if that is not after `until`: when that was.
+    pub(crate) fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> Option<u64> {
         let next = self.events.peek().map(|Reverse((time, _))| *time);
         let there = self.network.next_time().map(Time::as_ps);
-        let Some(first) = next.into_iter().chain(there).min() else {
-            return false;
+        let first = match (next, there) {
+            (Some(next), Some(there)) => next.min(there),
+            (next, there) => next.or(there)?,
         };
         if first > until {
-            return false;
+            return None;
         }
         if there == Some(first) {
             self.network.advance(arrived);
@@ -295,7 +301,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         for Arrival { time, id } in arrived.drain(..) {
             self.schedule_event(time.as_ps(), Event::Arrives(id));
         }
-        true
+        Some(first)
     }
 
     /// The threads of these numbers begin at `now`, each as much later as its program says; their processes, which have these numbers, are on these hosts.
@@ -333,7 +339,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     /// Plays until a job ends, though not beyond `until`: which, and when.
     pub(crate) fn next_end(&mut self, until: u64) -> Option<(u64, u32)> {
         let mut arrived = Vec::new();
-        while self.over.is_empty() && self.step(until, &mut arrived) {}
+        while self.over.is_empty() && self.step(until, &mut arrived).is_some() {}
         self.ended()
     }
 

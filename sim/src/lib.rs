@@ -3,8 +3,10 @@
 //! Nothing here knows of guests, networks or hosts, and nothing depends on the host's clock or threads. All
 //! other crates that simulate build on it.
 //!
-//! `queue` imports the times of `time`; `random` and `codec` import nothing here.
+//! `queue` knows `calendar`, and that the times of `time`; `random` and `codec` import nothing here.
 
+/// A queue of keys in the order of time.
+mod calendar;
 /// The binary form of saved state: bincode's standard encoding of serde's data model.
 mod codec;
 /// The event queue and its total order.
@@ -14,6 +16,7 @@ mod random;
 /// Virtual time in whole picoseconds, and its relation to processor cycles.
 mod time;
 
+pub use calendar::{Calendar, Timed};
 pub use codec::{CodecError, check, decode, encode};
 pub use queue::{EventKey, EventQueue};
 pub use random::{Random, Seed};

@@ -3,10 +3,8 @@
 //! No two events share a key, so their order never depends on who inserted first, and with it on host
 //! threads. Used by the fabric for frames on their way.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use crate::Time;
+use crate::calendar::{Calendar, Timed};
 
 /// The total order of events: time first; at one time by kind, then by source,
 /// then by the source's own sequence number. No two events share a key, so the
@@ -23,13 +21,19 @@ pub struct EventKey {
     pub sequence: u64,
 }
 
+impl Timed for (EventKey, u32) {
+    fn time(&self) -> Time {
+        self.0.time
+    }
+}
+
 /// Events in their total order.
 ///
-/// A heap of keys; events lie still, wherever their keys move.
+/// Keys are sorted; events lie still, wherever their keys move.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
     /// With the place of each event.
-    keys: BinaryHeap<Reverse<(EventKey, u32)>>,
+    keys: Calendar<(EventKey, u32)>,
     events: Vec<Option<E>>,
     /// Places that are free.
     free: Vec<u32>,
@@ -38,7 +42,7 @@ pub struct EventQueue<E> {
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         Self {
-            keys: BinaryHeap::new(),
+            keys: Calendar::default(),
             events: Vec::new(),
             free: Vec::new(),
         }
@@ -63,12 +67,12 @@ impl<E> EventQueue<E> {
                 self.events.len() as u32 - 1
             }
         };
-        self.keys.push(Reverse((key, place)));
+        self.keys.push((key, place));
     }
 
     /// The key of the first event.
     pub fn next_key(&self) -> Option<EventKey> {
-        self.keys.peek().map(|Reverse((key, _))| *key)
+        self.keys.first().map(|(key, _)| *key)
     }
 
     /// The time of the first event.
@@ -81,7 +85,7 @@ impl<E> EventQueue<E> {
         if self.next_time()? >= end {
             return None;
         }
-        let Reverse((key, place)) = self.keys.pop()?;
+        let (key, place) = self.keys.pop()?;
         self.free.push(place);
         let event = self.events.get_mut(place as usize)?.take()?;
         Some((key, event))
@@ -89,7 +93,7 @@ impl<E> EventQueue<E> {
 
     /// All events in their order.
     pub fn iter(&self) -> impl Iterator<Item = (EventKey, &E)> {
-        let mut keys: Vec<(EventKey, u32)> = self.keys.iter().map(|Reverse(key)| *key).collect();
+        let mut keys: Vec<(EventKey, u32)> = self.keys.iter().copied().collect();
         keys.sort_unstable();
         let event = |place: u32| self.events.get(place as usize)?.as_ref();
         keys.into_iter()

@@ -104,10 +104,10 @@ impl Network for LiveNetwork {
     }
 
     fn next_time(&self) -> Option<Time> {
-        [self.inbox.next_time(), self.transport.next_time()]
-            .into_iter()
-            .flatten()
-            .min()
+        match (self.inbox.next_time(), self.transport.next_time()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 
     fn advance(&mut self, arrived: &mut Vec<Arrival>) {

@@ -14,12 +14,11 @@ mod state;
 /// Messages on their way.
 mod transits;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use belljar_fabric::{Frame, Mac, Routes, RoutingError, Topology};
-use belljar_sim::{Span, Time};
+use belljar_sim::{Calendar, Span, Time, Timed};
 use serde::{Deserialize, Serialize};
 
 use crate::loggops::within;
@@ -103,6 +102,16 @@ enum Happening {
     Makes(u32),
 }
 
+/// What happens when, with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due((Time, Happening, u64));
+
+impl Timed for Due {
+    fn time(&self) -> Time {
+        self.0.0
+    }
+}
+
 /// A frame that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -125,7 +134,7 @@ pub(crate) struct Transport {
     overtaken: u64,
     state: TransportState,
     /// What is to happen, with a number, so that those of one time are all kept.
-    happenings: BinaryHeap<Reverse<(Time, Happening, u64)>>,
+    happenings: Calendar<Due>,
     /// What is to be carried, in the order in which it was sent.
     pub(crate) outbox: Vec<Sent>,
 }
@@ -148,7 +157,7 @@ impl Transport {
             },
             pace,
             state: TransportState::of_hosts(topology.hosts()),
-            happenings: BinaryHeap::new(),
+            happenings: Calendar::default(),
             topology,
             outbox: Vec::new(),
         })
@@ -156,7 +165,7 @@ impl Transport {
 
     /// All that changes.
     pub(crate) fn save(&self) -> TransportState {
-        let mut happenings: Vec<_> = self.happenings.iter().map(|Reverse(it)| *it).collect();
+        let mut happenings: Vec<_> = self.happenings.iter().map(|due| due.0).collect();
         happenings.sort_unstable();
         TransportState {
             happenings,
@@ -170,7 +179,10 @@ impl Transport {
         if sound {
             self.state = state;
             let happenings = std::mem::take(&mut self.state.happenings);
-            self.happenings = happenings.into_iter().map(Reverse).collect();
+            self.happenings = Calendar::default();
+            happenings
+                .into_iter()
+                .for_each(|due| self.happenings.push(Due(due)));
         }
         sound
     }
@@ -202,13 +214,13 @@ impl Transport {
 
     /// When hosts do anything next by themselves.
     pub(crate) fn next_time(&self) -> Option<Time> {
-        self.happenings.peek().map(|Reverse((time, ..))| *time)
+        self.happenings.first().map(Timed::time)
     }
 
     /// Has hosts do what they do until `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         while self.next_time().is_some_and(|time| time <= now) {
-            if let Some(Reverse((_, happening, _))) = self.happenings.pop() {
+            if let Some(Due((_, happening, _))) = self.happenings.pop() {
                 self.happen(now, happening);
             }
         }
@@ -216,7 +228,7 @@ impl Transport {
 
     fn happens(&mut self, time: Time, happening: Happening) {
         self.happenings
-            .push(Reverse((time, happening, self.state.happened)));
+            .push(Due((time, happening, self.state.happened)));
         self.state.happened += 1;
     }
 
