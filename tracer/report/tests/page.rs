@@ -6,12 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belljar_analysis::generated::Stencil;
-use belljar_analysis::{
-    Detail as LoopDetail, Filter, Times, TrafficOf, WaitBy, critical_path, diff, loops, statistics,
-    traffic, waiting,
-};
+use belljar_analysis::{FrameNames, diff};
 use belljar_archive::{Contents, TraceWriter};
-use belljar_report::{Detail, Output, Report, Run, Traced};
+use belljar_report::{Detail, Matrices, Output, Report, ReportError, Run, Traced};
 use belljar_trace::TraceSummary;
 
 const STENCIL: Stencil = Stencil {
@@ -40,28 +37,17 @@ fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
     path
 }
 
+fn read(path: &Path) -> Result<(Traced, Matrices), ReportError> {
+    let unnamed = FrameNames::new(|_, _| Vec::new());
+    Traced::read(path, None, unnamed, Detail::default())
+}
+
 fn run(path: &Path) -> Run {
-    let all = Filter::default();
-    let traced = Traced {
-        trace: path.to_owned(),
-        statistics: statistics(path, &all).unwrap().0,
-        waiting: waiting(path, &all, WaitBy::default()).unwrap().0,
-        path: critical_path(path, false).unwrap().0,
-        loops: Some(
-            loops(path, &all, LoopDetail::Peer, false, Times::Read)
-                .unwrap()
-                .0,
-        ),
-        sites: None,
-        incomplete: None,
-    };
+    let (traced, matrices) = read(path).unwrap();
     Run {
         name: HOSTILE.to_owned(),
         facts: vec![("workload".to_owned(), HOSTILE.to_owned())],
-        matrices: vec![(
-            "call",
-            traffic(path, &all, TrafficOf::default(), None).unwrap().0,
-        )],
+        matrices,
         traced: Some(traced),
         outputs: vec![Output {
             name: "stdout".to_owned(),
@@ -206,13 +192,12 @@ fn two_runs_stand_side_by_side() {
         ..STENCIL
     };
     let paths = [trace(folder.path(), STENCIL), trace(other.path(), longer)];
-    let names = [(); 2].map(|()| belljar_analysis::FrameNames::new(|_, _| Vec::new()));
+    let names = [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()));
     let (diff, _) = diff(&paths[0], &paths[1], false, names).unwrap();
     let report = Report {
         run: run(&paths[0]),
         other: Some(run(&paths[1])),
         diff: Some(diff.clone()),
-        detail: Detail::default(),
     };
     let Some(page) = shown(folder.path(), &report) else {
         return;
@@ -253,11 +238,6 @@ fn a_run_without_a_trace_has_a_report() {
 fn a_file_that_is_no_trace_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path(), STENCIL);
-    let mut run = run(&path);
     std::fs::write(&path, b"BelljarT and then something else").unwrap();
-    let report = Report {
-        run: std::mem::take(&mut run),
-        ..Report::default()
-    };
-    assert!(report.write(&mut Vec::new()).is_err());
+    assert!(read(&path).is_err());
 }
