@@ -18,7 +18,7 @@ const STYLES: [&str; 2] = [
 const CHARTS: &str = include_str!("../page/vendor/uPlot.iife.min.js");
 const CHARTS_LICENSE: &str = include_str!("../page/vendor/uPlot.LICENSE");
 /// Modules, each after those that it imports from.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 17] = [
     include_str!("../page/script/units.js"),
     include_str!("../page/script/binary.js"),
     include_str!("../page/script/colours.js"),
@@ -27,7 +27,10 @@ const MODULES: [&str; 14] = [
     include_str!("../page/script/levels.js"),
     include_str!("../page/script/pages.js"),
     include_str!("../page/script/drawing.js"),
+    include_str!("../page/script/raster.js"),
+    include_str!("../page/script/span.js"),
     include_str!("../page/script/timeline.js"),
+    include_str!("../page/script/controls.js"),
     include_str!("../page/script/matrix.js"),
     include_str!("../page/script/flames.js"),
     include_str!("../page/script/charts.js"),

@@ -4,12 +4,14 @@
 import { dataOf } from "./binary.js";
 import { kindOf } from "./colours.js";
 import { loads } from "./charts.js";
+import { controls } from "./controls.js";
 import { element, missing, named, section } from "./elements.js";
 import { flames } from "./flames.js";
 import { matrices } from "./matrix.js";
 import { callsSection, compareSection, legendOf, linkTotals, loopsSection, outputsSection } from "./sections.js";
 import { pathSection, ranksSection, sitesSection, summarySection, waitingSection } from "./sections.js";
-import { Span, Timeline, controls } from "./timeline.js";
+import { Span } from "./span.js";
+import { Timeline } from "./timeline.js";
 
 /**
  * The timelines of all runs, on one scale.

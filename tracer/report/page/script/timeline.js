@@ -1,11 +1,12 @@
 // @ts-check
-/** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by sections; several share a span of time. */
+/** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by main; several share a span of time. */
 
 import { Reader, dataOf } from "./binary.js";
-import { AXIS, GUTTER, MOST_LINES, Palette, drawBuckets, drawCalls, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
+import { AXIS, GUTTER, MOST_LINES, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
 import { canvas, element, fit, styled, tip } from "./elements.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
-import { PageStore, wordsOf } from "./pages.js";
+import { PageStore, firstOf, placesOf, wordsOf } from "./pages.js";
+import { Palette, Raster } from "./raster.js";
 import { table } from "./tables.js";
 import { countWords, shareWords, timeWords } from "./units.js";
 
@@ -15,55 +16,12 @@ const MOST_LINES_HIGH = 200;
 const MOST_PAGES = 24;
 const MOST_LISTED = 500;
 
-/** The span of time that several timelines show, from 0 on in each. */
-export class Span {
-  /** @param {number} length Of the longest, in picoseconds. */
-  constructor(length) {
-    this.length = Math.max(length, 1);
-    this.from = 0;
-    this.to = this.length;
-    /** @type {(() => void)[]} */
-    this.listeners = [];
-  }
-
-  /**
-   * Shows another span, as far as there is something.
-   * @param {number} from
-   * @param {number} to
-   */
-  show(from, to) {
-    const width = Math.min(Math.max(to - from, 20), this.length * 1.02);
-    const most = this.length * 1.01 - width;
-    this.from = Math.min(Math.max(from, -this.length * 0.01), Math.max(most, 0));
-    this.to = this.from + width;
-    for (const listener of this.listeners) listener();
-  }
-
-  /**
-   * Zooms around a time.
-   * @param {number} factor Below 1: closer.
-   * @param {number} [around]
-   */
-  zoom(factor, around = (this.from + this.to) / 2) {
-    this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
-  }
-
-  /**
-   * Moves by a part of what is shown.
-   * @param {number} part
-   */
-  move(part) {
-    const by = (this.to - this.from) * part;
-    this.show(this.from + by, this.to + by);
-  }
-}
-
 /** One run's timeline. */
 export class Timeline {
   /**
    * @param {any} about What the page's data says of it.
    * @param {string} letter Of the run.
-   * @param {Span} span
+   * @param {import("./span.js").Span} span
    * @param {string} name Of the run.
    */
   constructor(about, letter, span, name) {
@@ -74,6 +32,10 @@ export class Timeline {
     this.first = 0;
     this.shown = this.rows;
     this.palette = new Palette(about.functions);
+    this.raster = new Raster(this.palette);
+    /** Each place's row, and each row's place. */
+    this.lines = Int32Array.from({ length: this.rows }, (_, row) => row);
+    this.placeOf = this.lines;
     this.canvas = canvas(
       `Timeline of ${name}: ${this.rows} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows.`,
       Math.min(Math.max(this.rows * 22, 90), 480) + AXIS,
@@ -144,7 +106,7 @@ export class Timeline {
   level(scale, group) {
     if (group === 1) return this.levels[scale];
     const key = `${scale} ${group}`;
-    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.rows, group);
+    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.lines, group);
     this.groups.set(key, found);
     return found;
   }
@@ -160,6 +122,8 @@ export class Timeline {
       group: this.group(),
       width: this.canvas.clientWidth,
       height: this.canvas.clientHeight,
+      lines: this.lines,
+      placeOf: this.placeOf,
     };
   }
 
@@ -192,21 +156,10 @@ export class Timeline {
     pen.clearRect(0, 0, view.width, view.height);
     const pages = this.exact();
     const whole = pages.length > 0 && this.about.stride === 1;
-    if (whole) {
-      pen.fillStyle = rgbOf(this.palette.computing);
-      pen.fillRect(GUTTER, AXIS, view.width - GUTTER, Math.min(yOf(view, this.rows), view.height) - AXIS);
-    } else {
-      const pixel = (view.to - view.from) / ((view.width - GUTTER) * scale);
-      const number = scaleFor(this.about.width, this.about.depth, pixel);
-      const buckets = { from: this.about.from, width: this.about.width * 2 ** number };
-      drawBuckets(pen, view, scale, this.level(number, view.group), buckets, this.palette);
-    }
-    pen.save();
-    pen.beginPath();
-    pen.rect(GUTTER, AXIS, view.width - GUTTER, view.height - AXIS);
-    pen.clip();
-    drawCalls(pen, view, pages, this.about.functions, this.about.to);
-    pen.restore();
+    const pixel = (view.to - view.from) / ((view.width - GUTTER) * scale);
+    const number = scaleFor(this.about.width, this.about.depth, pixel);
+    const buckets = { from: this.about.from, width: this.about.width * 2 ** number };
+    this.raster.draw(pen, view, scale, { level: this.level(number, view.group), buckets, whole, pages, end: this.about.to });
     const messages = this.wantsMessages && pages.length > 0 ? drawMessages(pen, view, pages) : 0;
     if (this.wantsPath) drawPath(pen, view, this.stretches);
     this.names(pen, view);
@@ -225,7 +178,7 @@ export class Timeline {
     const height = (view.height - AXIS) / view.rows;
     const every = Math.max(1, Math.ceil(13 / height));
     for (let row = Math.ceil(view.first / every) * every; row < Math.min(view.first + view.rows, this.rows); row += every) {
-      pen.fillText(this.rowName(row), 2, yOf(view, row) + Math.min(height, 14) / 2 + (height > 14 ? (height - 14) / 2 : 0), GUTTER - 6);
+      pen.fillText(this.rowName(row), 2, yOf(view, row) + Math.min(height, 14) / 2 + (height > 14 ? (height - 14) / 2 : 0));
     }
     pen.textBaseline = "top";
     pen.strokeStyle = styled("--line");
@@ -309,11 +262,11 @@ export class Timeline {
     const name = `${this.rowName(row)} on node ${this.about.rows[row].node}`;
     const pages = this.exact();
     for (const page of pages) {
-      for (let call = 0; call < page.row.length; call += 1) {
-        const exit = page.exit[call] < 0 ? this.about.to : page.exit[call];
-        if (page.row[call] !== row || page.entry[call] > time + close || exit < time - close) continue;
-        return this.callLines(page, call, name, pages);
-      }
+      const { order } = page.calls;
+      const [begin, end] = placesOf(page.calls, row);
+      const exitOf = (/** @type {number} */ call) => (page.exit[call] < 0 ? this.about.to : page.exit[call]);
+      const found = firstOf(begin, end, (own) => exitOf(order[own]) >= time - close);
+      if (found < end && page.entry[order[found]] <= time + close) return this.callLines(page, order[found], name, pages);
     }
     if (pages.length > 0) return [`outside MPI`, name, `${timeWords(time - this.about.from)} after the first call`];
     const number = scaleFor(this.about.width, this.about.depth, (view.to - view.from) / (view.width - GUTTER));
@@ -340,12 +293,18 @@ export class Timeline {
    */
   callLines(page, call, name, pages) {
     const [entry, exit] = [page.entry[call], page.exit[call]];
-    const wait = pages.flatMap((own) => own.waits).find((own) => own.row === page.row[call] && own.at === entry);
+    /** @type {string[]} */
+    let waited = [];
+    for (const { waits } of pages) {
+      const [begin, end] = placesOf(waits.calls, page.row[call]);
+      const wait = waits.calls.order.subarray(begin, end).find((own) => waits.at[own] === entry);
+      if (wait !== undefined) waited = [`waited ${timeWords(waits.time[wait])} for ${this.rowName(waits.other[wait])}: ${this.about.kinds[waits.kind[wait]]}`];
+    }
     return [
       this.about.functions[page.kind[call] - 1],
       `${name}, at ${(entry / 1e12).toFixed(9)} s${exit < 0 ? ", did not return" : `, took ${timeWords(exit - entry)}`}`,
       ...wordsOf(page, call).split("\n"),
-      ...(wait === undefined ? [] : [`waited ${timeWords(wait.time)} for ${this.rowName(wait.other)}: ${this.about.kinds[wait.kind]}`]),
+      ...waited,
     ];
   }
 
@@ -431,53 +390,4 @@ export class Timeline {
     keys[key]?.();
     return key in keys;
   }
-}
-
-/**
- * @param {number[] | undefined} colour
- * @returns {string}
- */
-function rgbOf(colour) {
-  return `rgb(${(colour ?? [128, 128, 128]).join(", ")})`;
-}
-
-/**
- * Buttons for a span and its timelines.
- * @param {Span} span
- * @param {Timeline[]} timelines
- * @returns {HTMLElement}
- */
-export function controls(span, timelines) {
-  /** @type {[string, string, () => void][]} */
-  const buttons = [
-    ["\u2212", "Zoom out", () => span.zoom(2)],
-    ["+", "Zoom in", () => span.zoom(0.5)],
-    ["\u2190", "Earlier", () => span.move(-0.4)],
-    ["\u2192", "Later", () => span.move(0.4)],
-    ["Whole run", "Show the whole run", () => timelines.forEach((timeline) => timeline.key("Home"))],
-    ["List calls", "List the calls in view", () => timelines.forEach((timeline) => timeline.listed())],
-  ];
-  const made = element("div", { class: "controls", role: "toolbar", "aria-label": "Timeline" });
-  for (const [text, words, act] of buttons) {
-    const button = element("button", { type: "button", title: words, "aria-label": words }, [text]);
-    button.addEventListener("click", act);
-    made.append(button);
-  }
-  /** @type {[string, boolean, (timeline: Timeline, on: boolean) => void][]} */
-  const choices = [
-    ["critical path", false, (timeline, on) => (timeline.wantsPath = on)],
-    ["messages", true, (timeline, on) => (timeline.wantsMessages = on)],
-  ];
-  for (const [text, on, act] of choices) {
-    const box = element("input", { type: "checkbox" });
-    box.checked = on;
-    box.addEventListener("change", () => {
-      for (const timeline of timelines) {
-        act(timeline, box.checked);
-        timeline.draw();
-      }
-    });
-    made.append(element("label", {}, [box, ` ${text}`]));
-  }
-  return made;
 }

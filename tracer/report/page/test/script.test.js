@@ -8,10 +8,10 @@ import { marks, xOf, yOf } from "../script/drawing.js";
 import { boxesOf } from "../script/flames.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "../script/levels.js";
 import { cellsOf, heat } from "../script/matrix.js";
-import { pageOf, wordsOf } from "../script/pages.js";
+import { byRow, firstOf, pageOf, placesOf, wordsOf } from "../script/pages.js";
 import { rankWords, siteWords } from "../script/sections.js";
 import { sorted } from "../script/tables.js";
-import { Span } from "../script/timeline.js";
+import { Span } from "../script/span.js";
 import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/units.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
@@ -48,8 +48,18 @@ test("a page has its calls at their times", () => {
   assert.deepEqual([...page.entry], [100, 100, 115]);
   assert.deepEqual([...page.exit], [110, -1, 117]);
   assert.deepEqual([0, 1, 2].map((call) => wordsOf(page, call)), ["x4", "x5", "6y7"]);
-  assert.deepEqual(page.messages, [{ from: 0, to: 1, sent: 110, received: 140, bytes: 8 }]);
-  assert.deepEqual(page.waits, [{ row: 0, at: 140, time: 7, kind: 0, other: 1 }]);
+  const { from, to, sent, received, bytes: sizes } = page.messages;
+  assert.deepEqual([from, to, sent, received, sizes].map((column) => [...column]), [[0], [1], [110], [140], [8]]);
+  const { row, at, time, kind, other } = page.waits;
+  assert.deepEqual([row, at, time, kind, other].map((column) => [...column]), [[0], [140], [7], [0], [1]]);
+});
+
+test("calls of a row are found without the others", () => {
+  const index = byRow(Uint32Array.from([7, 2, 7, 2, 9, 7]));
+  const of = (row) => [...index.order.subarray(...placesOf(index, row))];
+  assert.deepEqual([2, 7, 9, 3, 10].map(of), [[1, 3], [0, 2, 5], [4], [], []]);
+  assert.equal(firstOf(2, 9, (at) => at * at >= 30), 6);
+  assert.equal(firstOf(2, 9, () => false), 9);
 });
 
 test("scales are as fine as pixels, and no finer than there are", () => {
@@ -61,7 +71,7 @@ test("scales are as fine as pixels, and no finer than there are", () => {
 
 test("levels are read row by row, and rows are joined", () => {
   const [level] = levelsOf(new Uint8Array([2, 6, 1, 2, 1, 0, 3, 0, 6, 200, 10, 100, 0, 30, 0, 6, 0, 5, 9, 0, 0, 0]), 1);
-  const joined = grouped(level, 3, 2);
+  const joined = grouped(level, [0, 1, 2], 2);
   assert.deepEqual([...joined.dominant], [1, 2, 3, 0]);
   assert.deepEqual([...joined.share], [150, 5, 30, 0]);
   assert.deepEqual([...joined.wait], [9, 5, 0, 0]);
