@@ -18,7 +18,7 @@ const STYLES: [&str; 2] = [
 const CHARTS: &str = include_str!("../page/vendor/uPlot.iife.min.js");
 const CHARTS_LICENSE: &str = include_str!("../page/vendor/uPlot.LICENSE");
 /// Modules, each after those that it imports from.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 18] = [
     include_str!("../page/script/units.js"),
     include_str!("../page/script/binary.js"),
     include_str!("../page/script/colours.js"),
@@ -28,6 +28,7 @@ const MODULES: [&str; 17] = [
     include_str!("../page/script/pages.js"),
     include_str!("../page/script/drawing.js"),
     include_str!("../page/script/raster.js"),
+    include_str!("../page/script/classes.js"),
     include_str!("../page/script/span.js"),
     include_str!("../page/script/timeline.js"),
     include_str!("../page/script/controls.js"),

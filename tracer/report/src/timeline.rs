@@ -4,6 +4,8 @@
 //! limit, and messages of which one side was seen, up to a limit. A row is a thread that calls MPI. Made for a
 //! [`Report`](crate::Report).
 
+/// Rows that are alike.
+mod classes;
 /// Buckets at every scale.
 mod levels;
 /// Single calls.
@@ -19,6 +21,7 @@ use belljar_trace::Event;
 use serde::Serialize;
 
 use crate::pack::{Numbers, Packed};
+use classes::Class;
 use levels::Levels;
 use pages::{Message, OneCall, PageIndex, Pages, Wait};
 
@@ -98,6 +101,8 @@ pub(crate) struct About {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) rows: Vec<Row>,
+    /// Rows that are alike.
+    pub(crate) classes: Vec<Class>,
     /// Threads without a row.
     pub(crate) beyond: usize,
     /// By number, from 1.
@@ -120,6 +125,8 @@ pub(crate) struct About {
 #[derive(Debug, Default)]
 struct Extent {
     rows: BTreeMap<Row, usize>,
+    /// How long each row lasts, from its first call to its last return.
+    lengths: Vec<u64>,
     beyond: usize,
     from: u64,
     to: u64,
@@ -127,14 +134,17 @@ struct Extent {
 
 impl Extent {
     fn of(threads: &[CallingThread]) -> Self {
-        let mut rows: Vec<Row> = threads.iter().map(Row::from).collect();
-        rows.sort_unstable();
-        rows.dedup();
+        let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
+        for thread in threads {
+            let length = rows.entry(Row::from(thread)).or_default();
+            *length = (*length).max(thread.to_ps.saturating_sub(thread.from_ps));
+        }
         let beyond = rows.len().saturating_sub(MOST_ROWS);
-        rows.truncate(MOST_ROWS);
+        let rows = || rows.iter().take(MOST_ROWS);
         let to = threads.iter().map(|it| it.to_ps).max().unwrap_or(0);
         Self {
-            rows: rows.into_iter().zip(0..).collect(),
+            rows: rows().map(|(row, _)| *row).zip(0..).collect(),
+            lengths: rows().map(|(_, length)| *length).collect(),
             beyond,
             from: threads.iter().map(|it| it.from_ps).min().unwrap_or(to),
             to,
@@ -151,7 +161,7 @@ struct Filling {
     numbers: BTreeMap<&'static str, u8>,
     functions: Vec<&'static str>,
     /// By row and function: calls and time.
-    sums: BTreeMap<(usize, u8), (u64, u64)>,
+    sums: classes::Sums,
     /// By message: the row and the time of the side that was seen.
     sent: BTreeMap<u64, (usize, u64)>,
     received: BTreeMap<u64, (usize, u64)>,
@@ -346,6 +356,7 @@ impl Filling {
         let about = About {
             from: self.extent.from,
             to: self.extent.to,
+            classes: classes::classes(&self.sums, &self.extent.lengths),
             rows: self.extent.rows.into_keys().collect(),
             beyond: self.extent.beyond,
             functions: self.functions,

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use belljar_abi::FUNCTIONS;
 use belljar_analysis::generated::Stencil;
 use belljar_analysis::{FrameNames, diff};
 use belljar_archive::{Contents, TraceWriter};
 use belljar_report::{Detail, Matrices, Output, Report, ReportError, Run, Traced};
-use belljar_trace::TraceSummary;
+use belljar_trace::{Event, TraceSummary};
 
 const STENCIL: Stencil = Stencil {
     width: 3,
@@ -23,6 +24,11 @@ const STENCIL: Stencil = Stencil {
 const HOSTILE: &str = "</script><script>document.title = 'taken over'</script><img src=x onerror=\"document.title = 'taken over'\">";
 
 fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
+    changed(folder, stencil, |event| event)
+}
+
+/// The same with each call as `change` makes it.
+fn changed(folder: &Path, stencil: Stencil, change: impl Fn(Event) -> Event) -> PathBuf {
     let path = folder.join("trace.bjt");
     let contents = Contents {
         accounted: false,
@@ -32,6 +38,7 @@ fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
     let mut writer = TraceWriter::over(file, &path, &stencil.header(), contents).unwrap();
     stencil
         .events()
+        .map(change)
         .for_each(|event| writer.push(event).unwrap());
     writer.finish(&TraceSummary::default()).unwrap();
     path
@@ -215,6 +222,48 @@ fn two_runs_stand_side_by_side() {
         );
     }
     assert_eq!(page.matches("class=\"timeline\"").count(), 2);
+}
+
+#[test]
+fn of_many_ranks_one_of_each_class_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nearly all that a rank does are rounds, and each fourth one's are of another function.
+    let stencil = Stencil {
+        width: 12,
+        height: 8,
+        steps: 6,
+        rounds: 40,
+        report: 10,
+    };
+    let other = FUNCTIONS.iter().position(|it| it.name == "MPI_Alltoall");
+    let path = changed(folder.path(), stencil, |mut event| {
+        if event.rank % 4 == 3 && event.name() == "MPI_Allreduce" {
+            event.function = other.unwrap() as u16;
+        }
+        event
+    });
+    let report = Report {
+        run: run(&path),
+        ..Report::default()
+    };
+    let Some(page) = shown(folder.path(), &report) else {
+        return;
+    };
+    let buttons: Vec<&str> = page
+        .split("class=\"rank-class\" title=\"")
+        .skip(1)
+        .collect();
+    assert_eq!(buttons.len(), 2, "{buttons:?}");
+    let titles = buttons.iter().map(|rest| rest.split('"').next().unwrap());
+    for (title, (count, first)) in titles.zip([
+        (72, "rank 0 to rank 2, rank 4 to rank 6, "),
+        (24, "rank 3, rank 7, "),
+    ]) {
+        assert!(title.starts_with(first), "{title}");
+        let said = format!(" and {} alike<", count - 1);
+        assert!(page.contains(&said), "{said}");
+    }
+    assert!(page.contains("2 of 96 ranks, which stand for others"));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 /** @file Where things are in a picture of a timeline, and what is drawn over its lines: messages, the critical path, marks. Called by timelines. */
 
 import { styled } from "./elements.js";
+import { timeWords } from "./units.js";
 
 /** Room for names of rows, in CSS pixels. */
-export const GUTTER = 64;
+export const GUTTER = 84;
 /** Room for times. */
 export const AXIS = 22;
 /** Messages that are drawn as lines, at most: more would hide everything else. */
@@ -131,4 +132,33 @@ export function marks(from, to, most) {
   const found = [];
   for (let mark = Math.ceil(from / step) * step; mark <= to && found.length <= most + 1; mark += step) found.push(mark);
   return found;
+}
+
+/**
+ * Writes names of rows, and times.
+ * @param {CanvasRenderingContext2D} pen
+ * @param {View} view
+ * @param {(row: number) => string} label
+ * @param {number} start When the run begins.
+ */
+export function drawNames(pen, view, label, start) {
+  pen.fillStyle = styled("--text");
+  pen.font = "11px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  const height = (view.height - AXIS) / view.rows;
+  const every = Math.max(1, Math.ceil(13 / height));
+  for (let place = Math.ceil(view.first / every) * every; place < Math.min(view.first + view.rows, view.lines.length); place += every) {
+    pen.fillText(label(view.lines[place]), 2, yOf(view, place) + Math.min(height, 14) / 2 + (height > 14 ? (height - 14) / 2 : 0));
+  }
+  pen.textBaseline = "top";
+  pen.strokeStyle = styled("--line");
+  pen.lineWidth = 1;
+  pen.beginPath();
+  for (const mark of marks(view.from - start, view.to - start, Math.floor((view.width - GUTTER) / 90))) {
+    const x = xOf(view, start + mark);
+    pen.moveTo(x, AXIS - 5);
+    pen.lineTo(x, AXIS);
+    pen.fillText(timeWords(mark), Math.min(x + 2, view.width - 52), 3);
+  }
+  pen.stroke();
 }

@@ -30,7 +30,7 @@ async function timelineSection(runs) {
   own.append(controls(span, timelines), legendOf([...kinds].sort((a, b) => a - b)));
   for (const [number, timeline] of timelines.entries()) {
     if (timelines.length > 1) own.append(element("h3", {}, [traced[number].name]));
-    own.append(timeline.canvas, timeline.state, timeline.list);
+    own.append(timeline.rows.bar, timeline.canvas, timeline.state, timeline.list);
     await timeline.load();
   }
 }

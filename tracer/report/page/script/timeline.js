@@ -2,8 +2,9 @@
 /** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by main; several share a span of time. */
 
 import { Reader, dataOf } from "./binary.js";
-import { AXIS, GUTTER, MOST_LINES, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
-import { canvas, element, fit, styled, tip } from "./elements.js";
+import { AXIS, GUTTER, MOST_LINES, drawMessages, drawNames, drawPath } from "./drawing.js";
+import { Rows } from "./classes.js";
+import { canvas, element, fit, tip } from "./elements.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
 import { PageStore, firstOf, placesOf, wordsOf } from "./pages.js";
 import { Palette, Raster } from "./raster.js";
@@ -28,18 +29,17 @@ export class Timeline {
     this.about = about;
     this.span = span;
     this.letter = letter;
-    this.rows = about.rows.length;
+    /** Those that are shown, of which some stand for others that are alike. */
+    this.rows = new Rows(about.classes, about.rows.length, (row) => this.rowName(row), () => this.arranged());
     this.first = 0;
-    this.shown = this.rows;
+    this.shown = this.rows.lines.length;
     this.palette = new Palette(about.functions);
     this.raster = new Raster(this.palette);
-    /** Each place's row, and each row's place. */
-    this.lines = Int32Array.from({ length: this.rows }, (_, row) => row);
-    this.placeOf = this.lines;
     this.canvas = canvas(
-      `Timeline of ${name}: ${this.rows} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows.`,
-      Math.min(Math.max(this.rows * 22, 90), 480) + AXIS,
+      `Timeline of ${name}: ${about.rows.length} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows, C shows ranks that are alike as one or all, digits open a class of them.`,
+      0,
     );
+    this.resize();
     this.canvas.className = "timeline";
     this.state = element("p", { class: "state", "aria-live": "polite" });
     this.list = element("div");
@@ -77,6 +77,19 @@ export class Timeline {
     this.prepare();
   }
 
+  /** As high as its lines need. */
+  resize() {
+    this.canvas.style.height = `${Math.min(Math.max(this.rows.lines.length * 22, 90), 480) + AXIS}px`;
+  }
+
+  /** Other rows are to be shown. */
+  arranged() {
+    this.groups.clear();
+    this.resize();
+    this.showRows(0, this.rows.lines.length);
+    this.prepare();
+  }
+
   /** Joins rows ahead of time, while nothing else is to be done, so that nobody waits for it. */
   prepare() {
     const wanted = this.levels.flatMap((_, scale) => {
@@ -106,7 +119,7 @@ export class Timeline {
   level(scale, group) {
     if (group === 1) return this.levels[scale];
     const key = `${scale} ${group}`;
-    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.lines, group);
+    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.rows.lines, group);
     this.groups.set(key, found);
     return found;
   }
@@ -122,8 +135,8 @@ export class Timeline {
       group: this.group(),
       width: this.canvas.clientWidth,
       height: this.canvas.clientHeight,
-      lines: this.lines,
-      placeOf: this.placeOf,
+      lines: this.rows.lines,
+      placeOf: this.rows.placeOf,
     };
   }
 
@@ -162,36 +175,8 @@ export class Timeline {
     this.raster.draw(pen, view, scale, { level: this.level(number, view.group), buckets, whole, pages, end: this.about.to });
     const messages = this.wantsMessages && pages.length > 0 ? drawMessages(pen, view, pages) : 0;
     if (this.wantsPath) drawPath(pen, view, this.stretches);
-    this.names(pen, view);
+    drawNames(pen, view, (row) => this.rows.label(row), this.about.from);
     this.tell(view, pages, messages);
-  }
-
-  /**
-   * Names of rows, and times.
-   * @param {CanvasRenderingContext2D} pen
-   * @param {import("./drawing.js").View} view
-   */
-  names(pen, view) {
-    pen.fillStyle = styled("--text");
-    pen.font = "11px system-ui, sans-serif";
-    pen.textBaseline = "middle";
-    const height = (view.height - AXIS) / view.rows;
-    const every = Math.max(1, Math.ceil(13 / height));
-    for (let row = Math.ceil(view.first / every) * every; row < Math.min(view.first + view.rows, this.rows); row += every) {
-      pen.fillText(this.rowName(row), 2, yOf(view, row) + Math.min(height, 14) / 2 + (height > 14 ? (height - 14) / 2 : 0));
-    }
-    pen.textBaseline = "top";
-    pen.strokeStyle = styled("--line");
-    pen.lineWidth = 1;
-    pen.beginPath();
-    const start = this.about.from;
-    for (const mark of marks(view.from - start, view.to - start, Math.floor((view.width - GUTTER) / 90))) {
-      const x = xOf(view, start + mark);
-      pen.moveTo(x, AXIS - 5);
-      pen.lineTo(x, AXIS);
-      pen.fillText(timeWords(mark), Math.min(x + 2, view.width - 52), 3);
-    }
-    pen.stroke();
   }
 
   /**
@@ -200,7 +185,7 @@ export class Timeline {
    */
   rowName(row) {
     const { job, rank, thread } = this.about.rows[row];
-    const several = this.about.rows[this.rows - 1].job > 0;
+    const several = this.about.rows[this.about.rows.length - 1].job > 0;
     return `${several ? `${job}:` : ""}rank ${rank}${thread > 0 ? `.${thread}` : ""}`;
   }
 
@@ -213,11 +198,13 @@ export class Timeline {
   tell(view, pages, messages) {
     const [from, to] = [view.from - this.about.from, view.to - this.about.from];
     const { exact_calls: exact, calls } = this.about;
-    const rows = this.shown < this.rows ? ` Rows ${this.rowName(this.first)} to ${this.rowName(Math.min(this.first + this.shown, this.rows) - 1)}.` : "";
+    const { lines, byClass } = this.rows;
+    const rows = this.shown < lines.length ? ` Rows ${this.rowName(lines[this.first])} to ${this.rowName(lines[Math.min(this.first + this.shown, lines.length) - 1])}.` : "";
+    const alike = byClass ? ` ${countWords(lines.length)} of ${countWords(this.about.rows.length)} ranks, which stand for others that are alike.` : "";
     const share = view.group > 1 ? ` ${view.group} ranks share a line.` : "";
     const more = exact < calls ? ` This file has ${countWords(exact)} of ${countWords(calls)} calls one by one; belljar report --from and --to choose others.` : "";
     const what = pages.length > 0 ? ` Single calls, ${countWords(messages)} messages${messages > MOST_LINES ? ", too many for lines: zoom in" : ""}.` : " Buckets of time; zoom in for single calls.";
-    this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${share}${more}`;
+    this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${alike}${share}${more}`;
   }
 
   /** Lists the calls in view. */
@@ -255,11 +242,12 @@ export class Timeline {
    */
   at(x, y) {
     const view = this.view();
-    const row = Math.floor(view.first + ((y - AXIS) / (view.height - AXIS)) * view.rows);
-    if (x < GUTTER || y < AXIS || row < 0 || row >= this.rows) return [];
+    const place = Math.floor(view.first + ((y - AXIS) / (view.height - AXIS)) * view.rows);
+    if (x < GUTTER || y < AXIS || place < 0 || place >= view.lines.length) return [];
+    const row = view.lines[place];
     const time = view.from + ((x - GUTTER) / (view.width - GUTTER)) * (view.to - view.from);
     const close = ((view.to - view.from) / (view.width - GUTTER)) * 2;
-    const name = `${this.rowName(row)} on node ${this.about.rows[row].node}`;
+    const name = `${this.rows.label(row)} on node ${this.about.rows[row].node}`;
     const pages = this.exact();
     for (const page of pages) {
       const { order } = page.calls;
@@ -314,8 +302,9 @@ export class Timeline {
    * @param {number} shown
    */
   showRows(first, shown) {
-    this.shown = Math.min(Math.max(Math.round(shown), Math.min(4, this.rows)), this.rows);
-    this.first = Math.min(Math.max(Math.round(first), 0), this.rows - this.shown);
+    const all = this.rows.lines.length;
+    this.shown = Math.min(Math.max(Math.round(shown), Math.min(4, all)), all);
+    this.first = Math.min(Math.max(Math.round(first), 0), all - this.shown);
     this.draw();
   }
 
@@ -378,7 +367,7 @@ export class Timeline {
       ArrowLeft: () => this.span.move(-0.2),
       ArrowRight: () => this.span.move(0.2),
       Home: () => {
-        this.showRows(0, this.rows);
+        this.showRows(0, this.rows.lines.length);
         this.span.show(0, this.span.length);
       },
       ArrowUp: () => this.showRows(this.first - Math.max(1, this.shown / 5), this.shown),
@@ -386,7 +375,9 @@ export class Timeline {
       PageUp: () => this.showRows(this.first + this.shown / 4, this.shown / 2),
       PageDown: () => this.showRows(this.first - this.shown / 2, this.shown * 2),
       Enter: () => this.listed(),
+      c: () => this.rows.toggleAll(),
     };
+    if (/^[1-9]$/.test(key)) keys[key] = () => this.rows.toggle(Number(key) - 1);
     keys[key]?.();
     return key in keys;
   }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { Reader } from "../script/binary.js";
+import { arranged, rowsOf } from "../script/classes.js";
 import { colourOf, kindName, kindOf } from "../script/colours.js";
 import { marks, xOf, yOf } from "../script/drawing.js";
 import { boxesOf } from "../script/flames.js";
@@ -79,6 +80,18 @@ test("levels are read row by row, and rows are joined", () => {
   assert.equal(waitOf(41), 1024);
 });
 
+test("one row of each class is shown, or all of it", () => {
+  /** @type {any[]} */
+  const classes = [{ representative: 2, rows: [[0, 0], [2, 3]] }, { representative: 1, rows: [[1, 1], [4, 5]] }];
+  assert.deepEqual(rowsOf(classes[0]), [2, 0, 3]);
+  const closed = arranged(classes, new Set(), 6);
+  assert.deepEqual([...closed.lines], [2, 1]);
+  assert.deepEqual([...closed.placeOf], [0, 1, 0, 0, 1, 1]);
+  const opened = arranged(classes, new Set([1]), 6);
+  assert.deepEqual([...opened.lines], [2, 1, 4, 5]);
+  assert.deepEqual([...opened.placeOf], [0, 1, 0, 0, 2, 3]);
+});
+
 test("what is shown stays within the run", () => {
   const span = new Span(1000);
   let told = 0;
@@ -95,8 +108,8 @@ test("what is shown stays within the run", () => {
 });
 
 test("places in the picture follow from the view", () => {
-  const view = { from: 0, to: 100, first: 2, rows: 4, group: 1, width: 164, height: 62 };
-  assert.equal(xOf(view, 50), 114);
+  const view = { from: 0, to: 100, first: 2, rows: 4, group: 1, width: 184, height: 62 };
+  assert.equal(xOf(view, 50), 134);
   assert.equal(yOf(view, 3), 32);
   assert.deepEqual(marks(0, 100, 5), [0, 20, 40, 60, 80, 100]);
 });
