@@ -211,16 +211,30 @@ fn two_runs_stand_side_by_side() {
     };
     let functions = rows(&page, "Functions");
     assert_eq!(functions.len(), diff.functions.len());
-    for (row, function) in functions.iter().zip(&diff.functions) {
-        assert_eq!(
-            row[..3],
-            [
-                function.function.to_owned(),
-                grouped(function.calls.a),
-                grouped(function.calls.b)
-            ]
-        );
+    for row in &functions {
+        let own = diff.functions.iter().find(|own| own.function == row[0]);
+        let calls = own.expect("a function of both").calls;
+        assert_eq!(row[1..3], [grouped(calls.a), grouped(calls.b)]);
     }
+    let causes = rows(&page, "By cause");
+    assert!(!causes.is_empty());
+    for row in &causes {
+        let kinds = diff.waiting.iter();
+        let own = kinds.clone().find(|own| own.kind.name() == row[0]);
+        let calls = own.expect("a cause of both").calls;
+        assert_eq!(row[2..4], [grouped(calls.a), grouped(calls.b)]);
+    }
+    // Ten steps more, in the loop that both have.
+    assert!(page.contains("Loop of 30 iterations") && page.contains("; in b 40 iterations"));
+    for section in [
+        "Messages by size",
+        "Ranks on the path",
+        "The longest waits of b",
+        "Phases of ",
+    ] {
+        assert!(page.contains(&format!("<caption>{section}")), "{section}");
+    }
+    assert!(page.contains("by call, difference"));
     assert_eq!(page.matches("class=\"timeline\"").count(), 2);
 }
 

@@ -2,18 +2,20 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Reader } from "../script/binary.js";
-import { arranged, rowsOf } from "../script/classes.js";
-import { colourOf, kindName, kindOf } from "../script/colours.js";
-import { marks, xOf, yOf } from "../script/drawing.js";
-import { boxesOf } from "../script/flames.js";
-import { grouped, levelsOf, scaleFor, waitOf } from "../script/levels.js";
-import { cellsOf, heat } from "../script/matrix.js";
-import { byRow, firstOf, pageOf, placesOf, wordsOf } from "../script/pages.js";
-import { rankWords, siteWords } from "../script/sections.js";
-import { sorted } from "../script/tables.js";
-import { Span } from "../script/span.js";
-import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/units.js";
+import { Reader } from "../script/data/binary.js";
+import { arranged, rowsOf } from "../script/timeline/classes.js";
+import { colourOf, kindName, kindOf } from "../script/data/colours.js";
+import { marks, xOf, yOf } from "../script/timeline/drawing.js";
+import { paired, rankWords } from "../script/data/comparing.js";
+import { boxesOf, joined } from "../script/sections/flames.js";
+import { grouped, levelsOf, scaleFor, waitOf } from "../script/timeline/levels.js";
+import { sameParts } from "../script/sections/loops.js";
+import { cellsOf, differences, heat } from "../script/sections/matrix.js";
+import { byRow, firstOf, pageOf, placesOf, wordsOf } from "../script/timeline/pages.js";
+import { siteWords } from "../script/sections/sections.js";
+import { sorted } from "../script/data/tables.js";
+import { Span } from "../script/timeline/span.js";
+import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/data/units.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
 
@@ -134,6 +136,34 @@ test("cells have places on the scale by their logarithm", () => {
 test("what was called is below its caller", () => {
   const boxes = boxesOf({ name: "all", samples: 4, calls: [{ name: "a", samples: 1 }, { name: "b", samples: 3, calls: [{ name: "c", samples: 3 }] }] });
   assert.deepEqual(boxes.map((box) => [box.node.name, box.depth, box.from, box.to]), [["all", 0, 0, 1], ["a", 1, 0, 0.25], ["b", 1, 0.25, 1], ["c", 2, 0.25, 1]]);
+});
+
+test("two runs' functions are as wide as their mean share", () => {
+  const a = { name: "all", samples: 10, calls: [{ name: "f", samples: 10 }] };
+  const b = { name: "all", samples: 100, calls: [{ name: "f", samples: 50 }, { name: "g", samples: 50 }] };
+  const root = joined(a, b, [10, 100]);
+  assert.deepEqual(root.of, [10, 100]);
+  assert.deepEqual(root.calls.map((node) => [node.name, node.samples, node.of]), [["f", 750_000, [10, 50]], ["g", 250_000, [0, 50]]]);
+});
+
+test("what differs between two runs' pairs is told by pair", () => {
+  const cell = (from, to, bytes) => ({ from, to, messages: 1, bytes });
+  const found = differences([cell(0, 1, 10), cell(1, 0, 5)], [cell(0, 1, 12), cell(2, 0, 7)]);
+  assert.deepEqual(found.map(({ from, to, messages, bytes }) => [from, to, messages, bytes]), [[0, 1, 0, 2], [1, 0, -1, -5], [2, 0, 1, 7]]);
+});
+
+test("rows of two runs that are about the same stand together", () => {
+  const rows = (...names) => names.map((name) => ({ name }));
+  const pairs = paired([rows("x", "y"), rows("z", "y")], (row) => row.name);
+  assert.deepEqual(pairs.map(({ a, b }) => [a?.name, b?.name]), [["x", undefined], ["y", "y"], [undefined, "z"]]);
+});
+
+test("programs are the same if their loops and calls are", () => {
+  const calls = (...texts) => ({ kind: "sequence", calls: texts.map((text) => ({ text })) });
+  const loop = (...body) => ({ kind: "loop", body });
+  assert.ok(sameParts([loop(calls("a", "b"))], [loop(calls("a", "b"))]));
+  assert.ok(!sameParts([loop(calls("a", "b"))], [loop(calls("a"))]));
+  assert.ok(!sameParts([loop(calls("a"))], [calls("a")]));
 });
 
 test("rows are sorted, equal ones as they were", () => {

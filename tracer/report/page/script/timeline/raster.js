@@ -1,7 +1,7 @@
 // @ts-check
 /** @file The lines of a timeline as pixels: buckets of time, and single calls and waits over them. Called by timelines. */
 
-import { WAITING_COLOUR, between, colourOf, isDark } from "./colours.js";
+import { WAITING_COLOUR, between, colourOf, isDark } from "../data/colours.js";
 import { AXIS, GUTTER, xOf, yOf } from "./drawing.js";
 import { waitOf } from "./levels.js";
 import { firstOf, placesOf } from "./pages.js";

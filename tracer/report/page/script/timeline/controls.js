@@ -1,7 +1,7 @@
 // @ts-check
 /** @file Buttons and boxes by which timelines are moved, for those who have no wheel and no keys. Called by main. */
 
-import { element } from "./elements.js";
+import { element } from "../data/elements.js";
 
 /** @typedef {import("./timeline.js").Timeline} Timeline */
 

@@ -1,7 +1,7 @@
 // @ts-check
 /** @file Pages of single calls, messages and waits, unpacked when they are needed. Called by timelines. */
 
-import { Reader, dataOf } from "./binary.js";
+import { Reader, dataOf } from "../data/binary.js";
 
 /** Pages that are kept unpacked. */
 const KEPT = 48;

@@ -1,8 +1,8 @@
 // @ts-check
 /** @file Where things are in a picture of a timeline, and what is drawn over its lines: messages, the critical path, marks. Called by timelines. */
 
-import { styled } from "./elements.js";
-import { timeWords } from "./units.js";
+import { styled } from "../data/elements.js";
+import { timeWords } from "../data/units.js";
 
 /** Room for names of rows, in CSS pixels. */
 export const GUTTER = 84;

@@ -1,7 +1,7 @@
 // @ts-check
 /** @file Which rows a timeline shows: all, or one of each class of ranks that are alike. Called by timelines. */
 
-import { element } from "./elements.js";
+import { element } from "../data/elements.js";
 
 /** With more rows than these, classes are shown at first. */
 const MANY = 64;

@@ -1,15 +1,15 @@
 // @ts-check
 /** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by main; several share a span of time. */
 
-import { Reader, dataOf } from "./binary.js";
+import { Reader, dataOf } from "../data/binary.js";
 import { AXIS, GUTTER, MOST_LINES, drawMessages, drawNames, drawPath } from "./drawing.js";
 import { Rows } from "./classes.js";
-import { canvas, element, fit, tip } from "./elements.js";
+import { canvas, element, fit, tip } from "../data/elements.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
 import { PageStore, firstOf, placesOf, wordsOf } from "./pages.js";
 import { Palette, Raster } from "./raster.js";
-import { table } from "./tables.js";
-import { countWords, shareWords, timeWords } from "./units.js";
+import { table } from "../data/tables.js";
+import { countWords, shareWords, timeWords } from "../data/units.js";
 
 /** Lines of a picture, at most; where there are more rows, several share one. */
 const MOST_LINES_HIGH = 200;

@@ -1,7 +1,7 @@
 // @ts-check
 /** @file A timeline at every scale: which buckets to look at for a span of time. Called by the drawing of timelines. */
 
-import { Reader } from "./binary.js";
+import { Reader } from "../data/binary.js";
 
 /**
  * A scale: buckets of each row, with the function that most of the time in MPI was in, the share of MPI (of 255), and the longest wait as
