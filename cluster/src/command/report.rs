@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{Detail as LoopDetail, Filter, Matrix, Times, TrafficOf, WaitBy};
 use belljar_cluster::results::link_log::LINKS_FILE;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_profile::Split;
 use belljar_report::{Detail, Output, Report, Run, Summary, Traced};
-use belljar_trace::{TraceState, VERSION};
+use belljar_trace::VERSION;
 use clap::Args;
 
 use super::output::say;
@@ -87,8 +86,12 @@ pub(super) fn make(
     detail: Detail,
     out: &Path,
 ) -> Result<()> {
-    let run = gather(directory)?;
-    let other_run = other.map(gather).transpose()?;
+    let detail = Detail {
+        budget: detail.budget / if other.is_some() { 2 } else { 1 },
+        ..detail
+    };
+    let run = gather(directory, detail)?;
+    let other_run = other.map(|other| gather(other, detail)).transpose()?;
     let both = other_run
         .as_ref()
         .is_some_and(|other| other.traced.is_some())
@@ -106,7 +109,6 @@ pub(super) fn make(
         run,
         other: other_run,
         diff,
-        detail,
     };
     let failed = || format!("cannot write {}", out.display());
     let mut file = BufWriter::new(File::create(out).with_context(failed)?);
@@ -115,7 +117,7 @@ pub(super) fn make(
 }
 
 /// Everything that is known of the run in a directory, or of a trace.
-fn gather(path: &Path) -> Result<Run> {
+fn gather(path: &Path, detail: Detail) -> Result<Run> {
     let directory = path.is_dir().then_some(path);
     let trace = trace_file(path);
     if !trace.exists() && directory.is_none_or(|own| !own.join("summary.json").exists()) {
@@ -142,53 +144,16 @@ fn gather(path: &Path) -> Result<Run> {
     }
     if trace.exists() {
         warn(&trace)?;
-        run.matrices = matrices(&trace, directory)?;
-        run.traced = Some(traced(&trace, files.as_ref())?);
+        let tables = tables_of_run(&trace, None).ok();
+        let names = names(files.as_ref());
+        let (traced, matrices) = Traced::read(&trace, tables.as_ref(), names, detail)?;
+        (run.traced, run.matrices) = (Some(traced), matrices);
+        if let Some(Ok(wire)) = directory.map(wire) {
+            run.matrices.push(("wire", wire));
+        }
     }
     run.facts = facts(&run, directory);
     Ok(run)
-}
-
-/// The analyses of a trace.
-fn traced(trace: &Path, files: Option<&RunFiles>) -> Result<Traced> {
-    let all = Filter::default();
-    let (statistics, state) = belljar_analysis::statistics(trace, &all)?;
-    let (waiting, _) = belljar_analysis::waiting(trace, &all, WaitBy::default())?;
-    let (path, _) = belljar_analysis::critical_path(trace, false)?;
-    let (loops, _) = belljar_analysis::loops(trace, &all, LoopDetail::Peer, false, Times::Read)?;
-    let (mut sites, _) = belljar_analysis::call_sites(trace, &all, None)?;
-    sites.name(names(files));
-    Ok(Traced {
-        trace: trace.to_owned(),
-        statistics,
-        waiting,
-        path,
-        loops: Some(loops),
-        sites: (sites.frames > 0).then_some(sites),
-        incomplete: match state {
-            TraceState::Incomplete { reason, .. } => Some(reason),
-            _ => None,
-        },
-    })
-}
-
-/// What can be counted of who sends how much to whom.
-fn matrices(trace: &Path, directory: Option<&Path>) -> Result<Vec<(&'static str, Matrix)>> {
-    let all = Filter::default();
-    let of = TrafficOf::default();
-    let (called, _) = belljar_analysis::traffic(trace, &all, of, None)?;
-    let mut matrices = vec![("call", called)];
-    if let Ok(tables) = tables_of_run(trace, None) {
-        let (messages, _) = belljar_analysis::traffic(trace, &all, of, Some(&tables))?;
-        matrices.push(("message", messages));
-    }
-    if let Some((seen, _)) = belljar_analysis::seen_traffic(trace, &all, of)? {
-        matrices.push(("seen", seen));
-    }
-    if let Some(Ok(wire)) = directory.map(wire) {
-        matrices.push(("wire", wire));
-    }
-    Ok(matrices)
 }
 
 fn profile_of(

@@ -203,6 +203,16 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
     for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
         collector.observe(&event);
     }
+    finished(collector, &reader, path, filter)
+}
+
+/// The statistics of a trace all of whose events `reader` gave and `collector` saw, with what is beside the trace.
+pub(crate) fn finished(
+    mut collector: StatCollector<'_>,
+    reader: &TraceReader,
+    path: &Path,
+    filter: &Filter,
+) -> Result<(Statistics, TraceState), TraceError> {
     complete(&mut collector, path, filter)?;
     // What a filter leaves out was not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());

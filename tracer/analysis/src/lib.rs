@@ -44,6 +44,8 @@ mod sites;
 mod stat;
 /// Columns of text.
 mod table;
+/// All analyses at once.
+mod together;
 /// Who waits for whom.
 mod waiting;
 
@@ -89,6 +91,7 @@ pub use stat::{
     StatCollector, Statistics, TrafficStat,
 };
 pub use table::{Table, time as time_words};
+pub use together::{Analyses, CallingThread, Survey};
 pub use waiting::{
     CallWait, FunctionWait, KindWait, PhaseWait, RankWait, SiteWait, WaitBy, WaitCollector,
     WaitKind, Waiting, waiting,

@@ -34,6 +34,7 @@ use crate::dump::{Filter, communicators};
 
 pub use collect::TrafficCollector;
 pub use seen::seen_traffic;
+pub(crate) use seen::seen_with;
 pub use wire::WireError;
 
 /// What a matrix counts.

@@ -30,7 +30,7 @@ use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::{Phases, ProgramPhase};
 use crate::sites::number::SiteNumbers;
 use crate::waiting::WaitCollector;
-use measure::Measure;
+pub(crate) use measure::Measure;
 use sorter::Sorter;
 use sweep::Sweep;
 
@@ -183,10 +183,10 @@ pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceSt
         source,
     };
     for event in reader.by_ref() {
-        finder.observe(&event).map_err(sorting)?;
+        finder.observe(&event, 0).map_err(sorting)?;
     }
     let sites = SiteNumbers::new(reader.contents().frames);
-    let mut measure = finder.follow(phases, sites).map_err(sorting)?;
+    let (mut measure, _) = finder.follow(phases, sites).map_err(sorting)?;
     let mut reader = TraceReader::open(path)?;
     for event in reader.by_ref() {
         measure.observe(&event);
@@ -195,7 +195,7 @@ pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceSt
 }
 
 /// Gathers what the path is found by.
-struct Finder<'a> {
+pub(crate) struct Finder<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
     waits: WaitCollector<'a>,
@@ -204,7 +204,8 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`.
+    pub(crate) fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         Self {
             header,
             communicators,
@@ -214,8 +215,12 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn observe(&mut self, event: &Event) -> io::Result<()> {
-        self.waits.observe(event, true);
+    /// Takes an event into account; waiting in it is added up by its label, too.
+    ///
+    /// # Errors
+    /// When the disk on which dependencies are sorted takes no more.
+    pub(crate) fn observe(&mut self, event: &Event, label: u64) -> io::Result<()> {
+        self.waits.observe_labelled(event, true, label);
         for dependency in self.waits.dependencies() {
             self.sorter.push(dependency)?;
         }
@@ -240,8 +245,15 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Follows the path from its end.
-    fn follow(mut self, phases: Option<Phases>, sites: SiteNumbers) -> io::Result<Measure> {
+    /// Follows the path from its end; what was waited is told besides.
+    ///
+    /// # Errors
+    /// When what was sorted on the disk cannot be read.
+    pub(crate) fn follow(
+        mut self,
+        phases: Option<Phases>,
+        sites: SiteNumbers,
+    ) -> io::Result<(Measure, WaitCollector<'a>)> {
         self.waits.end();
         for dependency in self.waits.dependencies() {
             self.sorter.push(dependency)?;
@@ -254,9 +266,8 @@ impl<'a> Finder<'a> {
         let (path, segments) = follower.finish();
         let header = self.header.clone();
         let extents = self.extents;
-        Ok(Measure::new(
-            header, path, segments, spares, extents, phases, sites,
-        ))
+        let measure = Measure::new(header, path, segments, spares, extents, phases, sites);
+        Ok((measure, self.waits))
     }
 }
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::dump::probes::Records;
 use crate::dump::{Filter, communicators};
-use collect::SiteCollector;
+pub(crate) use collect::SiteCollector;
 pub use probes::ProbeSiteStat;
 
 /// Statistics by call site. Only calls that the program itself made count. Times are virtual, in picoseconds.
@@ -126,8 +126,17 @@ pub fn call_sites(
     for event in reader.by_ref() {
         collector.observe(&event, filter.wants(&event, &header));
     }
+    finished(collector, (path, reader.state().clone()), filter, frames)
+}
+
+/// The sites of a trace all of whose events `collector` saw, with those of what is beside the trace.
+pub(crate) fn finished(
+    collector: SiteCollector<'_>,
+    (path, mut state): (&Path, TraceState),
+    filter: &Filter,
+    frames: u8,
+) -> Result<(CallSites, TraceState), TraceError> {
     let mut sites = collector.finish();
-    let mut state = reader.state().clone();
     if let Some(mut records) = Records::beside(path)? {
         let (of_probes, beyond) = probes::sites(&mut records, filter, frames);
         sites.probes = of_probes;

@@ -24,8 +24,8 @@ use crate::dump::frames::SiteFrame;
 use crate::phases::ProgramPhase;
 pub use collect::WaitCollector;
 pub(crate) use dependency::{Dependency, Point};
-pub(crate) use places::measured;
 pub use places::{WaitBy, waiting};
+pub(crate) use places::{by_labels, measured};
 
 /// Why a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -31,7 +31,8 @@ const PICOSECONDS: u64 = 1_000_000_000_000;
 /// A trace that is exported.
 #[derive(Debug)]
 pub struct Source {
-    reader: TraceReader,
+    /// `None`: events are given by whoever reads them.
+    reader: Option<TraceReader>,
     header: TraceHeader,
     communicators: Communicators,
     places: Places,
@@ -53,10 +54,19 @@ impl Source {
         let communicators = communicators(path)?;
         let reader = TraceReader::open(path)?;
         let header = reader.header().clone();
+        Ok(Self {
+            reader: Some(reader),
+            ..Self::given(header, communicators)
+        })
+    }
+
+    /// For a trace of which others read the events and [`take`](Self::take) has them one by one. It has this header and these
+    /// communicators.
+    pub fn given(header: TraceHeader, communicators: Communicators) -> Self {
         let rates: Vec<u64> = header.frequencies().iter().map(|it| it.as_hz()).collect();
         let first = rates.first().copied();
-        Ok(Self {
-            reader,
+        Self {
+            reader: None,
             places: Places::new(&communicators),
             communicators,
             requests: Requests::default(),
@@ -65,7 +75,7 @@ impl Source {
             ended: BTreeMap::new(),
             clock: first.filter(|first| rates.iter().all(|rate| rate == first)),
             header,
-        })
+        }
     }
 
     /// The unit of all times: cycles of the nodes' processors where all have one clock rate, else picoseconds.
@@ -94,9 +104,10 @@ impl Source {
         &self.places
     }
 
-    /// How the trace ended, once all calls were taken.
+    /// How the trace ended, once all calls were taken; of events that others read they know.
     pub fn state(&self) -> &TraceState {
-        self.reader.state()
+        let reader = self.reader.as_ref();
+        reader.map_or(const { &TraceState::Reading }, TraceReader::state)
     }
 
     /// What has no record, so far.
@@ -114,19 +125,26 @@ impl Source {
     /// The next call.
     pub fn next_call(&mut self) -> Option<Call> {
         loop {
-            let event = self.reader.next()?;
-            if event.depth > 0 || !event.selected {
-                self.left_out.unselected += event.calls();
-                continue;
-            }
-            let job = self.communicators.job((event.node, event.process));
-            let rank = event.rank;
-            let process = job.and_then(|job| self.places.process(Member { job, rank }));
-            match process {
-                Some(process) => return Some(self.call(event, process)),
-                None => self.left_out.processes += event.calls(),
+            let event = self.reader.as_mut()?.next()?;
+            if let Some(call) = self.take(event) {
+                return Some(call);
             }
         }
+    }
+
+    /// The call of the next event; `None` where it is no call that is exported.
+    pub fn take(&mut self, event: Event) -> Option<Call> {
+        if event.depth > 0 || !event.selected {
+            self.left_out.unselected += event.calls();
+            return None;
+        }
+        let job = self.communicators.job((event.node, event.process));
+        let rank = event.rank;
+        let process = job.and_then(|job| self.places.process(Member { job, rank }));
+        if process.is_none() {
+            self.left_out.processes += event.calls();
+        }
+        Some(self.call(event, process?))
     }
 
     fn call(&mut self, event: Event, process: u32) -> Call {

@@ -1,6 +1,6 @@
 //! What is known of a run, as one HTML file that needs no network.
 //!
-//! A [`Report`] takes results of analyses, and reads the trace once more for its timeline. Everything is in the file: packed data, which a
+//! A [`Report`] takes results of analyses; [`Traced`] has them made of a trace, and its timeline with them. Everything is in the file: packed data, which a
 //! script unpacks and draws, the script itself, and its style. What comes from a run is data and never HTML. What a run has
 //! not got is `None`, and its section says how to get it. Nothing here knows of guests, nor of the command line. Called by
 //! `belljar report`.
@@ -21,19 +21,21 @@ mod timeline;
 mod verdict;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use belljar_analysis::{
-    CallSites, CriticalPath, LoopStructure, Matrix, Statistics, TraceDiff, Waiting,
+    Analyses, CallSites, CriticalPath, FrameNames, LoopStructure, Matrix, Statistics, Survey,
+    TraceDiff, Waiting,
 };
+use belljar_collectives::Tables;
 use belljar_profile::Named;
-use belljar_trace::TraceError;
+use belljar_trace::{TraceError, TraceState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use pack::{Numbers, Packed};
 pub use timeline::Detail;
-use timeline::Timeline;
+use timeline::{Making, Timeline};
 
 /// Call sites of a table, at most.
 const MOST_SITES: usize = 300;
@@ -119,8 +121,7 @@ pub struct Output {
 /// Results of analyses of a trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// The trace's file.
-    pub trace: PathBuf,
+    timeline: Timeline,
     /// Sums by function and rank.
     pub statistics: Statistics,
     /// Who waited for whom.
@@ -134,6 +135,9 @@ pub struct Traced {
     /// What is wrong with the trace, if it is not whole.
     pub incomplete: Option<String>,
 }
+
+/// Traffic, by what is counted in each.
+pub type Matrices = Vec<(&'static str, Matrix)>;
 
 /// Everything that is known of a run.
 #[derive(Debug, Default)]
@@ -149,7 +153,7 @@ pub struct Run {
     /// Of its trace.
     pub traced: Option<Traced>,
     /// Traffic, by what is counted in each.
-    pub matrices: Vec<(&'static str, Matrix)>,
+    pub matrices: Matrices,
     /// The file of its links' loads.
     pub links: Option<PathBuf>,
     /// Samples of what processors did.
@@ -167,26 +171,20 @@ pub struct Report {
     pub other: Option<Run>,
     /// How their traces differ.
     pub diff: Option<TraceDiff>,
-    /// Which calls are told one by one.
-    pub detail: Detail,
 }
 
 impl Report {
     /// Writes the page.
     ///
     /// # Errors
-    /// [`ReportError`] when the trace or the table of links cannot be read, or `out` takes no more.
+    /// [`ReportError`] when the table of links cannot be read, or `out` takes no more.
     pub fn write(&self, out: &mut dyn Write) -> Result<(), ReportError> {
         let runs: Vec<&Run> = std::iter::once(&self.run).chain(&self.other).collect();
-        let detail = Detail {
-            budget: self.detail.budget / runs.len(),
-            ..self.detail
-        };
         let mut elements: Vec<(String, Packed)> = Vec::new();
         let mut described = Vec::new();
         for (run, letter) in runs.into_iter().zip(["a", "b"]) {
             let mut add = |name: &str, packed| elements.push((format!("{letter}-{name}"), packed));
-            described.push(run.describe(detail, &mut add)?);
+            described.push(run.describe(&mut add)?);
         }
         let data = json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -205,11 +203,7 @@ impl Report {
 
 impl Run {
     /// The run's data, of which what is large becomes elements of their own.
-    fn describe(
-        &self,
-        detail: Detail,
-        add: &mut dyn FnMut(&str, Packed),
-    ) -> Result<Value, ReportError> {
+    fn describe(&self, add: &mut dyn FnMut(&str, Packed)) -> Result<Value, ReportError> {
         let mut matrices = Vec::new();
         for (by, matrix) in &self.matrices {
             let (about, cells) = matrix::drawn(by, matrix);
@@ -223,7 +217,7 @@ impl Run {
             "facts": self.facts,
             "scenario": self.scenario,
             "summary": self.summary,
-            "traced": traced.map(|traced| traced.describe(self.summary.as_ref(), detail, add)).transpose()?,
+            "traced": traced.map(|traced| traced.describe(self.summary.as_ref(), add)),
             "matrices": matrices,
             "loads": loads,
             "flame": self.profile.as_ref().map(|profile| json!({
@@ -238,17 +232,54 @@ impl Run {
 }
 
 impl Traced {
-    fn describe(
-        &self,
-        summary: Option<&Summary>,
+    /// All analyses of the trace at `trace`, and its traffic, by what is counted. Collective operations become messages by the library's
+    /// `tables`, places in programs are named by `names`, and `detail` says which calls are told one by one.
+    ///
+    /// # Errors
+    /// [`ReportError`] when the file cannot be read as a trace, or the host has no threads or no room on its disk to analyse it.
+    pub fn read(
+        trace: &Path,
+        tables: Option<&Tables>,
+        names: FrameNames<'_>,
         detail: Detail,
-        add: &mut dyn FnMut(&str, Packed),
-    ) -> Result<Value, ReportError> {
-        let timeline = Timeline::read(&self.trace, detail)?;
-        add("levels", timeline.levels);
-        add("sums", timeline.sums);
-        for (index, packed) in timeline.pages {
-            add(&format!("page-{}", index.page), packed);
+    ) -> Result<(Self, Matrices), ReportError> {
+        let survey = Survey::read(trace)?;
+        let mut making = Making::new(&survey, detail);
+        let found = survey.analyses(tables, &mut |event| making.observe(event))?;
+        let timeline = making.finish();
+        Ok(Self::of(found, timeline, names))
+    }
+
+    fn of(found: Analyses, timeline: Timeline, names: FrameNames<'_>) -> (Self, Matrices) {
+        let mut sites = found.sites;
+        if let Some(sites) = &mut sites {
+            sites.name(names);
+        }
+        let others = [("message", found.messages), ("seen", found.seen)];
+        let others = others.into_iter();
+        let others = others.filter_map(|(by, matrix)| Some((by, matrix?)));
+        let matrices = std::iter::once(("call", found.called)).chain(others);
+        let own = Self {
+            timeline,
+            statistics: found.statistics,
+            waiting: found.waiting,
+            path: found.path,
+            loops: Some(found.loops),
+            sites,
+            incomplete: match found.state {
+                TraceState::Incomplete { reason, .. } => Some(reason),
+                _ => None,
+            },
+        };
+        (own, matrices.collect())
+    }
+
+    fn describe(&self, summary: Option<&Summary>, add: &mut dyn FnMut(&str, Packed)) -> Value {
+        let timeline = &self.timeline;
+        add("levels", timeline.levels.clone());
+        add("sums", timeline.sums.clone());
+        for (index, packed) in &timeline.pages {
+            add(&format!("page-{}", index.page), packed.clone());
         }
         add("path", stretches(&self.path));
         // The matrix has it.
@@ -277,7 +308,7 @@ impl Traced {
         waiting.sites.truncate(MOST_SITES);
         let mut path = self.path.clone();
         path.sites.truncate(MOST_SITES);
-        Ok(json!({
+        json!({
             "verdicts": verdict::verdicts(self, summary),
             "statistics": statistics,
             "waiting": waiting,
@@ -286,7 +317,7 @@ impl Traced {
             "sites": sites,
             "incomplete": self.incomplete,
             "timeline": timeline.about,
-        }))
+        })
     }
 }
 

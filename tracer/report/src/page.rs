@@ -18,20 +18,29 @@ const STYLES: [&str; 2] = [
 const CHARTS: &str = include_str!("../page/vendor/uPlot.iife.min.js");
 const CHARTS_LICENSE: &str = include_str!("../page/vendor/uPlot.LICENSE");
 /// Modules, each after those that it imports from.
-const MODULES: [&str; 14] = [
-    include_str!("../page/script/units.js"),
-    include_str!("../page/script/binary.js"),
-    include_str!("../page/script/colours.js"),
-    include_str!("../page/script/elements.js"),
-    include_str!("../page/script/tables.js"),
-    include_str!("../page/script/levels.js"),
-    include_str!("../page/script/pages.js"),
-    include_str!("../page/script/drawing.js"),
-    include_str!("../page/script/timeline.js"),
-    include_str!("../page/script/matrix.js"),
-    include_str!("../page/script/flames.js"),
-    include_str!("../page/script/charts.js"),
-    include_str!("../page/script/sections.js"),
+const MODULES: [&str; 23] = [
+    include_str!("../page/script/data/units.js"),
+    include_str!("../page/script/data/binary.js"),
+    include_str!("../page/script/data/colours.js"),
+    include_str!("../page/script/data/elements.js"),
+    include_str!("../page/script/data/tables.js"),
+    include_str!("../page/script/data/comparing.js"),
+    include_str!("../page/script/timeline/levels.js"),
+    include_str!("../page/script/timeline/pages.js"),
+    include_str!("../page/script/timeline/drawing.js"),
+    include_str!("../page/script/timeline/raster.js"),
+    include_str!("../page/script/timeline/classes.js"),
+    include_str!("../page/script/timeline/span.js"),
+    include_str!("../page/script/timeline/timeline.js"),
+    include_str!("../page/script/timeline/controls.js"),
+    include_str!("../page/script/sections/charts.js"),
+    include_str!("../page/script/sections/matrix.js"),
+    include_str!("../page/script/sections/flames.js"),
+    include_str!("../page/script/sections/sections.js"),
+    include_str!("../page/script/sections/loops.js"),
+    include_str!("../page/script/sections/waits.js"),
+    include_str!("../page/script/sections/network.js"),
+    include_str!("../page/script/sections/overview.js"),
     include_str!("../page/script/main.js"),
 ];
 

@@ -1,23 +1,27 @@
 //! Who was in which call when: at every scale in buckets, and call by call in pages.
 //!
-//! The trace is read three times: for its communicators, for who is in it and how long it is, and for the calls. What is kept while it is
-//! read are buckets, pages up to their limit, and messages of which one side was seen, up to a limit. A row is a thread that
-//! calls MPI. Made for a [`Report`](crate::Report).
+//! Who is in a trace and how long it is is known before; then calls come one by one. What is kept of them are buckets, pages up to their
+//! limit, and messages of which one side was seen, up to a limit. A row is a thread that calls MPI. Made for a
+//! [`Report`](crate::Report).
 
+/// Rows that are alike.
+mod classes;
 /// Buckets at every scale.
 mod levels;
 /// Single calls.
 mod pages;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use belljar_analysis::{CallWait, Member, WaitCollector, WaitKind, argument_words};
+use belljar_analysis::{
+    CallWait, CallingThread, Member, Survey, WaitCollector, WaitKind, argument_words,
+};
 use belljar_export::{Call, Part, Record, Source};
-use belljar_trace::TraceError;
+use belljar_trace::Event;
 use serde::Serialize;
 
 use crate::pack::{Numbers, Packed};
+use classes::Class;
 use levels::Levels;
 use pages::{Message, OneCall, PageIndex, Pages, Wait};
 
@@ -58,13 +62,24 @@ pub(crate) struct Row {
     pub(crate) thread: u32,
 }
 
+impl From<&CallingThread> for Row {
+    fn from(thread: &CallingThread) -> Self {
+        Self {
+            job: thread.member.job,
+            rank: thread.member.rank,
+            node: thread.node,
+            thread: thread.thread,
+        }
+    }
+}
+
 impl Row {
     fn of(call: &Call, source: &Source) -> Option<Self> {
-        let (member, node) = *source.places().processes().get(call.process as usize)?;
+        let (member, _) = *source.places().processes().get(call.process as usize)?;
         Some(Self {
             job: member.job,
             rank: member.rank,
-            node,
+            node: call.event.node,
             thread: call.event.thread,
         })
     }
@@ -86,6 +101,8 @@ pub(crate) struct About {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) rows: Vec<Row>,
+    /// Rows that are alike.
+    pub(crate) classes: Vec<Class>,
     /// Threads without a row.
     pub(crate) beyond: usize,
     /// By number, from 1.
@@ -108,38 +125,30 @@ pub(crate) struct About {
 #[derive(Debug, Default)]
 struct Extent {
     rows: BTreeMap<Row, usize>,
+    /// How long each row lasts, from its first call to its last return.
+    lengths: Vec<u64>,
     beyond: usize,
     from: u64,
     to: u64,
 }
 
 impl Extent {
-    fn of(path: &Path) -> Result<Self, TraceError> {
-        let mut source = Source::open(path)?;
-        let mut own = Self {
-            from: u64::MAX,
-            ..Self::default()
-        };
-        while let Some(call) = source.next_call() {
-            let entry = source.picoseconds(call.entry);
-            own.from = own.from.min(entry);
-            let last = call.exit.map_or(entry, |exit| source.picoseconds(exit));
-            own.to = own.to.max(last);
-            if let Some(row) = Row::of(&call, &source)
-                && !own.rows.contains_key(&row)
-            {
-                match own.rows.len() < MOST_ROWS {
-                    true => drop(own.rows.insert(row, 0)),
-                    false => own.beyond += 1,
-                }
-            }
+    fn of(threads: &[CallingThread]) -> Self {
+        let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
+        for thread in threads {
+            let length = rows.entry(Row::from(thread)).or_default();
+            *length = (*length).max(thread.to_ps.saturating_sub(thread.from_ps));
         }
-        own.from = own.from.min(own.to);
-        own.rows
-            .values_mut()
-            .zip(0..)
-            .for_each(|(row, number)| *row = number);
-        Ok(own)
+        let beyond = rows.len().saturating_sub(MOST_ROWS);
+        let rows = || rows.iter().take(MOST_ROWS);
+        let to = threads.iter().map(|it| it.to_ps).max().unwrap_or(0);
+        Self {
+            rows: rows().map(|(row, _)| *row).zip(0..).collect(),
+            lengths: rows().map(|(_, length)| *length).collect(),
+            beyond,
+            from: threads.iter().map(|it| it.from_ps).min().unwrap_or(to),
+            to,
+        }
     }
 }
 
@@ -152,7 +161,7 @@ struct Filling {
     numbers: BTreeMap<&'static str, u8>,
     functions: Vec<&'static str>,
     /// By row and function: calls and time.
-    sums: BTreeMap<(usize, u8), (u64, u64)>,
+    sums: classes::Sums,
     /// By message: the row and the time of the side that was seen.
     sent: BTreeMap<u64, (usize, u64)>,
     received: BTreeMap<u64, (usize, u64)>,
@@ -162,29 +171,48 @@ struct Filling {
     messages: u64,
 }
 
-impl Timeline {
-    /// The timeline of the trace at `path`.
-    ///
-    /// # Errors
-    /// [`TraceError`] when the file cannot be read as a trace.
-    pub(crate) fn read(path: &Path, detail: Detail) -> Result<Self, TraceError> {
-        let extent = Extent::of(path)?;
-        let mut source = Source::open(path)?;
-        let (header, communicators) = (source.header().clone(), source.communicators().clone());
-        let mut waits = WaitCollector::naming(&header, &communicators);
-        let mut filling = Filling::new(extent, detail);
-        while let Some(call) = source.next_call() {
-            waits.observe(&call.event, true);
-            if let Some(row) = Row::of(&call, &source)
-                && let Some(row) = filling.extent.rows.get(&row).copied()
-            {
-                filling.call(&call, row, &source);
-            }
-            waits.waits().iter().for_each(|wait| filling.wait(wait));
+/// Makes a timeline, event by event.
+pub(crate) struct Making<'a> {
+    source: Source,
+    waits: WaitCollector<'a>,
+    filling: Filling,
+}
+
+impl<'a> Making<'a> {
+    /// Nothing made yet, of the trace that was surveyed.
+    pub(crate) fn new(survey: &'a Survey, detail: Detail) -> Self {
+        let (header, communicators) = (survey.header(), survey.communicators());
+        Self {
+            source: Source::given(header.clone(), communicators.clone()),
+            waits: WaitCollector::naming(header, communicators),
+            filling: Filling::new(Extent::of(survey.threads()), detail),
         }
-        waits.end();
-        waits.waits().iter().for_each(|wait| filling.wait(wait));
-        Ok(filling.finish())
+    }
+
+    /// The next event of the trace.
+    pub(crate) fn observe(&mut self, event: &Event) {
+        let Some(call) = self.source.take(event.clone()) else {
+            return;
+        };
+        self.waits.observe(&call.event, true);
+        if let Some(row) = Row::of(&call, &self.source)
+            && let Some(row) = self.filling.extent.rows.get(&row).copied()
+        {
+            self.filling.call(&call, row, &self.source);
+        }
+        self.waited();
+    }
+
+    fn waited(&mut self) {
+        let waits = self.waits.waits();
+        waits.iter().for_each(|wait| self.filling.wait(wait));
+    }
+
+    /// No more events come.
+    pub(crate) fn finish(mut self) -> Timeline {
+        self.waits.end();
+        self.waited();
+        self.filling.finish()
     }
 }
 
@@ -328,6 +356,7 @@ impl Filling {
         let about = About {
             from: self.extent.from,
             to: self.extent.to,
+            classes: classes::classes(&self.sums, &self.extent.lengths),
             rows: self.extent.rows.into_keys().collect(),
             beyond: self.extent.beyond,
             functions: self.functions,

@@ -5,14 +5,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use belljar_abi::FUNCTIONS;
 use belljar_analysis::generated::Stencil;
-use belljar_analysis::{
-    Detail as LoopDetail, Filter, Times, TrafficOf, WaitBy, critical_path, diff, loops, statistics,
-    traffic, waiting,
-};
+use belljar_analysis::{FrameNames, diff};
 use belljar_archive::{Contents, TraceWriter};
-use belljar_report::{Detail, Output, Report, Run, Traced};
-use belljar_trace::TraceSummary;
+use belljar_report::{Detail, Matrices, Output, Report, ReportError, Run, Traced};
+use belljar_trace::{Event, TraceSummary};
 
 const STENCIL: Stencil = Stencil {
     width: 3,
@@ -26,6 +24,11 @@ const STENCIL: Stencil = Stencil {
 const HOSTILE: &str = "</script><script>document.title = 'taken over'</script><img src=x onerror=\"document.title = 'taken over'\">";
 
 fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
+    changed(folder, stencil, |event| event)
+}
+
+/// The same with each call as `change` makes it.
+fn changed(folder: &Path, stencil: Stencil, change: impl Fn(Event) -> Event) -> PathBuf {
     let path = folder.join("trace.bjt");
     let contents = Contents {
         accounted: false,
@@ -35,33 +38,23 @@ fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
     let mut writer = TraceWriter::over(file, &path, &stencil.header(), contents).unwrap();
     stencil
         .events()
+        .map(change)
         .for_each(|event| writer.push(event).unwrap());
     writer.finish(&TraceSummary::default()).unwrap();
     path
 }
 
+fn read(path: &Path) -> Result<(Traced, Matrices), ReportError> {
+    let unnamed = FrameNames::new(|_, _| Vec::new());
+    Traced::read(path, None, unnamed, Detail::default())
+}
+
 fn run(path: &Path) -> Run {
-    let all = Filter::default();
-    let traced = Traced {
-        trace: path.to_owned(),
-        statistics: statistics(path, &all).unwrap().0,
-        waiting: waiting(path, &all, WaitBy::default()).unwrap().0,
-        path: critical_path(path, false).unwrap().0,
-        loops: Some(
-            loops(path, &all, LoopDetail::Peer, false, Times::Read)
-                .unwrap()
-                .0,
-        ),
-        sites: None,
-        incomplete: None,
-    };
+    let (traced, matrices) = read(path).unwrap();
     Run {
         name: HOSTILE.to_owned(),
         facts: vec![("workload".to_owned(), HOSTILE.to_owned())],
-        matrices: vec![(
-            "call",
-            traffic(path, &all, TrafficOf::default(), None).unwrap().0,
-        )],
+        matrices,
         traced: Some(traced),
         outputs: vec![Output {
             name: "stdout".to_owned(),
@@ -206,30 +199,85 @@ fn two_runs_stand_side_by_side() {
         ..STENCIL
     };
     let paths = [trace(folder.path(), STENCIL), trace(other.path(), longer)];
-    let names = [(); 2].map(|()| belljar_analysis::FrameNames::new(|_, _| Vec::new()));
+    let names = [(); 2].map(|()| FrameNames::new(|_, _| Vec::new()));
     let (diff, _) = diff(&paths[0], &paths[1], false, names).unwrap();
     let report = Report {
         run: run(&paths[0]),
         other: Some(run(&paths[1])),
         diff: Some(diff.clone()),
-        detail: Detail::default(),
     };
     let Some(page) = shown(folder.path(), &report) else {
         return;
     };
     let functions = rows(&page, "Functions");
     assert_eq!(functions.len(), diff.functions.len());
-    for (row, function) in functions.iter().zip(&diff.functions) {
-        assert_eq!(
-            row[..3],
-            [
-                function.function.to_owned(),
-                grouped(function.calls.a),
-                grouped(function.calls.b)
-            ]
-        );
+    for row in &functions {
+        let own = diff.functions.iter().find(|own| own.function == row[0]);
+        let calls = own.expect("a function of both").calls;
+        assert_eq!(row[1..3], [grouped(calls.a), grouped(calls.b)]);
     }
+    let causes = rows(&page, "By cause");
+    assert!(!causes.is_empty());
+    for row in &causes {
+        let kinds = diff.waiting.iter();
+        let own = kinds.clone().find(|own| own.kind.name() == row[0]);
+        let calls = own.expect("a cause of both").calls;
+        assert_eq!(row[2..4], [grouped(calls.a), grouped(calls.b)]);
+    }
+    // Ten steps more, in the loop that both have.
+    assert!(page.contains("Loop of 30 iterations") && page.contains("; in b 40 iterations"));
+    for section in [
+        "Messages by size",
+        "Ranks on the path",
+        "The longest waits of b",
+        "Phases of ",
+    ] {
+        assert!(page.contains(&format!("<caption>{section}")), "{section}");
+    }
+    assert!(page.contains("by call, difference"));
     assert_eq!(page.matches("class=\"timeline\"").count(), 2);
+}
+
+#[test]
+fn of_many_ranks_one_of_each_class_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nearly all that a rank does are rounds, and each fourth one's are of another function.
+    let stencil = Stencil {
+        width: 12,
+        height: 8,
+        steps: 6,
+        rounds: 40,
+        report: 10,
+    };
+    let other = FUNCTIONS.iter().position(|it| it.name == "MPI_Alltoall");
+    let path = changed(folder.path(), stencil, |mut event| {
+        if event.rank % 4 == 3 && event.name() == "MPI_Allreduce" {
+            event.function = other.unwrap() as u16;
+        }
+        event
+    });
+    let report = Report {
+        run: run(&path),
+        ..Report::default()
+    };
+    let Some(page) = shown(folder.path(), &report) else {
+        return;
+    };
+    let buttons: Vec<&str> = page
+        .split("class=\"rank-class\" title=\"")
+        .skip(1)
+        .collect();
+    assert_eq!(buttons.len(), 2, "{buttons:?}");
+    let titles = buttons.iter().map(|rest| rest.split('"').next().unwrap());
+    for (title, (count, first)) in titles.zip([
+        (72, "rank 0 to rank 2, rank 4 to rank 6, "),
+        (24, "rank 3, rank 7, "),
+    ]) {
+        assert!(title.starts_with(first), "{title}");
+        let said = format!(" and {} alike<", count - 1);
+        assert!(page.contains(&said), "{said}");
+    }
+    assert!(page.contains("2 of 96 ranks, which stand for others"));
 }
 
 #[test]
@@ -253,11 +301,6 @@ fn a_run_without_a_trace_has_a_report() {
 fn a_file_that_is_no_trace_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = trace(folder.path(), STENCIL);
-    let mut run = run(&path);
     std::fs::write(&path, b"BelljarT and then something else").unwrap();
-    let report = Report {
-        run: std::mem::take(&mut run),
-        ..Report::default()
-    };
-    assert!(report.write(&mut Vec::new()).is_err());
+    assert!(read(&path).is_err());
 }

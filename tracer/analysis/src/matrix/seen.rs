@@ -52,6 +52,15 @@ pub fn seen_traffic(
     filter: &Filter,
     of: TrafficOf,
 ) -> Result<Option<(Matrix, TraceState)>, TraceError> {
+    seen_with(path, (filter, of), || communicators(path))
+}
+
+/// The same with a trace's communicators, which are asked for if they are needed.
+pub(crate) fn seen_with(
+    path: &Path,
+    (filter, of): (&Filter, TrafficOf),
+    communicators: impl FnOnce() -> Result<Communicators, TraceError>,
+) -> Result<Option<(Matrix, TraceState)>, TraceError> {
     let Some(mut records) = Records::beside(path)? else {
         return Ok(None);
     };
@@ -59,7 +68,7 @@ pub fn seen_traffic(
     if !header.probes.iter().any(|it| it.purpose.is_message()) {
         return Ok(None);
     }
-    let communicators = communicators(path)?;
+    let communicators = communicators()?;
     let mut names = Names::default();
     while let Some((record, probe)) = records.next_before(Time::MAX) {
         names.learn(&record, probe, &communicators);

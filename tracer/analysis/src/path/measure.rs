@@ -34,7 +34,7 @@ impl Part {
 
 /// Measures a path whose stretches are known.
 #[derive(Debug)]
-pub(super) struct Measure {
+pub(crate) struct Measure {
     header: TraceHeader,
     path: CriticalPath,
     extents: BTreeMap<ProcessKey, Extent>,
@@ -74,7 +74,7 @@ impl Measure {
     }
 
     /// Takes a call into account.
-    pub(super) fn observe(&mut self, event: &Event) {
+    pub(crate) fn observe(&mut self, event: &Event) {
         let process = (event.node, event.process);
         let segments = self.segments.get(&process);
         let (Some(segments), Some(exit), 0) = (segments, event.exit, event.depth) else {
@@ -115,7 +115,7 @@ impl Measure {
     }
 
     /// The path with its parts.
-    pub(super) fn finish(self) -> CriticalPath {
+    pub(crate) fn finish(self) -> CriticalPath {
         CriticalPath {
             ranks: self.ranks(),
             functions: self.functions(),

@@ -17,10 +17,10 @@ fn path(ranks: Ranks) -> CriticalPath {
 fn path_of(header: &TraceHeader, communicators: &Communicators, events: &[Event]) -> CriticalPath {
     let mut finder = Finder::new(header, communicators);
     for event in events {
-        finder.observe(event).unwrap();
+        finder.observe(event, 0).unwrap();
     }
     let sites = SiteNumbers::new(0);
-    let mut measure = finder.follow(None, sites).unwrap();
+    let (mut measure, _) = finder.follow(None, sites).unwrap();
     for event in events {
         measure.observe(event);
     }

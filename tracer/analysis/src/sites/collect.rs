@@ -66,7 +66,7 @@ struct SiteSum {
 
 /// Gathers [`CallSites`] from all events of a trace, in its order.
 #[derive(Debug)]
-pub(super) struct SiteCollector<'a> {
+pub(crate) struct SiteCollector<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
     waits: WaitCollector<'a>,
@@ -83,7 +83,7 @@ pub(super) struct SiteCollector<'a> {
 impl<'a> SiteCollector<'a> {
     /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`, of sites that are
     /// told apart by at most `frames` frames.
-    pub(super) fn new(
+    pub(crate) fn new(
         header: &'a TraceHeader,
         communicators: &'a Communicators,
         frames: u8,
@@ -102,7 +102,7 @@ impl<'a> SiteCollector<'a> {
     }
 
     /// Takes an event into account: its own figures if it is wanted.
-    pub(super) fn observe(&mut self, event: &Event, wanted: bool) {
+    pub(crate) fn observe(&mut self, event: &Event, wanted: bool) {
         let counts = event.selected && event.depth == 0;
         let number = if counts { self.number(event) } else { 0 };
         let wanted = wanted && counts && number > 0;

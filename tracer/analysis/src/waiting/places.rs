@@ -74,6 +74,15 @@ pub(crate) fn measured(
     Ok((waiting, reader.state().clone()))
 }
 
+/// The waiting times of a trace all of whose events `collector` saw, each labelled with its number among `sites`.
+pub(crate) fn by_labels(mut collector: WaitCollector<'_>, sites: &SiteNumbers) -> Waiting {
+    let labels = collector.labelled();
+    let mut waiting = collector.finish();
+    waiting.sites = by_site(&labels, sites);
+    waiting.sites.retain(|site| site.waited > 0);
+    waiting
+}
+
 /// A call's label: its phase's number in the upper half, its site's in the lower.
 fn label(site: u32, phase: Option<ProgramPhase>) -> u64 {
     let phase = phase.map_or(0, |phase| phase as u64);

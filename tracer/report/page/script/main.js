@@ -1,15 +1,19 @@
 // @ts-check
 /** @file Shows the report: unpacks its data, and makes its sections, those that are seen first first. */
 
-import { dataOf } from "./binary.js";
-import { kindOf } from "./colours.js";
-import { loads } from "./charts.js";
-import { element, missing, named, section } from "./elements.js";
-import { flames } from "./flames.js";
-import { matrices } from "./matrix.js";
-import { callsSection, compareSection, legendOf, linkTotals, loopsSection, outputsSection } from "./sections.js";
-import { pathSection, ranksSection, sitesSection, summarySection, waitingSection } from "./sections.js";
-import { Span, Timeline, controls } from "./timeline.js";
+import { dataOf } from "./data/binary.js";
+import { kindOf } from "./data/colours.js";
+import { controls } from "./timeline/controls.js";
+import { element, missing, named, section } from "./data/elements.js";
+import { flames } from "./sections/flames.js";
+import { matrices } from "./sections/matrix.js";
+import { loadsSection } from "./sections/network.js";
+import { loopsSection } from "./sections/loops.js";
+import { compareSection, outputsSection, summarySection } from "./sections/overview.js";
+import { callsSection, legendOf, ranksSection, sitesSection } from "./sections/sections.js";
+import { pathSection, waitingSection } from "./sections/waits.js";
+import { Span } from "./timeline/span.js";
+import { Timeline } from "./timeline/timeline.js";
 
 /**
  * The timelines of all runs, on one scale.
@@ -28,36 +32,26 @@ async function timelineSection(runs) {
   own.append(controls(span, timelines), legendOf([...kinds].sort((a, b) => a - b)));
   for (const [number, timeline] of timelines.entries()) {
     if (timelines.length > 1) own.append(element("h3", {}, [traced[number].name]));
-    own.append(timeline.canvas, timeline.state, timeline.list);
+    own.append(timeline.rows.bar, timeline.canvas, timeline.state, timeline.list);
     await timeline.load();
   }
 }
 
-/**
- * Traffic, links and the profile.
- * @param {any} run
- */
-async function drawnSections(run) {
+/** @param {any[]} runs */
+async function trafficSection(runs) {
   const traffic = section("matrix", "Traffic", "Who sends how much to whom. Pairs with much traffic want to be close to each other on the network; lines that are brighter than others are ranks that talk more.");
-  if (run.matrices.length === 0) missing(traffic, "There is no trace to count messages in.");
-  else await matrices(traffic, run.matrices, "a");
-  if (!run.matrices.some((/** @type {any} */ about) => about.by === "seen")) missing(traffic, "To see the messages that the MPI library really sent, run with", "belljar run SCENARIO --set trace.messages=true");
+  const [{ matrices: own }] = runs;
+  if (own.length === 0) missing(traffic, "There is no trace to count messages in.");
+  else await matrices(traffic, runs.map((run) => run.matrices));
+  if (!own.some((/** @type {any} */ about) => about.by === "seen")) missing(traffic, "To see the messages that the MPI library really sent, run with", "belljar run SCENARIO --set trace.messages=true");
 }
 
-/** @param {any} run */
-function loadsSection(run) {
-  const own = section("links", "Links", "What the network's links carried over time. A link that is busy all the time, with a queue that grows, bounds whoever sends over it.");
-  if (run.loads === null || run.loads.lines.length === 0) missing(own, "This run has no figures over time. Run it with", "belljar run SCENARIO --set network.statistics='\"1 ms\"'");
-  else loads(own, run.loads);
-  if (run.loads?.left_out > 0) missing(own, `${run.loads.left_out} less busy directions of links are not drawn.`);
-  if ((run.summary?.links ?? []).length > 0) own.append(linkTotals(run));
-}
-
-/** @param {any} run */
-function flamesSection(run) {
+/** @param {any[]} runs */
+function flamesSection(runs) {
   const own = section("flames", "Profile", "Where processors were, by samples of the whole run: what a function called hangs below it, as wide as its share of samples. Click one to see it alone.");
-  if (run.flame === null) missing(own, "This run took no samples. Run it with", "belljar run SCENARIO --set profile.every='\"100 us\"'");
-  else flames(own, run.flame);
+  const profiles = runs.map((run) => run.flame).filter((flame) => flame !== null);
+  if (profiles.length < runs.length) missing(own, `${runs.length > 1 ? "One of the runs" : "This run"} took no samples. Run it with`, "belljar run SCENARIO --set profile.every='\"100 us\"'");
+  if (profiles.length > 0) flames(own, profiles);
 }
 
 /** Lets the browser show what is there. */
@@ -69,27 +63,29 @@ async function show() {
   document.title = `${data.runs.map((/** @type {any} */ own) => own.name).join(" and ")} \u2013 Belljar report`;
   named("title").textContent = data.runs.map((/** @type {any} */ own) => own.name).join(" and ");
   named("state").remove();
-  summarySection(run);
+  summarySection(data.runs);
   if (other !== undefined) compareSection(data.runs, data.diff);
   await breath();
   await timelineSection(data.runs);
   await breath();
+  // A run without a trace has nothing that could be compared.
+  const traced = data.runs.every((/** @type {any} */ own) => own.traced !== null) ? data.runs : [run];
   if (run.traced !== null) {
-    callsSection(run);
-    await ranksSection(run, "a");
-    sitesSection(run);
+    callsSection(traced);
+    await ranksSection(traced);
+    sitesSection(traced);
   }
   await breath();
-  await drawnSections(run);
+  await trafficSection(traced);
   if (run.traced !== null) {
-    loopsSection(run);
-    waitingSection(run);
-    pathSection(run);
+    loopsSection(traced);
+    waitingSection(traced);
+    pathSection(traced);
   }
   await breath();
-  loadsSection(run);
-  flamesSection(run);
-  outputsSection(run);
+  loadsSection(data.runs);
+  flamesSection(data.runs);
+  outputsSection(data.runs);
   named("main").append(element("footer", {}, [`Made by Belljar ${data.version}. Charts over time by uPlot (MIT).`]));
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
   if (location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();

@@ -2,17 +2,20 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Reader } from "../script/binary.js";
-import { colourOf, kindName, kindOf } from "../script/colours.js";
-import { marks, xOf, yOf } from "../script/drawing.js";
-import { boxesOf } from "../script/flames.js";
-import { grouped, levelsOf, scaleFor, waitOf } from "../script/levels.js";
-import { cellsOf, heat } from "../script/matrix.js";
-import { pageOf, wordsOf } from "../script/pages.js";
-import { rankWords, siteWords } from "../script/sections.js";
-import { sorted } from "../script/tables.js";
-import { Span } from "../script/timeline.js";
-import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/units.js";
+import { Reader } from "../script/data/binary.js";
+import { arranged, rowsOf } from "../script/timeline/classes.js";
+import { colourOf, kindName, kindOf } from "../script/data/colours.js";
+import { marks, xOf, yOf } from "../script/timeline/drawing.js";
+import { paired, rankWords } from "../script/data/comparing.js";
+import { boxesOf, joined } from "../script/sections/flames.js";
+import { grouped, levelsOf, scaleFor, waitOf } from "../script/timeline/levels.js";
+import { sameParts } from "../script/sections/loops.js";
+import { cellsOf, differences, heat } from "../script/sections/matrix.js";
+import { byRow, firstOf, pageOf, placesOf, wordsOf } from "../script/timeline/pages.js";
+import { siteWords } from "../script/sections/sections.js";
+import { sorted } from "../script/data/tables.js";
+import { Span } from "../script/timeline/span.js";
+import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/data/units.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
 
@@ -48,8 +51,18 @@ test("a page has its calls at their times", () => {
   assert.deepEqual([...page.entry], [100, 100, 115]);
   assert.deepEqual([...page.exit], [110, -1, 117]);
   assert.deepEqual([0, 1, 2].map((call) => wordsOf(page, call)), ["x4", "x5", "6y7"]);
-  assert.deepEqual(page.messages, [{ from: 0, to: 1, sent: 110, received: 140, bytes: 8 }]);
-  assert.deepEqual(page.waits, [{ row: 0, at: 140, time: 7, kind: 0, other: 1 }]);
+  const { from, to, sent, received, bytes: sizes } = page.messages;
+  assert.deepEqual([from, to, sent, received, sizes].map((column) => [...column]), [[0], [1], [110], [140], [8]]);
+  const { row, at, time, kind, other } = page.waits;
+  assert.deepEqual([row, at, time, kind, other].map((column) => [...column]), [[0], [140], [7], [0], [1]]);
+});
+
+test("calls of a row are found without the others", () => {
+  const index = byRow(Uint32Array.from([7, 2, 7, 2, 9, 7]));
+  const of = (row) => [...index.order.subarray(...placesOf(index, row))];
+  assert.deepEqual([2, 7, 9, 3, 10].map(of), [[1, 3], [0, 2, 5], [4], [], []]);
+  assert.equal(firstOf(2, 9, (at) => at * at >= 30), 6);
+  assert.equal(firstOf(2, 9, () => false), 9);
 });
 
 test("scales are as fine as pixels, and no finer than there are", () => {
@@ -61,12 +74,24 @@ test("scales are as fine as pixels, and no finer than there are", () => {
 
 test("levels are read row by row, and rows are joined", () => {
   const [level] = levelsOf(new Uint8Array([2, 6, 1, 2, 1, 0, 3, 0, 6, 200, 10, 100, 0, 30, 0, 6, 0, 5, 9, 0, 0, 0]), 1);
-  const joined = grouped(level, 3, 2);
+  const joined = grouped(level, [0, 1, 2], 2);
   assert.deepEqual([...joined.dominant], [1, 2, 3, 0]);
   assert.deepEqual([...joined.share], [150, 5, 30, 0]);
   assert.deepEqual([...joined.wait], [9, 5, 0, 0]);
   assert.equal(waitOf(0), 0);
   assert.equal(waitOf(41), 1024);
+});
+
+test("one row of each class is shown, or all of it", () => {
+  /** @type {any[]} */
+  const classes = [{ representative: 2, rows: [[0, 0], [2, 3]] }, { representative: 1, rows: [[1, 1], [4, 5]] }];
+  assert.deepEqual(rowsOf(classes[0]), [2, 0, 3]);
+  const closed = arranged(classes, new Set(), 6);
+  assert.deepEqual([...closed.lines], [2, 1]);
+  assert.deepEqual([...closed.placeOf], [0, 1, 0, 0, 1, 1]);
+  const opened = arranged(classes, new Set([1]), 6);
+  assert.deepEqual([...opened.lines], [2, 1, 4, 5]);
+  assert.deepEqual([...opened.placeOf], [0, 1, 0, 0, 2, 3]);
 });
 
 test("what is shown stays within the run", () => {
@@ -85,8 +110,8 @@ test("what is shown stays within the run", () => {
 });
 
 test("places in the picture follow from the view", () => {
-  const view = { from: 0, to: 100, first: 2, rows: 4, group: 1, width: 164, height: 62 };
-  assert.equal(xOf(view, 50), 114);
+  const view = { from: 0, to: 100, first: 2, rows: 4, group: 1, width: 184, height: 62 };
+  assert.equal(xOf(view, 50), 134);
   assert.equal(yOf(view, 3), 32);
   assert.deepEqual(marks(0, 100, 5), [0, 20, 40, 60, 80, 100]);
 });
@@ -111,6 +136,34 @@ test("cells have places on the scale by their logarithm", () => {
 test("what was called is below its caller", () => {
   const boxes = boxesOf({ name: "all", samples: 4, calls: [{ name: "a", samples: 1 }, { name: "b", samples: 3, calls: [{ name: "c", samples: 3 }] }] });
   assert.deepEqual(boxes.map((box) => [box.node.name, box.depth, box.from, box.to]), [["all", 0, 0, 1], ["a", 1, 0, 0.25], ["b", 1, 0.25, 1], ["c", 2, 0.25, 1]]);
+});
+
+test("two runs' functions are as wide as their mean share", () => {
+  const a = { name: "all", samples: 10, calls: [{ name: "f", samples: 10 }] };
+  const b = { name: "all", samples: 100, calls: [{ name: "f", samples: 50 }, { name: "g", samples: 50 }] };
+  const root = joined(a, b, [10, 100]);
+  assert.deepEqual(root.of, [10, 100]);
+  assert.deepEqual(root.calls.map((node) => [node.name, node.samples, node.of]), [["f", 750_000, [10, 50]], ["g", 250_000, [0, 50]]]);
+});
+
+test("what differs between two runs' pairs is told by pair", () => {
+  const cell = (from, to, bytes) => ({ from, to, messages: 1, bytes });
+  const found = differences([cell(0, 1, 10), cell(1, 0, 5)], [cell(0, 1, 12), cell(2, 0, 7)]);
+  assert.deepEqual(found.map(({ from, to, messages, bytes }) => [from, to, messages, bytes]), [[0, 1, 0, 2], [1, 0, -1, -5], [2, 0, 1, 7]]);
+});
+
+test("rows of two runs that are about the same stand together", () => {
+  const rows = (...names) => names.map((name) => ({ name }));
+  const pairs = paired([rows("x", "y"), rows("z", "y")], (row) => row.name);
+  assert.deepEqual(pairs.map(({ a, b }) => [a?.name, b?.name]), [["x", undefined], ["y", "y"], [undefined, "z"]]);
+});
+
+test("programs are the same if their loops and calls are", () => {
+  const calls = (...texts) => ({ kind: "sequence", calls: texts.map((text) => ({ text })) });
+  const loop = (...body) => ({ kind: "loop", body });
+  assert.ok(sameParts([loop(calls("a", "b"))], [loop(calls("a", "b"))]));
+  assert.ok(!sameParts([loop(calls("a", "b"))], [loop(calls("a"))]));
+  assert.ok(!sameParts([loop(calls("a"))], [calls("a")]));
 });
 
 test("rows are sorted, equal ones as they were", () => {

@@ -1,7 +1,7 @@
 // @ts-check
 /** @file Pages of single calls, messages and waits, unpacked when they are needed. Called by timelines. */
 
-import { Reader, dataOf } from "./binary.js";
+import { Reader, dataOf } from "../data/binary.js";
 
 /** Pages that are kept unpacked. */
 const KEPT = 48;
@@ -12,14 +12,64 @@ const KEPT = 48;
  */
 
 /**
+ * Numbers of calls or waits, those of a row together and otherwise in their order: those of `rows[n]` are in `order` from `starts[n]` on.
+ * @typedef {{ order: Uint32Array, rows: Uint32Array, starts: Uint32Array }} ByRow
+ */
+
+/**
  * A page: calls by columns, in the order of their returns. An end before the beginning: it never returned. Numbers in words are apart, of each call from `first` on.
  * @typedef {{
  *   row: Uint32Array, kind: Uint8Array, entry: Float64Array, exit: Float64Array, words: Uint32Array, texts: string[],
- *   numbers: Float64Array, first: Uint32Array,
- *   messages: { from: number, to: number, sent: number, received: number, bytes: number }[],
- *   waits: { row: number, at: number, time: number, kind: number, other: number }[],
+ *   numbers: Float64Array, first: Uint32Array, calls: ByRow,
+ *   messages: { from: Uint32Array, to: Uint32Array, sent: Float64Array, received: Float64Array, bytes: Float64Array },
+ *   waits: { row: Uint32Array, at: Float64Array, time: Float64Array, kind: Uint8Array, other: Uint32Array, calls: ByRow },
  * }} Page
  */
+
+/**
+ * Numbers by their rows.
+ * @param {Uint32Array} row Of each.
+ * @returns {ByRow}
+ */
+export function byRow(row) {
+  const order = Uint32Array.from(row, (_, at) => at).sort((a, b) => row[a] - row[b] || a - b);
+  const rows = [];
+  const starts = [];
+  for (let at = 0; at < order.length; at += 1) {
+    if (at > 0 && row[order[at]] === row[order[at - 1]]) continue;
+    rows.push(row[order[at]]);
+    starts.push(at);
+  }
+  starts.push(order.length);
+  return { order, rows: Uint32Array.from(rows), starts: Uint32Array.from(starts) };
+}
+
+/**
+ * Where the first of so many places is that fits, if all after it do, too.
+ * @param {number} from
+ * @param {number} to
+ * @param {(at: number) => boolean} fits
+ * @returns {number}
+ */
+export function firstOf(from, to, fits) {
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (fits(middle)) to = middle;
+    else from = middle + 1;
+  }
+  return from;
+}
+
+/**
+ * The places in `order` that a row has.
+ * @param {ByRow} index
+ * @param {number} row
+ * @returns {[number, number]} From one to before another.
+ */
+export function placesOf(index, row) {
+  const at = firstOf(0, index.rows.length, (place) => index.rows[place] >= row);
+  return index.rows[at] === row ? [index.starts[at], index.starts[at + 1]] : [0, 0];
+}
 
 /** Stands for a number in words. */
 const NUMBER = "\u0001";
@@ -76,17 +126,22 @@ export function pageOf(bytes, start) {
     texts,
     numbers,
     first,
-    messages: Array.from(messages[0], (from, at) => {
-      const sent = start + messages[2][at];
-      return { from, to: messages[1][at], sent, received: sent + messages[3][at], bytes: messages[4][at] };
-    }),
-    waits: Array.from(waits[0], (row, at) => ({
-      row,
-      at: start + waits[1][at],
-      time: waits[2][at],
-      kind: waits[3][at],
-      other: waits[4][at],
-    })),
+    calls: byRow(Uint32Array.from(rows)),
+    messages: {
+      from: Uint32Array.from(messages[0]),
+      to: Uint32Array.from(messages[1]),
+      sent: messages[2].map((after) => start + after),
+      received: messages[3].map((later, at) => start + messages[2][at] + later),
+      bytes: messages[4],
+    },
+    waits: {
+      row: Uint32Array.from(waits[0]),
+      at: waits[1].map((after) => start + after),
+      time: waits[2],
+      kind: Uint8Array.from(waits[3]),
+      other: Uint32Array.from(waits[4]),
+      calls: byRow(Uint32Array.from(waits[0])),
+    },
   };
   /** @type {Map<number, number>} */
   const ends = new Map();

@@ -14,7 +14,7 @@ const KINDS = [
 ];
 
 /** Of waiting, which is drawn over the others. */
-export const WAITING = "rgb(150, 20, 40)";
+export const WAITING_COLOUR = [150, 20, 40];
 
 /**
  * The kind of a function, by its number among all of them.

@@ -1,16 +1,17 @@
 // @ts-check
 /** @file Who sends how much to whom, as a map of colours. Called by sections. */
 
-import { Reader, dataOf } from "./binary.js";
-import { onScale, rgb } from "./colours.js";
-import { canvas, element, fit, styled, tip } from "./elements.js";
-import { table } from "./tables.js";
-import { byteWords, countWords } from "./units.js";
+import { Reader, dataOf } from "../data/binary.js";
+import { between, onScale, rgb } from "../data/colours.js";
+import { compared } from "../data/comparing.js";
+import { canvas, element, fit, styled, tip } from "../data/elements.js";
+import { table } from "../data/tables.js";
+import { byteWords, countWords } from "../data/units.js";
 
 /** Room for numbers of ranks, in CSS pixels. */
 const EDGE = 36;
 
-/** @typedef {{ from: number, to: number, messages: number, bytes: number }} Cell */
+/** What a pair sent; of two runs' difference, what the second one sent more, and what each sent. @typedef {{ from: number, to: number, messages: number, bytes: number, a?: Cell, b?: Cell }} Cell */
 
 /**
  * The cells of a matrix.
@@ -40,6 +41,25 @@ export function heat(bytes, least, most) {
   return Math.log(Math.max(bytes, least) / least) / Math.log(most / least);
 }
 
+/**
+ * What the second of two runs sends more.
+ * @param {Cell[]} a
+ * @param {Cell[]} b
+ * @returns {Cell[]}
+ */
+export function differences(a, b) {
+  /** @type {Map<string, Cell>} */
+  const found = new Map();
+  for (const cell of a) found.set(`${cell.from} ${cell.to}`, { ...cell, messages: -cell.messages, bytes: -cell.bytes, a: cell });
+  for (const cell of b) {
+    const key = `${cell.from} ${cell.to}`;
+    const own = found.get(key);
+    if (own === undefined) found.set(key, { ...cell, b: cell });
+    else found.set(key, { ...own, messages: own.messages + cell.messages, bytes: own.bytes + cell.bytes, b: cell });
+  }
+  return [...found.values()];
+}
+
 /** A matrix as a picture. */
 class HeatMap {
   /**
@@ -50,7 +70,10 @@ class HeatMap {
     this.about = about;
     this.cells = cells;
     this.size = Math.max(Math.ceil(about.places.length / about.block), 1);
-    const moved = cells.map((cell) => cell.bytes).filter((bytes) => bytes > 0);
+    this.differs = cells.some((cell) => cell.a !== undefined || cell.b !== undefined);
+    /** @type {Map<number, Cell>} */
+    this.byPlace = new Map(cells.map((cell) => [cell.from * this.size + cell.to, cell]));
+    const moved = cells.map((cell) => Math.abs(cell.bytes)).filter((bytes) => bytes > 0);
     this.least = moved.reduce((least, bytes) => Math.min(least, bytes), Infinity);
     this.most = moved.reduce((most, bytes) => Math.max(most, bytes), 0);
     this.canvas = canvas("Traffic from rows to columns. Arrows move from pair to pair.", 440);
@@ -77,7 +100,8 @@ class HeatMap {
     pen.fillRect(EDGE, EDGE, side * this.size, side * this.size);
     const gap = side > 6 ? 1 : 0;
     for (const cell of this.cells) {
-      pen.fillStyle = rgb(onScale(heat(cell.bytes, this.least, this.most)));
+      if (this.differs && cell.bytes === 0) pen.fillStyle = styled("--line");
+      else pen.fillStyle = rgb(this.colour(cell.bytes));
       pen.fillRect(EDGE + cell.to * side, EDGE + cell.from * side, Math.max(side - gap, 0.5), Math.max(side - gap, 0.5));
     }
     pen.fillStyle = styled("--text");
@@ -99,6 +123,16 @@ class HeatMap {
   }
 
   /**
+   * The colour of some bytes, more or less.
+   * @param {number} bytes
+   */
+  colour(bytes) {
+    const share = heat(Math.abs(bytes), this.least, this.most);
+    if (!this.differs) return onScale(share);
+    return between([200, 200, 200], bytes > 0 ? [200, 60, 40] : [40, 90, 190], 0.25 + 0.75 * share);
+  }
+
+  /**
    * The ranks of a line.
    * @param {number} line
    */
@@ -114,10 +148,11 @@ class HeatMap {
    * @param {number} to
    */
   lines(from, to) {
-    const cell = this.cells.find((own) => own.from === from && own.to === to);
+    const cell = this.byPlace.get(from * this.size + to);
     const unit = this.about.by === "wire" ? ["node", "frames"] : ["rank", "messages"];
-    const traffic = cell === undefined ? "nothing" : `${byteWords(cell.bytes)} in ${countWords(cell.messages)} ${unit[1]}`;
-    return [`${unit[0]} ${this.name(from)} to ${unit[0]} ${this.name(to)}`, traffic];
+    const said = (/** @type {Cell | undefined} */ own) => (own === undefined ? "nothing" : `${byteWords(own.bytes)} in ${countWords(own.messages)} ${unit[1]}`);
+    const traffic = this.differs && cell !== undefined ? [`a: ${said(cell.a)}`, `b: ${said(cell.b)}`] : [said(cell)];
+    return [`${unit[0]} ${this.name(from)} to ${unit[0]} ${this.name(to)}`, ...traffic];
   }
 
   /**
@@ -165,7 +200,22 @@ const COUNTED = /** @type {Record<string, string>} */ ({
 function showMatrix(into, about, cells) {
   const map = new HeatMap(about, cells);
   const [rank, messages] = about.by === "wire" ? ["node", "frames"] : ["rank", "messages"];
-  const most = [...cells].sort((a, b) => b.bytes - a.bytes).slice(0, 200);
+  const most = [...cells].sort((a, b) => Math.abs(b.bytes) - Math.abs(a.bytes)).slice(0, 200);
+  const sides = [most.flatMap((cell) => cell.a ?? []), most.flatMap((cell) => cell.b ?? [])];
+  const columns = [
+    { name: `from ${rank}`, say: (/** @type {Cell} */ cell) => map.name(cell.from), by: (/** @type {Cell} */ cell) => cell.from, label: true },
+    { name: `to ${rank}`, say: (/** @type {Cell} */ cell) => map.name(cell.to), by: (/** @type {Cell} */ cell) => cell.to, label: true },
+    { name: messages, say: (/** @type {Cell} */ cell) => countWords(cell.messages), by: (/** @type {Cell} */ cell) => cell.messages, both: true },
+    { name: "bytes", say: (/** @type {Cell} */ cell) => byteWords(cell.bytes), by: (/** @type {Cell} */ cell) => cell.bytes, of: map.most, both: true },
+  ];
+  if (map.differs) {
+    into.replaceChildren(
+      element("p", {}, ["What b sends more (red) or less (blue) than a, on a logarithmic scale; grey: the same. Rows send, columns receive."]),
+      element("div", { class: "split" }, [map.canvas, compared(`Pairs that differ most, ${about.by}`, columns, sides, (cell) => `${cell.from} ${cell.to}`)]),
+    );
+    map.draw();
+    return;
+  }
   const legend = element("p", { class: "legend" }, [
     element("span", {}, [map.most > 0 ? byteWords(map.least) : "no bytes"]),
     element("span", { class: "scale", "aria-hidden": "true" }),
@@ -177,12 +227,7 @@ function showMatrix(into, about, cells) {
     legend,
     element("div", { class: "split" }, [
       map.canvas,
-      table(`Pairs with most bytes, ${about.by}`, [
-        { name: `from ${rank}`, say: (cell) => map.name(cell.from), by: (cell) => cell.from },
-        { name: `to ${rank}`, say: (cell) => map.name(cell.to), by: (cell) => cell.to },
-        { name: messages, say: (cell) => countWords(cell.messages), by: (cell) => cell.messages },
-        { name: "bytes", say: (cell) => byteWords(cell.bytes), by: (cell) => cell.bytes, of: map.most },
-      ], most),
+      table(`Pairs with most bytes, ${about.by}`, columns, most),
     ]),
     ...about.unknown.map((/** @type {string} */ words) => element("p", { class: "missing" }, [`Not counted: ${words}`])),
   );
@@ -199,21 +244,43 @@ function showMatrix(into, about, cells) {
 }
 
 /**
- * Shows the matrices of a run, one at a time.
- * @param {HTMLElement} into
- * @param {any[]} matrices
- * @param {string} letter Of the run.
+ * Whether lines of two matrices are the same places.
+ * @param {any} a
+ * @param {any} b
  */
-export async function matrices(into, matrices, letter) {
+function samePlaces(a, b) {
+  return a.block === b.block && a.places.length === b.places.length && a.places.every((/** @type {string} */ place, /** @type {number} */ at) => place === b.places[at]);
+}
+
+/** A choice of a matrix: what it is called, what it is about, and how its cells are got. @typedef {{ name: string, about: any, cells: () => Promise<Cell[]> }} Choice */
+
+/**
+ * Shows the matrices of a run or of two, one at a time: those of each, and what differs.
+ * @param {HTMLElement} into
+ * @param {any[][]} lists Of each run.
+ */
+export async function matrices(into, lists) {
   const place = element("div");
-  const choice = element("fieldset", { class: "controls" }, [element("legend", {}, ["Traffic"])]);
-  for (const [number, about] of matrices.entries()) {
-    const radio = element("input", { type: "radio", name: `traffic-${letter}`, value: about.by });
+  const group = element("fieldset", { class: "controls" }, [element("legend", {}, ["Traffic"])]);
+  /** @type {Choice[]} */
+  const choices = [];
+  const read = async (/** @type {string} */ letter, /** @type {number} */ number) => cellsOf(await dataOf(`${letter}-matrix-${number}`));
+  for (const [number, about] of lists[0].entries()) {
+    const name = `by ${about.by}`;
+    const twin = lists[1]?.findIndex((own) => own.by === about.by) ?? -1;
+    choices.push({ name: lists.length > 1 ? `${name}, a` : name, about, cells: () => read("a", number) });
+    if (twin < 0) continue;
+    const other = lists[1][twin];
+    choices.push({ name: `${name}, b`, about: other, cells: () => read("b", twin) });
+    if (samePlaces(about, other)) choices.push({ name: `${name}, difference`, about, cells: async () => differences(await read("a", number), await read("b", twin)) });
+  }
+  for (const [number, choice] of choices.entries()) {
+    const radio = element("input", { type: "radio", name: "traffic", value: choice.name });
     radio.checked = number === 0;
-    const show = async () => showMatrix(place, about, cellsOf(await dataOf(`${letter}-matrix-${number}`)));
+    const show = async () => showMatrix(place, choice.about, await choice.cells());
     radio.addEventListener("change", () => void show());
-    choice.append(element("label", {}, [radio, ` by ${about.by}`]));
+    group.append(element("label", {}, [radio, ` ${choice.name}`]));
     if (number === 0) await show();
   }
-  into.append(choice, place);
+  into.append(group, place);
 }

@@ -1,8 +1,8 @@
 // @ts-check
 /** @file Loads of links over time, by uPlot. Called by sections. */
 
-import { element, styled } from "./elements.js";
-import { byteWords, timeWords } from "./units.js";
+import { element, styled } from "../data/elements.js";
+import { byteWords, timeWords } from "../data/units.js";
 
 /** Colours of lines, after Okabe and Ito; and dashes, so that more lines differ. */
 const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999"];
@@ -22,8 +22,9 @@ const MEASURES = [
  * Shows loads of links.
  * @param {HTMLElement} into
  * @param {any} loads
+ * @param {string} letter Of the run.
  */
-export function loads(into, loads) {
+export function loads(into, loads, letter) {
   const place = element("div", { class: "chart" });
   const choice = element("fieldset", { class: "controls" }, [element("legend", {}, ["Links"])]);
   let measure = MEASURES[0];
@@ -61,7 +62,7 @@ export function loads(into, loads) {
     );
   };
   for (const own of MEASURES) {
-    const radio = element("input", { type: "radio", name: "measure", value: own.key });
+    const radio = element("input", { type: "radio", name: `measure-${letter}`, value: own.key });
     radio.checked = own === measure;
     radio.addEventListener("change", () => {
       measure = own;

@@ -1,13 +1,15 @@
 // @ts-check
-/** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by sections; several share a span of time. */
+/** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by main; several share a span of time. */
 
-import { Reader, dataOf } from "./binary.js";
-import { AXIS, GUTTER, MOST_LINES, Palette, drawBuckets, drawCalls, drawMessages, drawPath, marks, xOf, yOf } from "./drawing.js";
-import { canvas, element, fit, styled, tip } from "./elements.js";
+import { Reader, dataOf } from "../data/binary.js";
+import { AXIS, GUTTER, MOST_LINES, drawMessages, drawNames, drawPath } from "./drawing.js";
+import { Rows } from "./classes.js";
+import { canvas, element, fit, tip } from "../data/elements.js";
 import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
-import { PageStore, wordsOf } from "./pages.js";
-import { table } from "./tables.js";
-import { countWords, shareWords, timeWords } from "./units.js";
+import { PageStore, firstOf, placesOf, wordsOf } from "./pages.js";
+import { Palette, Raster } from "./raster.js";
+import { table } from "../data/tables.js";
+import { countWords, shareWords, timeWords } from "../data/units.js";
 
 /** Lines of a picture, at most; where there are more rows, several share one. */
 const MOST_LINES_HIGH = 200;
@@ -15,69 +17,29 @@ const MOST_LINES_HIGH = 200;
 const MOST_PAGES = 24;
 const MOST_LISTED = 500;
 
-/** The span of time that several timelines show, from 0 on in each. */
-export class Span {
-  /** @param {number} length Of the longest, in picoseconds. */
-  constructor(length) {
-    this.length = Math.max(length, 1);
-    this.from = 0;
-    this.to = this.length;
-    /** @type {(() => void)[]} */
-    this.listeners = [];
-  }
-
-  /**
-   * Shows another span, as far as there is something.
-   * @param {number} from
-   * @param {number} to
-   */
-  show(from, to) {
-    const width = Math.min(Math.max(to - from, 20), this.length * 1.02);
-    const most = this.length * 1.01 - width;
-    this.from = Math.min(Math.max(from, -this.length * 0.01), Math.max(most, 0));
-    this.to = this.from + width;
-    for (const listener of this.listeners) listener();
-  }
-
-  /**
-   * Zooms around a time.
-   * @param {number} factor Below 1: closer.
-   * @param {number} [around]
-   */
-  zoom(factor, around = (this.from + this.to) / 2) {
-    this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
-  }
-
-  /**
-   * Moves by a part of what is shown.
-   * @param {number} part
-   */
-  move(part) {
-    const by = (this.to - this.from) * part;
-    this.show(this.from + by, this.to + by);
-  }
-}
-
 /** One run's timeline. */
 export class Timeline {
   /**
    * @param {any} about What the page's data says of it.
    * @param {string} letter Of the run.
-   * @param {Span} span
+   * @param {import("./span.js").Span} span
    * @param {string} name Of the run.
    */
   constructor(about, letter, span, name) {
     this.about = about;
     this.span = span;
     this.letter = letter;
-    this.rows = about.rows.length;
+    /** Those that are shown, of which some stand for others that are alike. */
+    this.rows = new Rows(about.classes, about.rows.length, (row) => this.rowName(row), () => this.arranged());
     this.first = 0;
-    this.shown = this.rows;
+    this.shown = this.rows.lines.length;
     this.palette = new Palette(about.functions);
+    this.raster = new Raster(this.palette);
     this.canvas = canvas(
-      `Timeline of ${name}: ${this.rows} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows.`,
-      Math.min(Math.max(this.rows * 22, 90), 480) + AXIS,
+      `Timeline of ${name}: ${about.rows.length} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows, C shows ranks that are alike as one or all, digits open a class of them.`,
+      0,
     );
+    this.resize();
     this.canvas.className = "timeline";
     this.state = element("p", { class: "state", "aria-live": "polite" });
     this.list = element("div");
@@ -115,6 +77,19 @@ export class Timeline {
     this.prepare();
   }
 
+  /** As high as its lines need. */
+  resize() {
+    this.canvas.style.height = `${Math.min(Math.max(this.rows.lines.length * 22, 90), 480) + AXIS}px`;
+  }
+
+  /** Other rows are to be shown. */
+  arranged() {
+    this.groups.clear();
+    this.resize();
+    this.showRows(0, this.rows.lines.length);
+    this.prepare();
+  }
+
   /** Joins rows ahead of time, while nothing else is to be done, so that nobody waits for it. */
   prepare() {
     const wanted = this.levels.flatMap((_, scale) => {
@@ -144,7 +119,7 @@ export class Timeline {
   level(scale, group) {
     if (group === 1) return this.levels[scale];
     const key = `${scale} ${group}`;
-    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.rows, group);
+    const found = this.groups.get(key) ?? grouped(this.levels[scale], this.rows.lines, group);
     this.groups.set(key, found);
     return found;
   }
@@ -160,6 +135,8 @@ export class Timeline {
       group: this.group(),
       width: this.canvas.clientWidth,
       height: this.canvas.clientHeight,
+      lines: this.rows.lines,
+      placeOf: this.rows.placeOf,
     };
   }
 
@@ -192,53 +169,14 @@ export class Timeline {
     pen.clearRect(0, 0, view.width, view.height);
     const pages = this.exact();
     const whole = pages.length > 0 && this.about.stride === 1;
-    if (whole) {
-      pen.fillStyle = rgbOf(this.palette.computing);
-      pen.fillRect(GUTTER, AXIS, view.width - GUTTER, Math.min(yOf(view, this.rows), view.height) - AXIS);
-    } else {
-      const pixel = (view.to - view.from) / ((view.width - GUTTER) * scale);
-      const number = scaleFor(this.about.width, this.about.depth, pixel);
-      const buckets = { from: this.about.from, width: this.about.width * 2 ** number };
-      drawBuckets(pen, view, scale, this.level(number, view.group), buckets, this.palette);
-    }
-    pen.save();
-    pen.beginPath();
-    pen.rect(GUTTER, AXIS, view.width - GUTTER, view.height - AXIS);
-    pen.clip();
-    drawCalls(pen, view, pages, this.about.functions, this.about.to);
-    pen.restore();
+    const pixel = (view.to - view.from) / ((view.width - GUTTER) * scale);
+    const number = scaleFor(this.about.width, this.about.depth, pixel);
+    const buckets = { from: this.about.from, width: this.about.width * 2 ** number };
+    this.raster.draw(pen, view, scale, { level: this.level(number, view.group), buckets, whole, pages, end: this.about.to });
     const messages = this.wantsMessages && pages.length > 0 ? drawMessages(pen, view, pages) : 0;
     if (this.wantsPath) drawPath(pen, view, this.stretches);
-    this.names(pen, view);
+    drawNames(pen, view, (row) => this.rows.label(row), this.about.from);
     this.tell(view, pages, messages);
-  }
-
-  /**
-   * Names of rows, and times.
-   * @param {CanvasRenderingContext2D} pen
-   * @param {import("./drawing.js").View} view
-   */
-  names(pen, view) {
-    pen.fillStyle = styled("--text");
-    pen.font = "11px system-ui, sans-serif";
-    pen.textBaseline = "middle";
-    const height = (view.height - AXIS) / view.rows;
-    const every = Math.max(1, Math.ceil(13 / height));
-    for (let row = Math.ceil(view.first / every) * every; row < Math.min(view.first + view.rows, this.rows); row += every) {
-      pen.fillText(this.rowName(row), 2, yOf(view, row) + Math.min(height, 14) / 2 + (height > 14 ? (height - 14) / 2 : 0), GUTTER - 6);
-    }
-    pen.textBaseline = "top";
-    pen.strokeStyle = styled("--line");
-    pen.lineWidth = 1;
-    pen.beginPath();
-    const start = this.about.from;
-    for (const mark of marks(view.from - start, view.to - start, Math.floor((view.width - GUTTER) / 90))) {
-      const x = xOf(view, start + mark);
-      pen.moveTo(x, AXIS - 5);
-      pen.lineTo(x, AXIS);
-      pen.fillText(timeWords(mark), Math.min(x + 2, view.width - 52), 3);
-    }
-    pen.stroke();
   }
 
   /**
@@ -247,7 +185,7 @@ export class Timeline {
    */
   rowName(row) {
     const { job, rank, thread } = this.about.rows[row];
-    const several = this.about.rows[this.rows - 1].job > 0;
+    const several = this.about.rows[this.about.rows.length - 1].job > 0;
     return `${several ? `${job}:` : ""}rank ${rank}${thread > 0 ? `.${thread}` : ""}`;
   }
 
@@ -260,11 +198,13 @@ export class Timeline {
   tell(view, pages, messages) {
     const [from, to] = [view.from - this.about.from, view.to - this.about.from];
     const { exact_calls: exact, calls } = this.about;
-    const rows = this.shown < this.rows ? ` Rows ${this.rowName(this.first)} to ${this.rowName(Math.min(this.first + this.shown, this.rows) - 1)}.` : "";
+    const { lines, byClass } = this.rows;
+    const rows = this.shown < lines.length ? ` Rows ${this.rowName(lines[this.first])} to ${this.rowName(lines[Math.min(this.first + this.shown, lines.length) - 1])}.` : "";
+    const alike = byClass ? ` ${countWords(lines.length)} of ${countWords(this.about.rows.length)} ranks, which stand for others that are alike.` : "";
     const share = view.group > 1 ? ` ${view.group} ranks share a line.` : "";
     const more = exact < calls ? ` This file has ${countWords(exact)} of ${countWords(calls)} calls one by one; belljar report --from and --to choose others.` : "";
     const what = pages.length > 0 ? ` Single calls, ${countWords(messages)} messages${messages > MOST_LINES ? ", too many for lines: zoom in" : ""}.` : " Buckets of time; zoom in for single calls.";
-    this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${share}${more}`;
+    this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${alike}${share}${more}`;
   }
 
   /** Lists the calls in view. */
@@ -302,18 +242,19 @@ export class Timeline {
    */
   at(x, y) {
     const view = this.view();
-    const row = Math.floor(view.first + ((y - AXIS) / (view.height - AXIS)) * view.rows);
-    if (x < GUTTER || y < AXIS || row < 0 || row >= this.rows) return [];
+    const place = Math.floor(view.first + ((y - AXIS) / (view.height - AXIS)) * view.rows);
+    if (x < GUTTER || y < AXIS || place < 0 || place >= view.lines.length) return [];
+    const row = view.lines[place];
     const time = view.from + ((x - GUTTER) / (view.width - GUTTER)) * (view.to - view.from);
     const close = ((view.to - view.from) / (view.width - GUTTER)) * 2;
-    const name = `${this.rowName(row)} on node ${this.about.rows[row].node}`;
+    const name = `${this.rows.label(row)} on node ${this.about.rows[row].node}`;
     const pages = this.exact();
     for (const page of pages) {
-      for (let call = 0; call < page.row.length; call += 1) {
-        const exit = page.exit[call] < 0 ? this.about.to : page.exit[call];
-        if (page.row[call] !== row || page.entry[call] > time + close || exit < time - close) continue;
-        return this.callLines(page, call, name, pages);
-      }
+      const { order } = page.calls;
+      const [begin, end] = placesOf(page.calls, row);
+      const exitOf = (/** @type {number} */ call) => (page.exit[call] < 0 ? this.about.to : page.exit[call]);
+      const found = firstOf(begin, end, (own) => exitOf(order[own]) >= time - close);
+      if (found < end && page.entry[order[found]] <= time + close) return this.callLines(page, order[found], name, pages);
     }
     if (pages.length > 0) return [`outside MPI`, name, `${timeWords(time - this.about.from)} after the first call`];
     const number = scaleFor(this.about.width, this.about.depth, (view.to - view.from) / (view.width - GUTTER));
@@ -340,12 +281,18 @@ export class Timeline {
    */
   callLines(page, call, name, pages) {
     const [entry, exit] = [page.entry[call], page.exit[call]];
-    const wait = pages.flatMap((own) => own.waits).find((own) => own.row === page.row[call] && own.at === entry);
+    /** @type {string[]} */
+    let waited = [];
+    for (const { waits } of pages) {
+      const [begin, end] = placesOf(waits.calls, page.row[call]);
+      const wait = waits.calls.order.subarray(begin, end).find((own) => waits.at[own] === entry);
+      if (wait !== undefined) waited = [`waited ${timeWords(waits.time[wait])} for ${this.rowName(waits.other[wait])}: ${this.about.kinds[waits.kind[wait]]}`];
+    }
     return [
       this.about.functions[page.kind[call] - 1],
       `${name}, at ${(entry / 1e12).toFixed(9)} s${exit < 0 ? ", did not return" : `, took ${timeWords(exit - entry)}`}`,
       ...wordsOf(page, call).split("\n"),
-      ...(wait === undefined ? [] : [`waited ${timeWords(wait.time)} for ${this.rowName(wait.other)}: ${this.about.kinds[wait.kind]}`]),
+      ...waited,
     ];
   }
 
@@ -355,8 +302,9 @@ export class Timeline {
    * @param {number} shown
    */
   showRows(first, shown) {
-    this.shown = Math.min(Math.max(Math.round(shown), Math.min(4, this.rows)), this.rows);
-    this.first = Math.min(Math.max(Math.round(first), 0), this.rows - this.shown);
+    const all = this.rows.lines.length;
+    this.shown = Math.min(Math.max(Math.round(shown), Math.min(4, all)), all);
+    this.first = Math.min(Math.max(Math.round(first), 0), all - this.shown);
     this.draw();
   }
 
@@ -419,7 +367,7 @@ export class Timeline {
       ArrowLeft: () => this.span.move(-0.2),
       ArrowRight: () => this.span.move(0.2),
       Home: () => {
-        this.showRows(0, this.rows);
+        this.showRows(0, this.rows.lines.length);
         this.span.show(0, this.span.length);
       },
       ArrowUp: () => this.showRows(this.first - Math.max(1, this.shown / 5), this.shown),
@@ -427,57 +375,10 @@ export class Timeline {
       PageUp: () => this.showRows(this.first + this.shown / 4, this.shown / 2),
       PageDown: () => this.showRows(this.first - this.shown / 2, this.shown * 2),
       Enter: () => this.listed(),
+      c: () => this.rows.toggleAll(),
     };
+    if (/^[1-9]$/.test(key)) keys[key] = () => this.rows.toggle(Number(key) - 1);
     keys[key]?.();
     return key in keys;
   }
-}
-
-/**
- * @param {number[] | undefined} colour
- * @returns {string}
- */
-function rgbOf(colour) {
-  return `rgb(${(colour ?? [128, 128, 128]).join(", ")})`;
-}
-
-/**
- * Buttons for a span and its timelines.
- * @param {Span} span
- * @param {Timeline[]} timelines
- * @returns {HTMLElement}
- */
-export function controls(span, timelines) {
-  /** @type {[string, string, () => void][]} */
-  const buttons = [
-    ["\u2212", "Zoom out", () => span.zoom(2)],
-    ["+", "Zoom in", () => span.zoom(0.5)],
-    ["\u2190", "Earlier", () => span.move(-0.4)],
-    ["\u2192", "Later", () => span.move(0.4)],
-    ["Whole run", "Show the whole run", () => timelines.forEach((timeline) => timeline.key("Home"))],
-    ["List calls", "List the calls in view", () => timelines.forEach((timeline) => timeline.listed())],
-  ];
-  const made = element("div", { class: "controls", role: "toolbar", "aria-label": "Timeline" });
-  for (const [text, words, act] of buttons) {
-    const button = element("button", { type: "button", title: words, "aria-label": words }, [text]);
-    button.addEventListener("click", act);
-    made.append(button);
-  }
-  /** @type {[string, boolean, (timeline: Timeline, on: boolean) => void][]} */
-  const choices = [
-    ["critical path", false, (timeline, on) => (timeline.wantsPath = on)],
-    ["messages", true, (timeline, on) => (timeline.wantsMessages = on)],
-  ];
-  for (const [text, on, act] of choices) {
-    const box = element("input", { type: "checkbox" });
-    box.checked = on;
-    box.addEventListener("change", () => {
-      for (const timeline of timelines) {
-        act(timeline, box.checked);
-        timeline.draw();
-      }
-    });
-    made.append(element("label", {}, [box, ` ${text}`]));
-  }
-  return made;
 }

@@ -1,14 +1,17 @@
 // @ts-check
 /** @file A flame graph that hangs down: what was called is below its caller, as wide as its share of samples. Called by sections. */
 
-import { between } from "./colours.js";
-import { canvas, element, fit, styled, tip } from "./elements.js";
-import { shareWords, timeWords } from "./units.js";
+import { between } from "../data/colours.js";
+import { canvas, element, fit, styled, tip } from "../data/elements.js";
+import { shareWords, timeWords } from "../data/units.js";
 
 /** Height of a line, in CSS pixels. */
 const FLAME = 19;
 
-/** @typedef {{ name: string, samples: number, calls?: FlameNode[] }} FlameNode */
+/**
+ * A function in its place, with its samples. Of two runs they are shares of all samples, in millionths and of both together, and `of` are those of each.
+ * @typedef {{ name: string, samples: number, calls?: FlameNode[], of?: [number, number] }} FlameNode
+ */
 /** @typedef {{ node: FlameNode, depth: number, from: number, to: number }} Box */
 
 /**
@@ -37,6 +40,35 @@ export function boxesOf(root) {
 }
 
 /**
+ * Two trees as one: each function is as wide as its mean share of both, so that what only one of them has is seen.
+ * @param {FlameNode | undefined} a
+ * @param {FlameNode | undefined} b
+ * @param {[number, number]} all Samples of each.
+ * @returns {FlameNode}
+ */
+export function joined(a, b, all) {
+  const names = new Set([...(a?.calls ?? []), ...(b?.calls ?? [])].map((node) => node.name));
+  const called = (/** @type {FlameNode | undefined} */ node, /** @type {string} */ name) => node?.calls?.find((own) => own.name === name);
+  /** @type {[number, number]} */
+  const of = [a?.samples ?? 0, b?.samples ?? 0];
+  return {
+    name: a?.name ?? b?.name ?? "",
+    samples: (of[0] / Math.max(all[0], 1) + of[1] / Math.max(all[1], 1)) * 5e5,
+    of,
+    calls: [...names].sort().map((name) => joined(called(a, name), called(b, name), all)),
+  };
+}
+
+/**
+ * A colour for a change: red is more, blue is less, pale is the same.
+ * @param {number} by Of the share of all samples.
+ * @returns {number[]}
+ */
+export function changeColour(by) {
+  return between([236, 232, 226], by > 0 ? [214, 70, 50] : [60, 110, 200], Math.min(Math.abs(by) * 12, 1));
+}
+
+/**
  * A colour for a name: always the same.
  * @param {string} name
  * @returns {number[]}
@@ -48,12 +80,19 @@ function flameColour(name) {
 }
 
 /**
- * Shows a flame graph.
+ * Shows a flame graph: of one run, or of two as one, whose colours say in which a function has more of the time.
  * @param {HTMLElement} into
- * @param {any} profile
+ * @param {any[]} profiles Of each run.
  */
-export function flames(into, profile) {
-  const root = /** @type {FlameNode} */ (profile.tree);
+export function flames(into, profiles) {
+  const [profile, other] = profiles;
+  /** @type {[number, number]} */
+  const all = [profile.tree.samples, other?.tree.samples ?? 0];
+  const root = /** @type {FlameNode} */ (other === undefined ? profile.tree : joined(profile.tree, other.tree, all));
+  const grown = (/** @type {FlameNode} */ { of }) => (of === undefined ? 0 : of[1] / Math.max(all[1], 1) - of[0] / Math.max(all[0], 1));
+  if (other !== undefined) {
+    into.append(element("p", {}, ["Each function is as wide as its mean share of both runs. Red ones have a larger share in b, blue ones in a, the deeper the more."]));
+  }
   const tree = boxesOf(root);
   const deepest = tree.reduce((most, box) => Math.max(most, box.depth), 0);
   const picture = canvas("Flame graph. Arrows move from function to function, Enter shows one, Escape all.", (deepest + 1) * FLAME);
@@ -75,7 +114,8 @@ export function flames(into, profile) {
       if (right < 0 || left > width || right - left < 0.4) continue;
       const [from, to] = [Math.max(left, 0), Math.min(right, width)];
       const hit = words() !== "" && box.node.name.toLowerCase().includes(words());
-      const colour = hit ? [86, 180, 233] : flameColour(box.node.name);
+      const plain = box.node.of === undefined ? flameColour(box.node.name) : changeColour(grown(box.node));
+      const colour = hit ? [86, 180, 233] : plain;
       pen.fillStyle = `rgb(${colour.join(", ")})`;
       pen.globalAlpha = words() !== "" && !hit ? 0.35 : 1;
       pen.fillRect(from, box.depth * FLAME, Math.max(to - from - 0.5, 0.4), FLAME - 1);
@@ -91,10 +131,10 @@ export function flames(into, profile) {
       pen.fillText(box.node.name.length > room ? `${box.node.name.slice(0, Math.max(room - 1, 1))}\u2026` : box.node.name, from + 3, (box.depth + 0.5) * FLAME);
     }
   };
-  const lines = (/** @type {Box} */ box) => [
-    box.node.name,
-    `${shareWords(box.node.samples, root.samples)}: ${box.node.samples} samples, about ${timeWords(box.node.samples * profile.every)}`,
-  ];
+  const counted = (/** @type {number} */ samples, /** @type {number} */ run) =>
+    `${shareWords(samples, all[run])}: ${samples} samples, about ${timeWords(samples * profiles[run].every)}`;
+  const lines = (/** @type {Box} */ { node }) =>
+    node.of === undefined ? [node.name, counted(node.samples, 0)] : [node.name, `a ${counted(node.of[0], 0)}`, `b ${counted(node.of[1], 1)}`];
   const under = (/** @type {PointerEvent | MouseEvent} */ event) => {
     const depth = Math.floor(event.offsetY / FLAME);
     return tree.find((box) => box.depth === depth && xs(box)[0] <= event.offsetX && xs(box)[1] > event.offsetX);

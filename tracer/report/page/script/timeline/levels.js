@@ -1,7 +1,7 @@
 // @ts-check
 /** @file A timeline at every scale: which buckets to look at for a span of time. Called by the drawing of timelines. */
 
-import { Reader } from "./binary.js";
+import { Reader } from "../data/binary.js";
 
 /**
  * A scale: buckets of each row, with the function that most of the time in MPI was in, the share of MPI (of 255), and the longest wait as
@@ -53,13 +53,13 @@ export function scaleFor(width, depth, pixel) {
 /**
  * Rows joined in groups of so many: of each bucket the mean share, the longest wait, and the function that is ahead by shares.
  * @param {Level} level
- * @param {number} rows
+ * @param {ArrayLike<number>} lines The rows in the order in which they are joined.
  * @param {number} group
  * @returns {Level}
  */
-export function grouped(level, rows, group) {
+export function grouped(level, lines, group) {
   const { buckets } = level;
-  const groups = Math.ceil(rows / group);
+  const groups = Math.ceil(lines.length / group);
   const made = {
     buckets,
     dominant: new Uint8Array(groups * buckets),
@@ -68,18 +68,18 @@ export function grouped(level, rows, group) {
   };
   const sums = new Uint32Array(256);
   for (let number = 0; number < groups; number += 1) {
-    const [first, last] = [number * group, Math.min((number + 1) * group, rows)];
+    const [first, last] = [number * group, Math.min((number + 1) * group, lines.length)];
     for (let bucket = 0; bucket < buckets; bucket += 1) {
       let [all, wait, ahead] = [0, 0, 0];
-      for (let row = first; row < last; row += 1) {
-        const at = row * buckets + bucket;
+      for (let line = first; line < last; line += 1) {
+        const at = lines[line] * buckets + bucket;
         const own = level.dominant[at];
         sums[own] += level.share[at];
         all += level.share[at];
         if (sums[own] > sums[ahead] || ahead === 0) ahead = own;
         if (level.wait[at] > wait) wait = level.wait[at];
       }
-      for (let row = first; row < last; row += 1) sums[level.dominant[row * buckets + bucket]] = 0;
+      for (let line = first; line < last; line += 1) sums[level.dominant[lines[line] * buckets + bucket]] = 0;
       const at = number * buckets + bucket;
       made.dominant[at] = ahead;
       made.share[at] = Math.ceil(all / (last - first));

@@ -1,0 +1,246 @@
+//! All analyses of a trace that a report has, in three readings of it instead of two or three for each, and on all processors.
+//!
+//! The first reading finds what others need before they begin: communicators, loops, threads. In the second one all analyses see each event,
+//! each on its own thread (`fan`); the third one measures the critical path. Results are those of the analyses one by one. Memory is that
+//! of all of them together. Called by reports.
+
+/// Events for several threads.
+mod fan;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use belljar_archive::TraceReader;
+use belljar_collectives::Tables;
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
+
+use crate::communicators::{Collector, Communicators, Member, ProcessKey};
+use crate::dump::Filter;
+use crate::flow::Detail;
+use crate::loops::{LoopFinder, LoopMeasure, LoopStructure};
+use crate::matrix::{Matrix, TrafficCollector, TrafficOf, seen_with};
+use crate::path::{CriticalPath, Finder};
+use crate::sites::number::SiteNumbers;
+use crate::sites::{CallSites, SiteCollector};
+use crate::stat::{StatCollector, Statistics};
+use crate::waiting::{Waiting, by_labels};
+use fan::{Observer, fan};
+
+/// Threads whose times are kept, at most.
+const MOST_THREADS: usize = 1 << 20;
+
+/// A thread that calls MPI, and from when to when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallingThread {
+    /// Its process.
+    pub member: Member,
+    /// The node.
+    pub node: u32,
+    /// Its number within the process.
+    pub thread: u32,
+    /// When its first call was entered, in picoseconds.
+    pub from_ps: u64,
+    /// When its last one returned; where it never did, was entered.
+    pub to_ps: u64,
+}
+
+/// A thread's times by its process, until it is known who that is.
+type Spans = BTreeMap<(ProcessKey, u32), (u32, u64, u64)>;
+
+/// A trace that was read once.
+#[derive(Debug)]
+pub struct Survey {
+    path: PathBuf,
+    header: TraceHeader,
+    communicators: Communicators,
+    loops: LoopMeasure,
+    threads: Vec<CallingThread>,
+}
+
+/// What all analyses found in a trace.
+#[derive(Debug)]
+pub struct Analyses {
+    /// Sums by function and rank.
+    pub statistics: Statistics,
+    /// Who waited for whom.
+    pub waiting: Waiting,
+    /// The critical path.
+    pub path: CriticalPath,
+    /// Loops.
+    pub loops: LoopStructure,
+    /// By call site; `None` where the trace does not tell where calls were made.
+    pub sites: Option<CallSites>,
+    /// Traffic as called.
+    pub called: Matrix,
+    /// Traffic as the library's messages, where there were tables.
+    pub messages: Option<Matrix>,
+    /// The messages that the run saw, if it looked.
+    pub seen: Option<Matrix>,
+    /// Whether the trace is complete.
+    pub state: TraceState,
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> TraceError {
+    |source| TraceError::Io {
+        action: "analyse on several threads",
+        path: path.to_owned(),
+        source,
+    }
+}
+
+impl Survey {
+    /// Reads the trace at `path` for the first time.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the file cannot be read as a trace, or the host has no threads.
+    pub fn read(path: &Path) -> Result<Self, TraceError> {
+        let mut reader = TraceReader::open(path)?;
+        let header = reader.header().clone();
+        let all = Filter::default();
+        let mut communicators = Collector::new();
+        let mut finder = LoopFinder::new(Detail::Peer, false);
+        let mut spans = Spans::new();
+        let observers: Vec<Observer<'_>> = vec![
+            Box::new(|event| communicators.observe(event, &header)),
+            Box::new(|event| {
+                if all.wants(event, &header) {
+                    finder.observe(event);
+                }
+                span(&mut spans, event, &header);
+            }),
+        ];
+        fan(&mut reader, observers).map_err(failed(path))?;
+        let communicators = communicators.resolve();
+        let threads = spans.into_iter().filter_map(|((process, thread), span)| {
+            let (rank, from_ps, to_ps) = span;
+            let job = communicators.job(process)?;
+            Some(CallingThread {
+                member: Member { job, rank },
+                node: process.0,
+                thread,
+                from_ps,
+                to_ps,
+            })
+        });
+        Ok(Self {
+            path: path.to_owned(),
+            loops: finder.measure(&communicators),
+            threads: threads.collect(),
+            header,
+            communicators,
+        })
+    }
+
+    /// What was known before the first call.
+    pub fn header(&self) -> &TraceHeader {
+        &self.header
+    }
+
+    /// Which processes its communicators join.
+    pub fn communicators(&self) -> &Communicators {
+        &self.communicators
+    }
+
+    /// Threads whose own calls were selected, by node, process and thread.
+    pub fn threads(&self) -> &[CallingThread] {
+        &self.threads
+    }
+
+    /// All analyses, and `also` one of the caller's, which is told each event from another thread. Collective operations become messages by
+    /// the library's `tables`.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), and when there is no room to sort what the critical path is found by.
+    pub fn analyses(
+        &self,
+        tables: Option<&Tables>,
+        also: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Analyses, TraceError> {
+        let (header, communicators) = (&self.header, &self.communicators);
+        let (all, of) = (Filter::default(), TrafficOf::default());
+        let mut reader = TraceReader::open(&self.path)?;
+        let frames = reader.contents().frames;
+        let mut statistics = StatCollector::new(header, communicators);
+        let mut called = TrafficCollector::new(header, communicators, of, None);
+        let mut messages =
+            tables.map(|tables| TrafficCollector::new(header, communicators, of, Some(tables)));
+        let mut sites = (frames > 0).then(|| SiteCollector::new(header, communicators, frames));
+        let mut loops = self.loops.clone();
+        let mut finder = Finder::new(header, communicators);
+        let (mut numbers, mut sorted) = (SiteNumbers::new(frames), Ok(()));
+        let wants = |event: &Event| all.wants(event, header);
+        let mut observers: Vec<Observer<'_>> = vec![
+            Box::new(|event| {
+                let sited = frames > 0 && wants(event);
+                let site = if sited { numbers.number(event) } else { 0 };
+                if sorted.is_ok() {
+                    sorted = finder.observe(event, site.into());
+                }
+            }),
+            Box::new(also),
+            Box::new(|event| {
+                if wants(event) {
+                    statistics.observe(event);
+                    loops.observe(event);
+                }
+                called.observe(event, wants(event));
+            }),
+        ];
+        if let Some(messages) = &mut messages {
+            observers.push(Box::new(|event| messages.observe(event, wants(event))));
+        }
+        if let Some(sites) = &mut sites {
+            observers.push(Box::new(|event| sites.observe(event, wants(event))));
+        }
+        fan(&mut reader, observers).map_err(failed(&self.path))?;
+        sorted.map_err(failed(&self.path))?;
+        let (waiting, path) = self.path(finder, &numbers)?;
+        let (statistics, state) = crate::dump::finished(statistics, &reader, &self.path, &all)?;
+        let at = || (self.path.as_path(), reader.state().clone());
+        let sites = sites.map(|it| crate::sites::finished(it, at(), &all, frames));
+        let seen = seen_with(&self.path, (&all, of), || Ok(communicators.clone()))?;
+        Ok(Analyses {
+            statistics,
+            waiting,
+            path,
+            loops: loops.finish(header, communicators),
+            sites: sites.transpose()?.map(|(sites, _)| sites),
+            called: called.finish(),
+            messages: messages.map(TrafficCollector::finish),
+            seen: seen.map(|(seen, _)| seen),
+            state,
+        })
+    }
+
+    /// Follows the critical path, and reads the trace for what is on it.
+    fn path(
+        &self,
+        finder: Finder<'_>,
+        numbers: &SiteNumbers,
+    ) -> Result<(Waiting, CriticalPath), TraceError> {
+        let mut reader = TraceReader::open(&self.path)?;
+        let sites = SiteNumbers::new(reader.contents().frames);
+        let followed = finder.follow(None, sites);
+        let (mut measure, waits) = followed.map_err(failed(&self.path))?;
+        fan(&mut reader, vec![Box::new(|event| measure.observe(event))])
+            .map_err(failed(&self.path))?;
+        Ok((by_labels(waits, numbers), measure.finish()))
+    }
+}
+
+/// Takes a call into account in its thread's times.
+fn span(spans: &mut Spans, event: &Event, header: &TraceHeader) {
+    let key = ((event.node, event.process), event.thread);
+    let counts = event.depth == 0 && event.selected;
+    if !counts || spans.len() >= MOST_THREADS && !spans.contains_key(&key) {
+        return;
+    }
+    let time = |cycles| header.frequency(event.node).time_of(cycles).as_ps();
+    let (entry, exit) = (time(event.entry), time(event.exit.unwrap_or(event.entry)));
+    let (_, from, to) = spans.entry(key).or_insert((event.rank, entry, exit));
+    (*from, *to) = ((*from).min(entry), (*to).max(exit));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+// @ts-check
+/** @file Waiting, and the critical path, of one run or of two side by side. Called by main. */
+
+import { RANK, both, compared, countColumn, largest, rankWords, timeColumn } from "../data/comparing.js";
+import { element, missing, section } from "../data/elements.js";
+import { table } from "../data/tables.js";
+import { countWords, shareWords, timeWords } from "../data/units.js";
+
+/** What the kinds of waiting mean. */
+const KINDS_OF_WAITING = /** @type {Record<string, [string, string]>} */ ({
+  "late-sender": ["late sender", "a receive waited for a message that was sent later"],
+  "late-receiver": ["late receiver", "a send waited until somebody took the message"],
+  barrier: ["wait at barrier", "a barrier waited for the last to come"],
+  "all-to-all": ["wait at N x N", "an operation of all with all waited for the last to come"],
+  "late-broadcast": ["late broadcast", "the others waited for the root"],
+  "early-reduce": ["early reduce", "the root waited for the first of the others"],
+  "early-scan": ["early scan", "a scan waited for lower ranks"],
+});
+
+/**
+ * The name of a kind of waiting.
+ * @param {string} kind
+ */
+export function waitWords(kind) {
+  return (KINDS_OF_WAITING[kind] ?? [kind, ""])[0];
+}
+
+/** @param {any[]} runs One, or two that are compared. */
+export function waitingSection(runs) {
+  const own = section("waiting", "Waiting", "Time in which a call could not continue because another rank had not come yet. A faster network does not help; more even work does. \u201cOthers wait for it\u201d names the ranks that come late.");
+  const all = runs.map((run) => run.traced.waiting);
+  const kinds = all.map((waiting) => waiting.kinds.filter((/** @type {any} */ row) => row.calls > 0));
+  const functions = all.map((waiting) => waiting.functions);
+  const ranks = all.map((waiting) => waiting.ranks);
+  if (kinds.flat().length === 0) missing(own, "No call waited for another rank.");
+  const most = largest(ranks, "waiting_ps", "caused_ps");
+  own.append(
+    compared("By cause", [
+      { name: "cause", say: (row) => waitWords(row.kind) },
+      { name: "what it is", say: (row) => (KINDS_OF_WAITING[row.kind] ?? ["", ""])[1] },
+      both(countColumn("calls", "calls")),
+      both(timeColumn("waiting", "waiting_ps", largest(kinds, "waiting_ps"))),
+      timeColumn("longest", "max_ps"),
+    ], kinds, (row) => row.kind),
+    compared("By function", [
+      { name: "function", say: (row) => row.function },
+      countColumn("calls", "calls"),
+      both(countColumn("of them waited", "waited")),
+      timeColumn("time", "total_ps", largest(functions, "total_ps")),
+      both(timeColumn("waiting", "waiting_ps", largest(functions, "total_ps"))),
+    ], functions, (row) => row.function),
+    compared("By rank", [
+      RANK,
+      { ...countColumn("node", "node"), label: true },
+      timeColumn("in MPI", "mpi_ps"),
+      both(timeColumn("waiting", "waiting_ps", most)),
+      both(timeColumn("others wait for it", "caused_ps", most)),
+    ], ranks, rankWords),
+  );
+  for (const [number, waiting] of all.entries()) {
+    own.append(table(`The longest waits${runs.length > 1 ? ` of ${"ab"[number]}` : ""}`, [
+      { name: "at (s)", say: (row) => (row.at_ps / 1e12).toFixed(9), by: (row) => row.at_ps },
+      RANK,
+      { name: "function", say: (row) => row.function },
+      timeColumn("waited", "waiting_ps"),
+      { name: "for rank", say: (row) => rankWords({ job: row.for_job, rank: row.for_rank }), by: (row) => row.for_rank },
+      { name: "cause", say: (row) => waitWords(row.kind) },
+    ], /** @type {any[]} */ (waiting.longest)));
+  }
+}
+
+/** @param {any[]} runs One, or two that are compared. */
+export function pathSection(runs) {
+  const own = section("path", "Critical path", "The chain of work and waiting that made the run last as long as it did. What is on it makes the run shorter when it becomes faster; what is not on it has slack. The timeline draws it.");
+  const paths = runs.map((run) => run.traced.path);
+  const lengths = paths.map((path) => path.to_ps - path.from_ps);
+  const length = Math.max(...lengths);
+  for (const [number, path] of paths.entries()) {
+    own.append(element("p", {}, [`${runs.length > 1 ? `${"ab"[number]}: ` : ""}${timeWords(lengths[number])} with ${countWords(path.changes)} changes of rank.`]));
+  }
+  const share = { name: "share", say: (/** @type {any} */ row) => shareWords(row.path_ps, length), by: (/** @type {any} */ row) => row.path_ps };
+  own.append(
+    compared("Ranks on the path", [
+      RANK,
+      { ...countColumn("node", "node"), label: true },
+      both(timeColumn("on the path", "path_ps", length)),
+      share,
+      both(timeColumn("outside MPI", "compute_ps", length)),
+    ], paths.map((path) => path.ranks), rankWords),
+    compared("MPI calls on the path", [
+      { name: "function", say: (row) => row.function },
+      both(countColumn("calls", "calls")),
+      both(timeColumn("on the path", "path_ps", length)),
+      share,
+    ], paths.map((path) => path.functions), (row) => row.function),
+    compared("Slack: how much later a rank could be with the same end", [
+      RANK,
+      timeColumn("least", "least_ps"),
+      both(timeColumn("mean", "mean_ps")),
+      timeColumn("most", "most_ps"),
+      both({ name: "without slack", say: (row) => shareWords(row.critical_ps, row.busy_ps), by: (row) => row.critical_ps / Math.max(row.busy_ps, 1) }),
+    ], paths.map((path) => path.slack), rankWords),
+  );
+}
