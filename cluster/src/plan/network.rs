@@ -49,7 +49,7 @@ impl NetworkPlan {
     pub(super) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Self, NetworkError> {
         let network = &scenario.network;
         check_keys(network)?;
-        let mut topology = build(network, scenario.nodes.count, folder)?;
+        let mut topology = build(network, scenario.nodes.count(), folder)?;
         if let Some(places) = &network.places {
             topology = topology.placed(places).map_err(NetworkError::Places)?;
         }

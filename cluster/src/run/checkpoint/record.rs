@@ -28,7 +28,7 @@ use crate::run::runner::RunnerState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
 /// Grows with every change of the format, or of what saved state means.
-const VERSION: u32 = 15;
+const VERSION: u32 = 16;
 /// Most parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
@@ -41,8 +41,8 @@ pub(crate) struct RunRecord {
     pub(crate) number: u32,
     /// What it was made for.
     pub(crate) identity: Identity,
-    /// Whether nodes are clones of the base.
-    pub(crate) has_base: bool,
+    /// How many bases nodes are clones of: one for each kind of them, or none.
+    pub(crate) bases: u32,
     /// Packs that nodes' pages are in, with the number of pages in each.
     pub(crate) packs: Vec<(u32, u64)>,
     pub(crate) now: Time,
