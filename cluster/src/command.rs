@@ -6,6 +6,8 @@
 
 /// `belljar agent`: a host's part in a run that another host started.
 pub(crate) mod agent;
+/// Runs that scenarios play in the background.
+mod background;
 /// `belljar sbatch-script`: a batch script of Slurm's on nodes, as it is.
 pub(crate) mod batch;
 /// `belljar bisect`: prints the first instruction at which two runs differ.
@@ -76,10 +78,10 @@ fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<(Scen
     overrides.extend_from_slice(more);
     let full = std::path::absolute(path)?;
     let folder = full.parent().unwrap_or(Path::new("/"));
-    Ok((
-        Scenario::parse(path, &text, &overrides)?,
-        Scenario::standalone(path, &text, &overrides, folder)?,
-    ))
+    let mut scenario = Scenario::parse(path, &text, &overrides)?;
+    let mut own = Scenario::standalone(path, &text, &overrides, folder)?;
+    background::prepare(&mut scenario, &mut own, folder)?;
+    Ok((scenario, own))
 }
 
 /// A command's own exit code for that of what it ran.

@@ -20,6 +20,8 @@ use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
 
+/// A scenario's background jobs, resolved.
+pub mod background;
 /// The code that a run's processes may have.
 pub mod code;
 /// A plan in words.
@@ -28,8 +30,6 @@ mod describe;
 pub mod error;
 /// The files that a scenario names.
 mod files;
-/// A topology from a GraphML file.
-mod graph;
 /// What the nodes of each group are made of.
 pub mod kinds;
 /// What launchers are told.
@@ -51,6 +51,7 @@ mod secure_shell;
 /// The node of which all nodes of a run are clones.
 pub mod template;
 
+use background::BackgroundPlan;
 use files::{find_image, read_files};
 pub use kinds::NodeKind;
 use network::NetworkPlan;
@@ -96,6 +97,8 @@ pub struct Plan {
     pub network_words: String,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,
+    /// Jobs whose traffic shares it.
+    pub background: Vec<BackgroundPlan>,
     /// Links to record.
     pub pcap: Vec<LinkId>,
     /// The workload's script.
@@ -248,6 +251,7 @@ impl Plan {
             network: network.settings,
             network_words: network.words,
             arp: scenario.network.arp,
+            background: background::resolve(scenario, folder)?,
             pcap: network.pcap,
             command: workload.command.clone(),
             environment,

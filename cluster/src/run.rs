@@ -3,6 +3,8 @@
 //! What a run does follows from its plan alone; host threads and clocks reach no result. Called by the commands
 //! with a plan, and it fills what `results` keeps.
 
+/// Background jobs, and the network that they share with the nodes.
+pub mod background;
 /// How far each node may run before anybody else must be heard.
 pub mod bounds;
 /// A whole run at a point between its rounds, as files from which it continues.

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use crate::scenario::engine::{EngineChoice, KvmOptions};
 use crate::scenario::quantity::Duration;
 
+/// `[[background]]`.
+mod background;
 /// Which engine carries a scenario's nodes.
 pub mod engine;
 /// Folders and patterns of files, made into single files.
@@ -36,12 +38,13 @@ mod trace;
 /// `[workload]`.
 mod workload;
 
+pub use background::BackgroundTable;
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
-pub use standalone::Standalone;
+pub use standalone::{Standalone, job_name};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace};
 pub use workload::{FileSource, Workload};
@@ -97,6 +100,9 @@ pub struct Scenario {
     pub network: Network,
     /// What runs.
     pub workload: Workload,
+    /// Jobs whose traffic shares the network.
+    #[serde(default)]
+    pub background: Vec<BackgroundTable>,
     /// What is recorded.
     #[serde(default)]
     pub trace: Trace,

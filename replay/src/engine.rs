@@ -15,6 +15,8 @@ mod locks;
 mod message;
 /// Numbers that are used again.
 mod slab;
+/// An engine's running state as plain values.
+mod state;
 /// Threads: entering and leaving calls.
 mod thread;
 
@@ -26,12 +28,14 @@ use belljar_collectives::Schedule;
 use belljar_networks::{Arrival, LinkLoad, Network};
 use belljar_program::{Program, Slot};
 use belljar_sim::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::costs::Spans;
 use collective::CollectiveState;
 use locks::Locks;
 use message::{Channel, MpiMessage};
 use slab::Slab;
+pub(crate) use state::EngineState;
 use thread::ThreadState;
 
 /// The number of an operation that is under way.
@@ -40,7 +44,7 @@ type OperationId = u32;
 type MessageId = u32;
 
 /// What happens, in its order at one time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Event {
     /// A message has arrived.
     Arrives(MessageId),
@@ -61,7 +65,7 @@ pub(crate) enum Timing<'r> {
 }
 
 /// What a process is doing as far as MPI is concerned.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct ProcessState {
     /// Its threads that are in a call and do not know until when.
     blocked: u32,
@@ -74,7 +78,7 @@ struct ProcessState {
 }
 
 /// What a process does next time it is in MPI.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Deferred {
     /// Sees that a leg of a message has arrived.
     See(MessageId),
@@ -83,7 +87,7 @@ enum Deferred {
 }
 
 /// Whom the end of something is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Party {
     /// An operation of a thread.
     Operation(OperationId),
@@ -94,7 +98,7 @@ enum Party {
 }
 
 /// An operation of a thread that is under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct OperationState {
     /// When it was over, once it is.
     ready: Option<u64>,
@@ -115,9 +119,9 @@ pub(crate) struct CallTimes {
 }
 
 /// A program that is being played.
-pub(crate) struct Engine<'p, 'r> {
+pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     program: &'p Program,
-    network: Box<dyn Network>,
+    network: Box<N>,
     spans: Spans,
     /// By process.
     hosts: Vec<u32>,
@@ -141,34 +145,39 @@ pub(crate) struct Engine<'p, 'r> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
 }
 
+/// Threads of each job that do anything.
+fn left(program: &Program) -> Vec<u32> {
+    let jobs = program.processes.iter().map(|process| process.job + 1);
+    let mut left = vec![0; jobs.max().unwrap_or(0) as usize];
+    for thread in program.threads.iter().filter(|it| !it.calls.is_empty()) {
+        left[program.processes[thread.process as usize].job as usize] += 1;
+    }
+    left
+}
+
 /// What came of playing a program.
-pub(crate) struct Played {
+pub(crate) struct Played<N: Network + ?Sized = dyn Network> {
     /// By thread, each call's.
     pub(crate) times: Vec<Vec<CallTimes>>,
     /// Threads that never came to their end, with the call that they are in.
     pub(crate) stuck: Vec<(u32, u32)>,
     /// The network, as it was left.
-    pub(crate) network: Box<dyn Network>,
+    pub(crate) network: Box<N>,
     /// Messages that were sent, the library's own included.
     pub(crate) messages: u64,
     /// It was broken off: no thread is stuck.
     pub(crate) broken_off: bool,
 }
 
-impl<'p, 'r> Engine<'p, 'r> {
+impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     pub(crate) fn new(
         program: &'p Program,
-        network: Box<dyn Network>,
+        network: Box<N>,
         spans: Spans,
-        (hosts, scale): (&'p [u32], f64),
+        (hosts, scale): (&[u32], f64),
         timing: Timing<'r>,
     ) -> Self {
         let threads = program.threads.iter().map(ThreadState::new).collect();
-        let jobs = program.processes.iter().map(|process| process.job + 1);
-        let mut left = vec![0; jobs.max().unwrap_or(0) as usize];
-        for thread in program.threads.iter().filter(|it| !it.calls.is_empty()) {
-            left[program.processes[thread.process as usize].job as usize] += 1;
-        }
         Self {
             program,
             network,
@@ -183,7 +192,7 @@ impl<'p, 'r> Engine<'p, 'r> {
             operations: Slab::default(),
             locks: Locks::default(),
             unready: BTreeMap::new(),
-            left,
+            left: left(program),
             over: VecDeque::new(),
             collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
@@ -191,8 +200,15 @@ impl<'p, 'r> Engine<'p, 'r> {
         }
     }
 
+    /// The same without what each call took, for a program that may be played for as long as anybody likes.
+    pub(crate) fn without_times(mut self) -> Self {
+        let threads = self.program.threads.iter();
+        self.threads = threads.map(ThreadState::without_times).collect();
+        self
+    }
+
     /// Plays the program to its end, or as far as it goes. `each` is told of each call of a thread that is entered, and says whether to continue.
-    pub(crate) fn play(mut self, mut each: impl FnMut() -> bool) -> Played {
+    pub(crate) fn play(mut self, mut each: impl FnMut() -> bool) -> Played<N> {
         for (number, thread) in (0..).zip(&self.program.threads) {
             self.schedule_event(thread.start, Event::Enters(number));
         }
@@ -219,8 +235,50 @@ impl<'p, 'r> Engine<'p, 'r> {
         })
     }
 
+    /// When something happens next, if anything does.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        let next = self.events.peek().map(|Reverse((time, _))| *time);
+        let there = self.network.next_time().map(Time::as_ps);
+        next.into_iter().chain(there).min()
+    }
+
+    /// The network.
+    pub(crate) fn network(&mut self) -> &mut N {
+        &mut self.network
+    }
+
+    /// Whether nothing happens any more but for what happens in the network.
+    pub(crate) fn rests(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Threads that are in a call for good, if nothing happens any more, with the call.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = (u32, u32)> {
+        let threads = self.threads.iter().zip(&self.program.threads);
+        (0..)
+            .zip(threads)
+            .filter(|(_, (state, thread))| state.returned() < thread.calls.len())
+            .map(|(number, (state, _))| (number, state.returned() as u32))
+    }
+
+    /// Forgets all that was played but for what is under way in the network, which must be nothing.
+    pub(crate) fn reset(&mut self) {
+        let threads = self.program.threads.iter();
+        self.threads = threads.map(ThreadState::without_times).collect();
+        self.processes.fill(ProcessState::default());
+        self.channels.fill(Channel::default());
+        self.messages = Slab::default();
+        self.operations = Slab::default();
+        self.locks = Locks::default();
+        self.unready.clear();
+        self.collectives.clear();
+        self.events.clear();
+        self.over.clear();
+        self.left = left(self.program);
+    }
+
     /// Lets happen what happens next, if that is not after `until`. Whether anything did.
-    fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> bool {
+    pub(crate) fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> bool {
         let next = self.events.peek().map(|Reverse((time, _))| *time);
         let there = self.network.next_time().map(Time::as_ps);
         let Some(first) = next.into_iter().chain(there).min() else {
@@ -251,6 +309,11 @@ impl<'p, 'r> Engine<'p, 'r> {
         for (process, host) in processes.zip(hosts) {
             self.hosts[process as usize] = *host;
         }
+        self.begin_threads(now, threads);
+    }
+
+    /// The threads of these numbers begin at `now`, each as much later as its program says.
+    pub(crate) fn begin_threads(&mut self, now: u64, threads: std::ops::Range<u32>) {
         for number in threads {
             let start = self.program.threads[number as usize].start;
             self.schedule_event(now.saturating_add(start), Event::Enters(number));
@@ -262,11 +325,16 @@ impl<'p, 'r> Engine<'p, 'r> {
         self.hosts = vec![host; self.program.processes.len()];
     }
 
+    /// The job that ended first of those that this was not told yet, and when.
+    pub(crate) fn ended(&mut self) -> Option<(u64, u32)> {
+        self.over.pop_front()
+    }
+
     /// Plays until a job ends, though not beyond `until`: which, and when.
     pub(crate) fn next_end(&mut self, until: u64) -> Option<(u64, u32)> {
         let mut arrived = Vec::new();
         while self.over.is_empty() && self.step(until, &mut arrived) {}
-        self.over.pop_front()
+        self.ended()
     }
 
     /// What links have carried.
@@ -348,7 +416,7 @@ impl<'p, 'r> Engine<'p, 'r> {
         operation
     }
 
-    fn finish(self, broken_off: bool) -> Played {
+    fn finish(self, broken_off: bool) -> Played<N> {
         let threads = self.threads.iter().zip(&self.program.threads);
         let stuck = (0..)
             .zip(threads)

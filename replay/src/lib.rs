@@ -8,6 +8,8 @@
 //!
 //! From top to bottom: `contention` plays many programs at once, `placement` and `dependence` play it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
 
+/// A job that is played over a network while others use it.
+mod background;
 /// Many programs on one network.
 mod contention;
 /// What hosts' processors do for messages.
@@ -22,16 +24,22 @@ mod fitting;
 mod outcome;
 /// Where ranks are best placed.
 mod placement;
+/// A traced job made ready to be played.
+mod prepared;
 /// A program played twice.
 mod replay;
 /// A replay as a trace.
 mod rewrite;
 
+pub use background::{
+    Background, BackgroundFigures, BackgroundSetting, BackgroundState, BackgroundStateError,
+};
 pub use contention::{Contention, Joined};
 pub use costs::{Costs, CostsError, Protocol, Work};
 pub use dependence::{Cost, Without, without};
 pub use fitting::{Fitted, FittedCost, Traced, fit_costs};
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use placement::{Effort, Method, Placement, search};
+pub use prepared::{MOST_FILE_BYTES, PreparedError, PreparedJob};
 pub use replay::{Calibration, Fit, NetworkModel, ReplayError, Setting, calibrate, replay};
 pub use rewrite::write_trace;

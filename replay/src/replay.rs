@@ -5,7 +5,7 @@
 
 use belljar_abi::FUNCTIONS;
 use belljar_fabric::{RoutingError, Settings, Topology};
-use belljar_networks::{FlowNetwork, LogGops, Network, PacketNetwork, Parameters};
+use belljar_networks::{FlowNetwork, LogGops, MOST_BYTES, Network, PacketNetwork, Parameters};
 use belljar_program::{Operation, Part, Program};
 use belljar_sim::Frequency;
 use serde::Serialize;
@@ -80,9 +80,6 @@ pub enum ReplayError {
         bytes: u64,
     },
 }
-
-/// Bytes of a message, at most: a network of frames makes them one by one.
-const MOST_BYTES: u64 = 1 << 40;
 
 /// What calls took beyond what is explained: by thread and call, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +233,7 @@ pub(crate) fn engine<'p, 'r>(
 }
 
 /// Bytes of the largest message that a program sends, and of the largest piece of a collective operation.
-fn largest(program: &Program) -> Option<u64> {
+pub(crate) fn largest(program: &Program) -> Option<u64> {
     let operations = program.threads.iter().flat_map(|thread| &thread.operations);
     let messages = operations.filter_map(|operation| match operation {
         Operation::Send { bytes, .. } | Operation::SendPartitioned { bytes, .. } => Some(*bytes),

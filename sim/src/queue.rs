@@ -48,9 +48,14 @@ impl<E> EventQueue<E> {
         self.events.insert(key, event)
     }
 
+    /// The key of the first event.
+    pub fn next_key(&self) -> Option<EventKey> {
+        self.events.keys().next().copied()
+    }
+
     /// The time of the first event.
     pub fn next_time(&self) -> Option<Time> {
-        self.events.keys().next().map(|key| key.time)
+        self.next_key().map(|key| key.time)
     }
 
     /// Takes the first event when it happens before `end`.

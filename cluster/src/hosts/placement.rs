@@ -56,7 +56,7 @@ pub(super) fn place_nodes(
     // Every node counts as the largest: so none is put where it does not fit.
     let memory = plan.kinds().iter().map(|kind| kind.memory).max();
     let likely = plan.likely_memory(memory.unwrap_or(0));
-    place(&plan.topology, likely, hosts, &wishes.place)
+    place((&plan.topology, plan.nodes), likely, hosts, &wishes.place)
 }
 
 /// For each node the number of its host, as `wishes` have it where they say something.
@@ -64,16 +64,16 @@ pub(super) fn place_nodes(
 /// # Errors
 /// See [`PlacementError`].
 pub fn place(
-    topology: &Topology,
+    (topology, nodes): (&Topology, u32),
     memory: u64,
     hosts: &[Capacity],
     wishes: &BTreeMap<String, String>,
 ) -> Result<Vec<u32>, PlacementError> {
-    let wished = wished(topology.hosts(), hosts, wishes)?;
-    let mut room = shares(topology.hosts(), memory, hosts, &wished)?;
+    let wished = wished(nodes, hosts, wishes)?;
+    let mut room = shares(nodes, memory, hosts, &wished)?;
     let mut placed: Vec<Option<u32>> = wished;
     let mut host = 0;
-    for node in in_order(topology) {
+    for node in in_order(topology, nodes) {
         if placed[node as usize].is_some() {
             continue;
         }
@@ -177,14 +177,14 @@ fn shares(
 
 /// Nodes in the order of a breadth-first walk over the switches that have any, from that of
 /// node 0, always to the nearest that was not met.
-fn in_order(topology: &Topology) -> Vec<u32> {
+fn in_order(topology: &Topology, nodes: u32) -> Vec<u32> {
     let mut at: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for node in 0..topology.hosts() {
+    for node in 0..nodes {
         at.entry(topology.switch_of(node)).or_default().push(node);
     }
     let mut order = Vec::new();
     let switches = topology.switches().len();
-    let mut here = (topology.hosts() > 0).then(|| topology.switch_of(0));
+    let mut here = (nodes > 0).then(|| topology.switch_of(0));
     while let Some(switch) = here {
         order.extend(at.remove(&switch).unwrap_or_default());
         here = nearest(topology, switch, switches, &at);
@@ -255,12 +255,30 @@ mod tests {
     #[test]
     fn neighbours_share_a_host_and_processors_count() {
         let topology = topology(12, 4);
-        let placed = place(&topology, 1, &hosts(&[1, 1, 1], None), &wishes(&[])).unwrap();
+        let placed = place(
+            (&topology, topology.hosts()),
+            1,
+            &hosts(&[1, 1, 1], None),
+            &wishes(&[]),
+        )
+        .unwrap();
         assert_eq!(placed, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
         assert_eq!(shared_switches(&topology, &placed), 0);
-        let placed = place(&topology, 1, &hosts(&[2, 4], None), &wishes(&[])).unwrap();
+        let placed = place(
+            (&topology, topology.hosts()),
+            1,
+            &hosts(&[2, 4], None),
+            &wishes(&[]),
+        )
+        .unwrap();
         assert_eq!(placed, [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
-        let placed = place(&topology, 1, &hosts(&[1, 1], None), &wishes(&[])).unwrap();
+        let placed = place(
+            (&topology, topology.hosts()),
+            1,
+            &hosts(&[1, 1], None),
+            &wishes(&[]),
+        )
+        .unwrap();
         assert_eq!(shared_switches(&topology, &placed), 1);
     }
 
@@ -272,9 +290,15 @@ mod tests {
             ..hosts(&[16], None).remove(0)
         };
         let hosts = [small, hosts(&[1, 1], None).remove(1)];
-        let placed = place(&topology, 1 << 30, &hosts, &wishes(&[])).unwrap();
+        let placed = place((&topology, topology.hosts()), 1 << 30, &hosts, &wishes(&[])).unwrap();
         assert_eq!(placed, [0, 1, 1, 1]);
-        let error = place(&topology, 1 << 30, &hosts[..1], &wishes(&[])).unwrap_err();
+        let error = place(
+            (&topology, topology.hosts()),
+            1 << 30,
+            &hosts[..1],
+            &wishes(&[]),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("room for 1;"), "{error}");
     }
 
@@ -282,7 +306,8 @@ mod tests {
     fn wishes_are_kept_or_refused() {
         let topology = topology(4, 2);
         let hosts = hosts(&[1, 1], None);
-        let placed = |list: &[(&str, &str)]| place(&topology, 1, &hosts, &wishes(list));
+        let placed =
+            |list: &[(&str, &str)]| place((&topology, topology.hosts()), 1, &hosts, &wishes(list));
         assert_eq!(placed(&[("h1", "0,2-2")]).unwrap(), [1, 0, 1, 0]);
         assert_eq!(placed(&[("h1", "0-3")]).unwrap(), [1, 1, 1, 1]);
         for (host, nodes) in [

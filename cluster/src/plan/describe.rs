@@ -29,6 +29,7 @@ impl fmt::Display for Plan {
             self.describe_kind(kind, f)?;
         }
         f.write_str(&network::describe(self))?;
+        f.write_str(&self.describe_background())?;
         for &link in &self.pcap {
             writeln!(f, "pcap       {}", self.topology.link_name(link))?;
         }
@@ -109,6 +110,18 @@ impl Plan {
                 f.write_str(&time_model::describe(timing))
             }
         }
+    }
+
+    fn describe_background(&self) -> String {
+        let jobs = self.background.iter().map(|own| {
+            let (ranks, hosts) = (own.job.ranks(), &own.hosts);
+            let last = hosts.end.saturating_sub(1);
+            format!(
+                "background {}: {ranks} ranks on hosts {} to {last}, from {} on\n",
+                own.name, hosts.start, own.start
+            )
+        });
+        jobs.collect()
     }
 
     fn describe_trace(&self) -> String {

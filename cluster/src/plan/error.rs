@@ -9,6 +9,7 @@ use belljar_exact::TimingError;
 use belljar_images::{ImageError, ManifestError, RecipeError};
 use belljar_tracer::SelectionError;
 
+use super::background::BackgroundError;
 use super::network::error::NetworkError;
 use super::probes::own::ProbeError;
 use crate::mpirun::ProgramError;
@@ -40,6 +41,9 @@ pub enum PlanError {
     /// The network cannot be.
     #[error("network{0}")]
     Network(#[from] NetworkError),
+    /// A background job cannot be.
+    #[error("background{0}")]
+    Background(#[from] BackgroundError),
     /// Files of the workload cannot be found.
     #[error(transparent)]
     Files(#[from] FilesError),

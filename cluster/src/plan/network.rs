@@ -16,7 +16,7 @@ use belljar_fabric::{
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
 
-use super::graph;
+use super::background;
 use crate::plan::network::error::NetworkError;
 use crate::plan::network::parts::parts;
 use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
@@ -27,6 +27,8 @@ pub(super) mod bounded;
 mod describe;
 /// Why a network cannot be.
 pub(super) mod error;
+/// A topology from a GraphML file.
+mod graph;
 /// What all links and switches have.
 pub(super) mod parts;
 
@@ -49,7 +51,9 @@ impl NetworkPlan {
     pub(super) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Self, NetworkError> {
         let network = &scenario.network;
         check_keys(network)?;
-        let mut topology = build(network, scenario.nodes.count(), folder)?;
+        let others = background::hosts(scenario, folder)?;
+        let hosts = scenario.nodes.count().saturating_add(others);
+        let mut topology = build(network, hosts, folder)?;
         if let Some(places) = &network.places {
             topology = topology.placed(places).map_err(NetworkError::Places)?;
         }

@@ -118,6 +118,11 @@ impl Bounds {
         self.places[node as usize].elsewhere = true;
     }
 
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// The distances that it goes by.
     pub fn distances(&self) -> &Distances {
         &self.distances

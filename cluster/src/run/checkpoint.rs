@@ -19,6 +19,7 @@ use std::io;
 use std::path::PathBuf;
 
 use belljar_fabric::RestoreError;
+use belljar_replay::BackgroundStateError;
 use belljar_sim::CodecError;
 use belljar_trace::StateError;
 use belljar_vmm::{KeptError, NodeError, SnapshotError};
@@ -140,6 +141,9 @@ pub enum CheckpointError {
     /// The network cannot be restored.
     #[error("the network: {0}")]
     Network(#[from] RestoreError),
+    /// A background job cannot be restored.
+    #[error(transparent)]
+    Background(#[from] BackgroundStateError),
     /// The snapshot that the nodes are clones of is not usable.
     #[error(transparent)]
     Base(#[from] SnapshotError),

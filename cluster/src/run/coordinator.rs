@@ -19,6 +19,7 @@ use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
+use crate::run::background::Backgrounds;
 use crate::run::bounds::{Bounds, Turn};
 use crate::run::ending::Closing;
 pub use crate::run::ending::Ending;
@@ -28,6 +29,7 @@ use crate::run::report::NodeReport;
 use crate::run::runner::{Runner, Word};
 use crate::run::workers::Workers;
 use belljar_fabric::Fabric;
+use belljar_replay::BackgroundFigures;
 use belljar_sim::{Span, Time};
 
 /// What a run does for those who look at it, between rounds.
@@ -61,6 +63,7 @@ const NAP: Duration = Duration::from_millis(10);
 pub struct Run {
     workers: Workers,
     fabric: Fabric,
+    backgrounds: Backgrounds,
     captures: Captures,
     links: Option<LinkLog>,
     bounds: Bounds,
@@ -149,6 +152,16 @@ impl Run {
         &self.fabric
     }
 
+    /// What background jobs have done, in the scenario's order.
+    pub fn background(&self) -> Vec<BackgroundFigures> {
+        self.backgrounds.figures()
+    }
+
+    /// Host seconds in which these, and the network that they are on, were played, if there are any.
+    pub fn background_seconds(&self) -> Option<f64> {
+        self.backgrounds.seconds()
+    }
+
     /// Runs to the end, or until `stop` is set, in a thread of its own in `sandbox`, and has the
     /// nodes' files kept that are wanted.
     ///
@@ -213,7 +226,7 @@ impl Run {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             now: self.now,
-            nodes: self.fabric.topology().hosts() as usize,
+            nodes: self.bounds.nodes() as usize,
             ready: (self.ready + self.others.as_ref().map_or(0, Others::ready)) as usize,
             events: self.events(),
         }
@@ -227,7 +240,7 @@ impl Run {
     /// One round: the fabric advances as far as nobody can disturb it any more, then
     /// nodes run as far as nobody can disturb them.
     fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
-        let settled = self.bounds.settled(self.fabric.next_time());
+        let settled = self.bounds.settled(self.fabric.next_for_nodes());
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
@@ -242,7 +255,7 @@ impl Run {
         self.now = self.now.max(settled);
         let end = settled + self.bounds.distances().hop();
         self.advance_fabric(end, settled)?;
-        let frames = self.fabric.next_time();
+        let frames = self.fabric.next_for_nodes();
         // What other hosts do is heard between rounds only.
         let open = self.others.is_none() && self.workers.goes_on();
         self.bounds.turns(frames, cap, open, &mut self.turns);
@@ -250,7 +263,7 @@ impl Run {
             return self.wait();
         }
         if self.others.is_some() && self.turns.is_empty() {
-            return match self.bounds.settled(self.fabric.next_time()) > settled {
+            return match self.bounds.settled(self.fabric.next_for_nodes()) > settled {
                 // The network got on by itself. Hosts that are ahead may have nothing to say until it is where they are.
                 true => self.note_round(true),
                 false => self.wait(),
@@ -273,7 +286,10 @@ impl Run {
             .as_ref()
             .map_or(Time::MAX, |others| others.cuts.next);
         let end = end.min(self.closing.end_of_network()).min(cut);
-        for delivery in self.fabric.advance(end) {
+        let mut deliveries = Vec::new();
+        self.backgrounds
+            .advance(&mut self.fabric, end, &mut deliveries);
+        for delivery in deliveries {
             let (node, time) = (delivery.host, delivery.time);
             let exchange = self.others.as_mut().map(|others| &mut others.exchange);
             let next = if self.workers.holds(node) {

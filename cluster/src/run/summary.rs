@@ -43,6 +43,9 @@ pub struct Summary {
     pub nodes: Vec<NodeSummary>,
     /// What links carried.
     pub links: Vec<LinkSummary>,
+    /// What background jobs did, where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundSummary>,
     /// What came of the nodes' files, where any are wanted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<NodeOutputs>,
@@ -61,9 +64,12 @@ pub struct LinkSummary {
     pub down: LinkStatistics,
 }
 
+/// What background jobs did.
+mod background;
 /// How far virtual time was from what it should have been.
 mod clock;
 
+pub use background::BackgroundSummary;
 pub use clock::ClockSummary;
 
 /// Figures about this host.
@@ -88,6 +94,9 @@ pub struct HostSummary {
     /// How far virtual time was from what it should have been, under engine kvm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSummary>,
+    /// Host seconds in which background jobs and the network that they are on were played.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<f64>,
     /// Rounds, in each of which some nodes had their turn.
     pub rounds: u64,
     /// The hosts' names, where there were several.
@@ -128,6 +137,12 @@ impl Summary {
             mpi_calls: run.events(),
             nodes: nodes.collect(),
             links: links.collect(),
+            background: plan
+                .background
+                .iter()
+                .zip(&run.background())
+                .map(|(plan, figures)| BackgroundSummary::of(plan, figures))
+                .collect(),
             outputs: run.outputs().to_vec(),
             warnings: warnings(plan, run),
         }
@@ -140,6 +155,8 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
+    let jobs = plan.background.iter().zip(run.background());
+    warnings.extend(jobs.filter_map(|(plan, figures)| background::warning(plan, &figures)));
     let polls = run.reports().iter().map(NodeReport::polls);
     warnings.extend(polls::told(
         polls,
@@ -243,6 +260,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         let folder = folder.display();
         let _ = writeln!(text, "{files} output files, {bytes} bytes, in {folder}");
     }
+    text.push_str(&background::render(&summary.background));
     for warning in &summary.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
@@ -309,6 +327,7 @@ impl HostSummary {
                 .collect(),
             engines: reports().map(|report| report.counters.clone()).collect(),
             clock: (plan.engine == Engine::Kvm).then(|| ClockSummary::of(run.reports())),
+            background: run.background_seconds(),
             rounds: run.rounds,
             hosts: run.hosts(),
             threads,

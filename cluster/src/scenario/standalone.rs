@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::background::name_of;
 use super::{FileSource, FilesError, Scenario, ScenarioError, TopologyKind, expand, overridden};
 
 /// A scenario that can be moved, with the files that it is made of.
@@ -37,7 +38,12 @@ impl Scenario {
             _ => None,
         };
         let tables = self.network.tables.as_deref();
-        let named = files.chain(graph).chain(tables).filter_map(Path::to_str);
+        let jobs = self.background.iter().map(|it| it.run.as_path());
+        let named = files
+            .chain(graph)
+            .chain(tables)
+            .chain(jobs)
+            .filter_map(Path::to_str);
         named.map(str::to_owned).collect()
     }
 
@@ -76,6 +82,19 @@ impl Scenario {
                 take_in(file, format!("{INPUTS}/network.tables"));
             }
         }
+        if let Some(toml::Value::Array(jobs)) = table.get_mut("background") {
+            for (number, job) in jobs.iter_mut().enumerate() {
+                let Some(job) = job.as_table_mut() else {
+                    continue;
+                };
+                let Some(run) = job.get_mut("run") else {
+                    continue;
+                };
+                let name = name_of(Path::new(run.as_str().unwrap_or_default()));
+                take_in(run, job_name(number));
+                job.entry("name").or_insert(toml::Value::String(name));
+            }
+        }
         let files = table
             .get_mut("workload")
             .and_then(|workload| workload.get_mut("files"));
@@ -91,6 +110,11 @@ impl Scenario {
         })?;
         Ok(Standalone { text, inputs })
     }
+}
+
+/// The name of a background job next to a standalone scenario.
+pub fn job_name(number: usize) -> String {
+    format!("{INPUTS}/background-{number}.job")
 }
 
 /// Puts single files in the place of folders and patterns.

@@ -3,6 +3,8 @@
 //! An algorithm is a function of the call alone: it gives the caller's own part, without other ranks' calls. The names are
 //! MPICH's; those that only Open MPI has are in `open_mpi`. Called by whoever has chosen one, by [`Tables`](crate::Tables) or otherwise.
 
+use serde::{Deserialize, Serialize};
+
 use crate::algorithms::{
     allgather, allreduce, alltoall, broadcast, gather, reduce, reduce_scatter, scan, scatter,
 };
@@ -11,7 +13,7 @@ use crate::open_mpi::OpenMpiAlgorithm;
 use crate::schedule::{Builder, Schedule};
 
 /// How a collective operation is carried out with messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Algorithm {
     /// Rounds in which each rank hears of one twice as far away.
     BarrierDissemination,

@@ -3,8 +3,10 @@
 //! Ranks are those in the communicator, and all of its members pass what fits together, as MPI demands; where they do
 //! not, schedules do not fit together either, but nothing else goes wrong. Made by analyses of traces and by replay.
 
+use serde::{Deserialize, Serialize};
+
 /// A collective operation of MPI on an intracommunicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operation {
     /// `MPI_Barrier`.
     Barrier,
@@ -95,7 +97,7 @@ impl Operation {
 }
 
 /// What a rank passes to a collective operation.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Call {
     /// The operation.
     pub operation: Operation,
@@ -212,7 +214,7 @@ impl Call {
     }
 
     /// Whether the caller is a member, and the root is one.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         self.rank < self.members && self.root < self.members && self.members <= MOST_MEMBERS
     }
 }

@@ -5,10 +5,12 @@
 //! no links at all. What hosts do for each frame bounds how fast a message goes in all of them ([`Pace`]). Results depend on what is sent when, and
 //! on nothing else. Nothing here knows of MPI. Called by replay.
 //!
-//! From top to bottom: `packet`, `flow` and `loggops` each know `network`; the first two know `way`.
+//! From top to bottom: `packet` and `live` know `transport`; that, `flow` and `loggops` each know `network`; the first two know `way`.
 
 /// A network in which messages share links fairly.
 mod flow;
+/// Hosts on a network that others operate.
+mod live;
 /// A network of formulas.
 mod loggops;
 /// What models of networks have in common.
@@ -18,11 +20,17 @@ mod packet;
 /// Topologies for tests.
 #[cfg(test)]
 mod shapes;
+/// What hosts do so that messages become frames.
+mod transport;
 /// Ways through a network.
 mod way;
 
 pub use flow::FlowNetwork;
+pub use live::{LiveNetwork, LiveState};
 pub use loggops::{LogGops, Parameters};
-pub use network::{Arrival, LinkLoad, Message, MessageId, Network, Pace, frames_of, on_wire};
+pub use network::{
+    Arrival, LinkLoad, MOST_BYTES, Message, MessageId, Network, Pace, frames_of, on_wire,
+};
 pub use packet::PacketNetwork;
+pub use transport::Sent;
 pub use way::Latencies;

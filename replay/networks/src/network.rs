@@ -3,6 +3,7 @@
 //! A message goes as frames of TCP over IPv4 and Ethernet, as the nodes' own systems send it. Used by all models and by replay.
 
 use belljar_sim::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// The number of a message that is under way, as whoever sends it counts them.
 pub type MessageId = u32;
@@ -13,8 +14,11 @@ pub(crate) const SEGMENT: u64 = 1448;
 /// Bytes of a frame besides its data, from the destination's address on: 14 of Ethernet, 20 of IP, 32 of TCP.
 pub(crate) const HEADERS: u64 = belljar_fabric::HEADERS as u64;
 
+/// Bytes of a message, at most: a network of frames makes them one by one.
+pub const MOST_BYTES: u64 = 1 << 40;
+
 /// A message to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Its number.
     pub id: MessageId,

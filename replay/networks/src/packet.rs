@@ -1,123 +1,18 @@
-//! A network of frames: the fabric of live runs.
+//! A network of frames: the fabric of live runs, and hosts that send messages over it.
 //!
-//! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host makes a frame of each of its messages in turn, as
-//! many of those to one receiver as its window lets it (`connection`). Acknowledgements of messages of several frames are frames, too, and wait in line with all
-//! that their hosts send; those of small ones come back with other frames. What is lost on the way is sent again: at once when a later frame of the message (a third one, where frames may overtake one another) tells
-//! the receiver, which takes a round trip, else after a time (RFC 6298), then after twice as long, and so on. Called by replay.
+//! Nothing else goes over it. Called by replay.
 
-/// How much may be under way from one host to another.
-mod connection;
-
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
-use std::sync::Arc;
-
-use belljar_fabric::{Direction, Fabric, Frame, Mac, RoutingError, Settings, Topology, headers};
+use belljar_fabric::{Direction, Fabric, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
 
-use crate::loggops::within;
-use crate::network::{Arrival, HEADERS, LinkLoad, Message, Network, Pace, SEGMENT, frames_of};
-use crate::way::{Ways, name};
-use connection::Connection;
-
-/// How long a sender waits for what nobody tells it is lost: Linux's least.
-const TIMEOUT: Span = Span::from_ms(200);
-
-/// After how many later frames TCP takes one for lost, where frames may overtake one another (RFC 5681, 3.2).
-const OVERTAKEN: u64 = 3;
-
-/// Where in a frame what it is known by again stands, three numbers of eight bytes.
-const MARK: usize = 38;
-
-/// What stands for a message's place in an acknowledgement.
-const ACKNOWLEDGEMENT: u64 = u64::MAX;
-
-/// The sending host and the receiving one.
-type Pair = (u32, u32);
-
-/// Frames of a message that are to be sent.
-type Turn = (u64, Range<u64>);
-
-/// What a sending host does.
-#[derive(Clone, Debug, Default)]
-struct Sender {
-    /// When it can make the next frame.
-    free: Time,
-    /// Frames that it sent.
-    frames: u64,
-    /// What is to be sent, in turn.
-    turns: VecDeque<Turn>,
-}
-
-/// A message on its way.
-#[derive(Clone, Debug)]
-struct Transit {
-    message: Message,
-    /// Frames that were sent.
-    sent: u64,
-    /// Frames that the receiver knows of: all up to the last that came.
-    known: u64,
-    /// Those of them that did not come, and how many later ones have.
-    missing: BTreeMap<u64, u64>,
-    /// When one was sent or came last.
-    heard: Time,
-    /// For how long nothing may be heard.
-    patience: Span,
-}
-
-impl Transit {
-    /// Frame `index` has come. Those that are lost, as so many later ones came.
-    fn take(&mut self, index: u64, overtaken: u64) -> Vec<u64> {
-        if index < self.known {
-            self.missing.remove(&index);
-        } else {
-            let passed = self.known..index;
-            self.missing.extend(passed.map(|index| (index, 0)));
-            self.known = index + 1;
-        }
-        let mut lost = Vec::new();
-        for (earlier, later) in self.missing.range_mut(..index) {
-            *later += 1;
-            if *later == overtaken {
-                lost.push(*earlier);
-            }
-        }
-        lost
-    }
-}
-
-/// What happens at a host, in the order of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happening {
-    /// A sender is told how many frames have come.
-    Told(Pair, u64),
-    /// A receiver acknowledges so many frames.
-    Acknowledges(Pair, u64),
-    /// It is told that this frame of a message was lost.
-    Lost(u64, u64),
-    /// It looks whether all of a message has come.
-    Looks(u64),
-    /// It can make its next frame.
-    Makes(u32),
-}
+use crate::network::{Arrival, LinkLoad, Message, Network, Pace};
+use crate::transport::Transport;
+use crate::way::name;
 
 /// A network of frames.
 pub struct PacketNetwork {
     fabric: Fabric,
-    pace: Pace,
-    ways: Ways,
-    senders: Vec<Sender>,
-    /// When each host has taken in what came.
-    receivers: Vec<Time>,
-    connections: BTreeMap<Pair, Connection>,
-    /// By the order of sending: numbers of messages return.
-    transits: BTreeMap<u64, Transit>,
-    sent: u64,
-    /// With a number, so that those of one time are all kept.
-    happenings: BTreeSet<(Time, Happening, u64)>,
-    happened: u64,
-    /// After how many later frames one that did not come is taken for lost.
-    overtaken: u64,
+    transport: Transport,
 }
 
 impl PacketNetwork {
@@ -126,220 +21,20 @@ impl PacketNetwork {
     /// # Errors
     /// When the topology is none for the routing.
     pub fn new(topology: Topology, settings: &Settings, pace: Pace) -> Result<Self, RoutingError> {
-        let hosts = topology.hosts() as usize;
         Ok(Self {
-            ways: Ways::new(&topology, &settings.routes())?,
-            overtaken: match settings.routing.looks_at_load() {
-                true => OVERTAKEN,
-                false => 1,
-            },
+            transport: Transport::new(topology.clone(), &settings.routes(), pace)?,
             fabric: Fabric::with_settings(topology, settings)?,
-            pace,
-            senders: vec![Sender::default(); hosts],
-            receivers: vec![Time::ZERO; hosts],
-            connections: BTreeMap::new(),
-            transits: BTreeMap::new(),
-            sent: 0,
-            happenings: BTreeSet::new(),
-            happened: 0,
         })
-    }
-
-    fn happens(&mut self, time: Time, happening: Happening) {
-        self.happenings.insert((time, happening, self.happened));
-        self.happened += 1;
-    }
-
-    /// Frames are to leave their host, from `time` on.
-    fn line_up(&mut self, time: Time, host: u32, turn: Turn) {
-        let Some(sender) = self.senders.get_mut(host as usize) else {
-            return;
-        };
-        let rests = sender.turns.is_empty();
-        let at = time.max(sender.free);
-        sender.turns.push_back(turn);
-        if rests {
-            self.happens(at, Happening::Makes(host));
-        }
-    }
-
-    /// A host makes its next frame, if it may send any.
-    fn make(&mut self, now: Time, host: u32) {
-        while let Some((own, mut frames)) = self.senders[host as usize].turns.pop_front() {
-            let Some(transit) = self.transits.get_mut(&own) else {
-                continue;
-            };
-            let message = transit.message;
-            let pair = (message.from, message.to);
-            let connection = self.connections.entry(pair).or_default();
-            if !connection.may_send() {
-                connection.wait((own, frames));
-                continue;
-            }
-            let index = frames.start;
-            frames.start += 1;
-            transit.sent = transit.sent.max(index + 1);
-            transit.heard = now;
-            self.frame(now, own, message, index);
-            if !frames.is_empty() {
-                let sender = &mut self.senders[host as usize];
-                // The first frame's part of the work is in what the call that sends it takes.
-                sender.free = now + self.pace.sends;
-                sender.turns.push_back((own, frames));
-            }
-            break;
-        }
-        let sender = &self.senders[host as usize];
-        if !sender.turns.is_empty() {
-            self.happens(sender.free.max(now), Happening::Makes(host));
-        }
-    }
-
-    fn frame(&mut self, now: Time, own: u64, message: Message, index: u64) {
-        let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
-        let frame = marked((message.from, message.to), (own, index), now, data);
-        self.put(now, message.from, frame);
-    }
-
-    fn put(&mut self, now: Time, host: u32, frame: Frame) {
-        let sender = &mut self.senders[host as usize];
-        self.fabric.send(now, host, sender.frames, frame);
-        sender.frames += 1;
-    }
-
-    /// A frame has come to its host.
-    fn came(&mut self, at: Time, host: u32, frame: &Frame, arrived: &mut Vec<Arrival>) {
-        let Some((own, index, sent)) = mark_of(frame) else {
-            return;
-        };
-        if own == ACKNOWLEDGEMENT {
-            if let Some(from) = Mac::source(frame).and_then(Mac::host_index) {
-                self.happens(at, Happening::Told((host, from), index));
-            }
-            return;
-        }
-        let Some(free) = self.receivers.get_mut(host as usize) else {
-            return;
-        };
-        let taken = match index {
-            0 => at.max(*free),
-            _ => at.max(*free) + self.pace.receives,
-        };
-        *free = taken;
-        let Some(transit) = self.transits.get_mut(&own) else {
-            return;
-        };
-        let pair = (transit.message.from, transit.message.to);
-        transit.heard = taken;
-        let lost = transit.take(index, self.overtaken);
-        let frames = frames_of(transit.message.bytes);
-        let whole = transit.known == frames && transit.missing.is_empty();
-        if whole {
-            let id = transit.message.id;
-            self.transits.remove(&own);
-            arrived.push(Arrival { time: taken, id });
-        }
-        for index in lost {
-            self.happens(at + at.since(sent), Happening::Lost(own, index));
-        }
-        self.acknowledge(taken, pair, (frames, whole));
-    }
-
-    /// A receiver has taken in a frame of a message of so many, which may be whole now.
-    fn acknowledge(&mut self, taken: Time, pair: Pair, (frames, whole): (u64, bool)) {
-        let connection = self.connections.entry(pair).or_default();
-        let Some(came) = connection.came(whole) else {
-            return;
-        };
-        if frames > 1 {
-            return self.happens(taken, Happening::Acknowledges(pair, came));
-        }
-        let topology = self.fabric.topology();
-        let back = self.ways.between(topology, pair.1, pair.0).empty();
-        self.happens(taken + back, Happening::Told(pair, came));
-    }
-
-    /// Sends again what did not come of a message in time.
-    fn look(&mut self, now: Time, own: u64) {
-        let Some(transit) = self.transits.get_mut(&own) else {
-            return;
-        };
-        let (mut lost, mut turns) = (Vec::new(), VecDeque::new());
-        if transit.heard + transit.patience <= now {
-            let rest = transit.known..transit.sent;
-            lost.extend(transit.missing.keys().copied().chain(rest));
-            transit.patience = transit.patience + transit.patience;
-            transit.heard = now;
-            let pair = (transit.message.from, transit.message.to);
-            let connection = self.connections.entry(pair).or_default();
-            turns = connection.timed_out();
-        }
-        let next = transit.heard + transit.patience;
-        let from = transit.message.from;
-        self.happens(next, Happening::Looks(own));
-        for turn in turns {
-            self.line_up(now, from, turn);
-        }
-        for index in lost {
-            self.again(now, own, index);
-        }
-    }
-
-    /// Sends a frame again.
-    fn again(&mut self, now: Time, own: u64, index: u64) {
-        let Some(message) = self.transits.get(&own).map(|transit| transit.message) else {
-            return;
-        };
-        let pair = (message.from, message.to);
-        self.connections.entry(pair).or_default().lost();
-        self.line_up(now, message.from, (own, index..index + 1));
-    }
-
-    fn happen(&mut self, now: Time, happening: Happening) {
-        match happening {
-            Happening::Told(pair, came) => {
-                let connection = self.connections.entry(pair).or_default();
-                for turn in connection.told(came) {
-                    self.line_up(now, pair.0, turn);
-                }
-            }
-            Happening::Acknowledges(pair, came) => {
-                let mark = (ACKNOWLEDGEMENT, came);
-                let frame = marked((pair.1, pair.0), mark, now, 0);
-                self.put(now, pair.1, frame);
-            }
-            Happening::Lost(own, index) => self.again(now, own, index),
-            Happening::Looks(own) => self.look(now, own),
-            Happening::Makes(host) => self.make(now, host),
-        }
     }
 }
 
 impl Network for PacketNetwork {
     fn send(&mut self, time: Time, message: Message) -> Option<Time> {
-        if message.from == message.to {
-            return Some(time + within(&self.pace, message.bytes));
-        }
-        let own = self.sent;
-        self.sent += 1;
-        let transit = Transit {
-            message,
-            sent: 0,
-            known: 0,
-            missing: BTreeMap::new(),
-            heard: time,
-            patience: TIMEOUT,
-        };
-        self.transits.insert(own, transit);
-        self.happens(time + TIMEOUT, Happening::Looks(own));
-        let frames = 0..frames_of(message.bytes);
-        self.line_up(time, message.from, (own, frames));
-        None
+        self.transport.send(time, message)
     }
 
     fn next_time(&self) -> Option<Time> {
-        let own = self.happenings.first().map(|(time, ..)| *time);
-        let times = [self.fabric.next_time(), own];
+        let times = [self.fabric.next_time(), self.transport.next_time()];
         times.into_iter().flatten().min()
     }
 
@@ -347,15 +42,14 @@ impl Network for PacketNetwork {
         let Some(now) = self.next_time() else {
             return;
         };
-        while let Some((time, happening, _)) = self.happenings.first().copied()
-            && time <= now
-        {
-            self.happenings.pop_first();
-            self.happen(now, happening);
+        self.transport.advance(now);
+        for sent in self.transport.outbox.drain(..) {
+            self.fabric
+                .send(sent.time, sent.host, sent.sequence, sent.frame);
         }
-        let came: Vec<_> = self.fabric.advance(now + Span::from_ps(1)).collect();
-        for delivery in came {
-            self.came(delivery.time, delivery.host, &delivery.frame, arrived);
+        for delivery in self.fabric.advance(now + Span::from_ps(1)) {
+            self.transport
+                .came(delivery.time, delivery.host, &delivery.frame, arrived);
         }
     }
 
@@ -376,26 +70,6 @@ impl Network for PacketNetwork {
         }
         loads
     }
-}
-
-/// A frame of a message: the message's place in the order of sending and the frame's in the message, and when it was sent. Of an acknowledgement the
-/// second number is how many frames came.
-fn marked((from, to): Pair, (own, index): (u64, u64), sent: Time, data: u64) -> Frame {
-    let mut frame = headers(from, to).to_vec();
-    for (place, number) in frame[MARK..].chunks_mut(8).zip([own, index, sent.as_ps()]) {
-        place.copy_from_slice(&number.to_be_bytes());
-    }
-    frame.resize((HEADERS + data) as usize, 0);
-    Arc::from(frame)
-}
-
-fn mark_of(frame: &[u8]) -> Option<(u64, u64, Time)> {
-    let number = |at: usize| {
-        let bytes = frame.get(at..at + 8)?.try_into().ok()?;
-        Some(u64::from_be_bytes(bytes))
-    };
-    let sent = number(MARK + 16)?;
-    Some((number(MARK)?, number(MARK + 8)?, Time::from_ps(sent)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ mod builder;
 mod extract;
 /// What threads of an MPI job do, call by call.
 mod program;
+/// A program as plain values.
+mod state;
 /// A thread's program in the making.
 mod thread;
 
@@ -21,3 +23,4 @@ pub use program::{
     Call, Channel, ChannelId, Collective, Locking, Mode, Operation, Part, Process, ProcessId,
     Program, Slot, Thread, Unfinished, Unknown,
 };
+pub use state::{ProgramError, ProgramState};

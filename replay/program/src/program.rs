@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use belljar_collectives::{Algorithm, Call as Passed};
+use serde::{Deserialize, Serialize};
 
 /// The number of a process in its program.
 pub type ProcessId = u32;
@@ -40,7 +41,7 @@ pub struct Program {
 }
 
 /// A call that never returned in the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unfinished {
     /// Its process's job.
     pub job: u32,
@@ -55,7 +56,7 @@ pub struct Unfinished {
 }
 
 /// A process of an MPI program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     /// The MPI program that it belongs to.
     pub job: u32,
@@ -66,7 +67,7 @@ pub struct Process {
 }
 
 /// One thread of a process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
     /// Its process.
     pub process: ProcessId,
@@ -85,7 +86,7 @@ pub struct Thread {
 }
 
 /// One call of an MPI function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The function, by its index in the table of functions.
     pub function: u16,
@@ -100,7 +101,7 @@ pub struct Call {
 }
 
 /// How a message is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mode {
     /// As the library likes (`MPI_Send`).
     Standard,
@@ -113,7 +114,7 @@ pub enum Mode {
 }
 
 /// What is done with the lock of a window at one of its processes (MPI-4.0, 12.5.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Locking {
     /// Had by one only.
     Exclusive,
@@ -124,7 +125,7 @@ pub enum Locking {
 }
 
 /// What a call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// Begins to send a message.
     Send {
@@ -220,7 +221,7 @@ pub enum Operation {
 }
 
 /// Messages that do not overtake each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Channel {
     /// The communicator, by the number that all of its members have for it.
     pub communicator: u32,
@@ -244,7 +245,7 @@ pub struct Collective {
 }
 
 /// How a member takes part in a collective operation.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
     /// By an algorithm of the MPI library.
     Library {
@@ -263,7 +264,7 @@ pub enum Part {
 }
 
 /// What a trace did not tell, so that a replay lacks it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknown {
     /// Messages whose communicator or partner is not known.
     pub messages: u64,

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::{Action, Schedule};
+use belljar_networks::Network;
 use belljar_program::{Part, ProcessId};
+use serde::{Deserialize, Serialize};
 
 use super::{Deferred, Engine, MessageId, OperationId, Party};
 
@@ -23,7 +25,7 @@ pub(super) struct CollectiveState {
 }
 
 /// What one member has sent to another or wants from it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Pair {
     sent: VecDeque<MessageId>,
     /// Steps of the receiver.
@@ -35,6 +37,8 @@ struct Pair {
 struct MemberState {
     process: ProcessId,
     operation: OperationId,
+    /// How it takes part.
+    part: u32,
     steps: Steps,
     /// Steps that were begun.
     begun: u32,
@@ -52,11 +56,7 @@ enum Steps {
     /// By an algorithm.
     Schedule(Arc<Schedule>),
     /// Sends these, and receives so many from anybody.
-    Direct {
-        part: u32,
-        sends: u32,
-        receives: u32,
-    },
+    Direct { sends: u32, receives: u32 },
 }
 
 /// Where messages stand that go straight: whom they are from does not matter.
@@ -76,7 +76,7 @@ impl Steps {
     }
 }
 
-impl Engine<'_, '_> {
+impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// A process takes part in a collective operation, in this way; the operation is told when it is through.
     pub(super) fn take_part(
         &mut self,
@@ -89,17 +89,11 @@ impl Engine<'_, '_> {
         let of = &program.collectives[collective as usize];
         let place = of.members.iter().position(|member| *member == process);
         let place = place.unwrap_or(0) as u32;
-        let steps = match &program.parts[part as usize] {
-            Part::Library { .. } => Steps::Schedule(self.schedule(part)),
-            Part::Direct { sends } => Steps::Direct {
-                part,
-                sends: sends.len() as u32,
-                receives: of.direct.get(place as usize).copied().unwrap_or(0),
-            },
-        };
+        let steps = self.steps(collective, place, part);
         let member = MemberState {
             process,
             operation,
+            part,
             over: vec![false; steps.len() as usize],
             steps,
             begun: 0,
@@ -109,6 +103,19 @@ impl Engine<'_, '_> {
         let state = self.collectives.entry(collective).or_default();
         state.members.insert(place, member);
         self.advance_part(now, collective, place);
+    }
+
+    /// What the member at a place does.
+    fn steps(&mut self, collective: u32, place: u32, part: u32) -> Steps {
+        let program = self.program;
+        let direct = &program.collectives[collective as usize].direct;
+        match &program.parts[part as usize] {
+            Part::Library { .. } => Steps::Schedule(self.schedule(part)),
+            Part::Direct { sends } => Steps::Direct {
+                sends: sends.len() as u32,
+                receives: direct.get(place as usize).copied().unwrap_or(0),
+            },
+        }
     }
 
     fn schedule(&mut self, part: u32) -> Arc<Schedule> {
@@ -165,8 +172,8 @@ impl Engine<'_, '_> {
                 }
                 step.action
             }
-            Steps::Direct { part, sends, .. } if step < member.steps.len() => {
-                self.direct(*part, *sends, step)
+            Steps::Direct { sends, .. } if step < member.steps.len() => {
+                self.direct(member.part, *sends, step)
             }
             Steps::Direct { .. } => return None,
         };
@@ -330,5 +337,86 @@ impl Engine<'_, '_> {
         }
         let now = self.free(member.process, now);
         self.end(now, Party::Operation(member.operation), 0);
+    }
+}
+
+/// A collective operation that is under way, as plain values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct CollectiveSaved {
+    members: Vec<(u32, MemberSaved)>,
+    pairs: BTreeMap<(u32, u32), Pair>,
+    through: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MemberSaved {
+    process: ProcessId,
+    operation: OperationId,
+    part: u32,
+    begun: u32,
+    over: Vec<bool>,
+    before: u32,
+}
+
+impl CollectiveState {
+    pub(super) fn save(&self) -> CollectiveSaved {
+        let members = self.members.iter().map(|(place, member)| {
+            let saved = MemberSaved {
+                process: member.process,
+                operation: member.operation,
+                part: member.part,
+                begun: member.begun,
+                over: member.over.clone(),
+                before: member.before,
+            };
+            (*place, saved)
+        });
+        CollectiveSaved {
+            members: members.collect(),
+            pairs: self.pairs.clone(),
+            through: self.through,
+        }
+    }
+}
+
+impl<N: Network + ?Sized> Engine<'_, '_, N> {
+    /// A collective operation that was saved between two events; `None` if it can be none of the program's.
+    pub(super) fn collective(
+        &mut self,
+        collective: u32,
+        saved: CollectiveSaved,
+    ) -> Option<CollectiveState> {
+        let program = self.program;
+        let places = program.collectives.get(collective as usize)?.members.len();
+        let mut members = BTreeMap::new();
+        for (place, own) in saved.members {
+            let there = (place as usize) < places
+                && (own.process as usize) < program.processes.len()
+                && (own.part as usize) < program.parts.len();
+            if !there {
+                return None;
+            }
+            let steps = self.steps(collective, place, own.part);
+            let length = steps.len();
+            if own.over.len() != length as usize || own.begun > length || own.before > length {
+                return None;
+            }
+            let member = MemberState {
+                process: own.process,
+                operation: own.operation,
+                part: own.part,
+                steps,
+                begun: own.begun,
+                over: own.over,
+                before: own.before,
+                busy: false,
+            };
+            members.insert(place, member);
+        }
+        Some(CollectiveState {
+            members,
+            pairs: saved.pairs,
+            through: saved.through.min(places as u32),
+        })
     }
 }

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use belljar_program::{Locking, ProcessId};
+use serde::{Deserialize, Serialize};
 
 use super::MessageId;
 
 /// The lock of a window at one process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Lock {
     /// Whether whoever has it has it alone.
     exclusive: bool,
@@ -23,7 +24,7 @@ struct Lock {
 }
 
 /// All locks, by window and process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Locks(BTreeMap<(u32, ProcessId), Lock>);
 
 impl Locks {
@@ -52,11 +53,11 @@ impl Locks {
                 break;
             }
             lock.waiting.pop_front();
-            lock.holders += 1;
+            lock.holders = lock.holders.saturating_add(1);
             lock.exclusive = how == Locking::Exclusive;
             answered.push(next);
             if let Some(back) = lock.early.remove(&who) {
-                lock.holders -= 1;
+                lock.holders = lock.holders.saturating_sub(1);
                 answered.push(back);
             }
         }

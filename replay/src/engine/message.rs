@@ -7,15 +7,16 @@
 
 use std::collections::VecDeque;
 
-use belljar_networks::Message;
+use belljar_networks::{Message, Network};
 use belljar_program::{ChannelId, Locking, Mode, ProcessId};
 use belljar_sim::Time;
+use serde::{Deserialize, Serialize};
 
 use super::{Deferred, Engine, Event, MessageId, OperationId, Party};
 use crate::costs::{Leg, Protocol};
 
 /// Messages between two processes that do not overtake each other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Channel {
     /// Letters that no receive has been begun for.
     pub(super) sent: VecDeque<MessageId>,
@@ -26,7 +27,7 @@ pub(super) struct Channel {
 }
 
 /// A message from one process to another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct MpiMessage {
     pub(super) from: ProcessId,
     pub(super) to: ProcessId,
@@ -48,7 +49,7 @@ pub(super) struct MpiMessage {
 }
 
 /// How a message goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Transport {
     /// At once.
     Eager,
@@ -58,7 +59,27 @@ enum Transport {
     Access { back: bool, received: u64 },
 }
 
-impl Engine<'_, '_> {
+impl MpiMessage {
+    /// Whether it could be between so many processes and on one of so many channels.
+    pub(super) fn is_sound(&self, processes: usize, channels: usize) -> bool {
+        let leg = match self.transport {
+            Transport::Protocol(leg) => leg < self.protocol.legs().len(),
+            Transport::Eager | Transport::Access { .. } => true,
+        };
+        let channel = self.channel.is_none_or(|it| (it as usize) < channels);
+        (self.from as usize) < processes && (self.to as usize) < processes && channel && leg
+    }
+
+    /// Bytes that a leg of it has, at most, without the library's own.
+    pub(super) fn most_bytes(&self) -> u64 {
+        match self.transport {
+            Transport::Access { received, .. } => self.bytes.max(received),
+            Transport::Eager | Transport::Protocol(_) => self.bytes,
+        }
+    }
+}
+
+impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// A call sends a message on a channel; `party` is told when the sender is done.
     pub(super) fn send(
         &mut self,
@@ -117,7 +138,7 @@ impl Engine<'_, '_> {
         let Some((message, calls)) = self.unready.get_mut(&partitioned) else {
             return;
         };
-        *calls -= 1;
+        *calls = calls.saturating_sub(1);
         if *calls == 0 {
             let message = *message;
             self.unready.remove(&partitioned);

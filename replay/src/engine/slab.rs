@@ -2,8 +2,10 @@
 //!
 //! Numbers are those that were given back last, so that they times small. Called by the engine for messages and operations.
 
+use serde::{Deserialize, Serialize};
+
 /// Things by their numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Slab<T> {
     things: Vec<Option<T>>,
     free: Vec<u32>,
@@ -51,6 +53,22 @@ impl<T> Slab<T> {
             self.free.push(number);
         }
         thing
+    }
+
+    /// All things that are there.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.things.iter().flatten()
+    }
+
+    /// Whether it could have come about: numbers to be used again are those of nothing, each once.
+    pub(super) fn is_sound(&self) -> bool {
+        let mut free = vec![false; self.things.len()];
+        let once = self.free.iter().all(|number| {
+            let place = free.get_mut(*number as usize);
+            place.is_some_and(|place| !std::mem::replace(place, true))
+        });
+        let mut things = self.things.iter().zip(&free);
+        once && things.all(|(thing, free)| thing.is_none() == *free)
     }
 
     /// How many things there ever were.

@@ -3,12 +3,14 @@
 //! A call does all that it does when it is entered, one after the other on its process's processor, and then waits for what it has to
 //! wait for. What it waits for may be over in any order; the work for each is done in the order in which they are over. Called by the engine.
 
+use belljar_networks::Network;
 use belljar_program::{Operation, Thread};
+use serde::{Deserialize, Serialize};
 
 use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
 /// A thread as it is played.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ThreadState {
     /// The next call.
     call: usize,
@@ -18,13 +20,14 @@ pub(super) struct ThreadState {
     pub(super) slots: Vec<Option<OperationId>>,
     /// Calls that wait. In a calibration there may be several: they return when they did, whatever they wait for.
     waiting: Vec<Waiting>,
-    /// By call.
+    /// By call, where anybody wants to know.
+    #[serde(skip)]
     times: Vec<CallTimes>,
     returned: usize,
 }
 
 /// A call that waits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting {
     call: u32,
     entry: u64,
@@ -46,6 +49,25 @@ impl ThreadState {
             times: vec![CallTimes::default(); thread.calls.len()],
             returned: 0,
         }
+    }
+
+    /// No times are kept.
+    pub(super) fn without_times(thread: &Thread) -> Self {
+        Self {
+            times: Vec::new(),
+            ..Self::new(thread)
+        }
+    }
+
+    /// Whether this thread could be in this state, among so many threads.
+    pub(super) fn is_sound(&self, thread: &Thread) -> bool {
+        let calls = thread.calls.len();
+        let mut waiting = self.waiting.iter();
+        self.call <= calls
+            && self.returned <= calls
+            && self.operation <= thread.operations.len()
+            && self.slots.len() == thread.slots as usize
+            && waiting.all(|waiting| (waiting.call as usize) < calls)
     }
 
     /// Calls that returned.
@@ -71,7 +93,7 @@ fn looks(operation: &Operation) -> bool {
     )
 }
 
-impl Engine<'_, '_> {
+impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// A thread enters its next call.
     pub(super) fn enter(&mut self, now: u64, number: u32) {
         let program = self.program;
@@ -286,13 +308,15 @@ impl Engine<'_, '_> {
         };
         let waiting = &mut state.waiting[at];
         waiting.over.push((now, cost));
-        waiting.left -= 1;
+        // A state that was restored may say anything.
+        waiting.left = waiting.left.saturating_sub(1);
         if waiting.left > 0 {
             return;
         }
         let waiting = state.waiting.swap_remove(at);
         let process = self.program.threads[number as usize].process;
-        self.processes[process as usize].blocked -= 1;
+        let blocked = &mut self.processes[process as usize].blocked;
+        *blocked = blocked.saturating_sub(1);
         self.leave(number, waiting);
     }
 
@@ -314,7 +338,8 @@ impl Engine<'_, '_> {
         let took = now.saturating_sub(entry);
         let state = &mut self.threads[number as usize];
         state.returned += 1;
-        let times = &mut state.times[index];
+        let mut unwanted = CallTimes::default();
+        let times = state.times.get_mut(index).unwrap_or(&mut unwanted);
         times.waited = waited;
         match &mut self.timing {
             Timing::Traced(residuals) => {

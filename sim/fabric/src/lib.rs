@@ -37,7 +37,9 @@ pub use flow::FlowKey;
 pub use frame::{Frame, MIN_FRAME, Mac, WIRE_OVERHEAD, wire_bytes};
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
-pub use network::{Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings};
+pub use network::{
+    Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings, Traffic,
+};
 pub use path::{HEADERS, Paths, headers};
 pub use routing::{ForwardingTables, Routes, Routing, RoutingError, TableError};
 pub use topology::{

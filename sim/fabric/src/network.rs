@@ -49,8 +49,19 @@ pub struct Delivery {
     pub time: Time,
     /// Where.
     pub host: u32,
+    /// Whose frames it is one of.
+    pub traffic: Traffic,
     /// What.
     pub frame: Frame,
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Of nodes that are run.
+    Nodes,
+    /// Of hosts that nobody runs: they send to each other alone, and nodes feel it in queues only.
+    Background,
 }
 
 /// A frame seen on a watched link.
@@ -138,6 +149,8 @@ pub struct Fabric {
     ports: Vec<[Port; 2]>,
     router: Router,
     events: EventQueue<Event>,
+    /// Those with background traffic: nothing of it ever comes to a node, so nodes need not wait for it.
+    background: EventQueue<Event>,
     /// In order of time.
     changes: Vec<Change>,
     /// How many of them are over.
@@ -202,6 +215,7 @@ impl Fabric {
             watched: vec![false; ports.len()],
             ports,
             events: EventQueue::new(),
+            background: EventQueue::new(),
             changes: changes(&impairments),
             changed: 0,
             unroutable: 0,
@@ -249,7 +263,7 @@ impl Fabric {
         self.unroutable
     }
 
-    /// What hosts' cards put onto their links so far, for each pair of hosts with any of it, in order.
+    /// What nodes' cards put onto their links so far, for each pair of hosts with any of it, in order.
     pub fn wire(&self) -> impl Iterator<Item = (WirePair, WireCount)> {
         self.wire.pairs()
     }
@@ -257,18 +271,58 @@ impl Fabric {
     /// `host` sends a frame at `time`. Frames of one host must come in order of
     /// time; `sequence` counts them.
     pub fn send(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
+        self.send_as(Traffic::Nodes, time, (host, sequence), frame);
+    }
+
+    /// The same of a host that nobody runs and none of whose frames go to a node: a host sends either so or so.
+    pub fn send_background(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
+        self.send_as(Traffic::Background, time, (host, sequence), frame);
+    }
+
+    fn send_as(
+        &mut self,
+        traffic: Traffic,
+        time: Time,
+        (host, sequence): (u32, u64),
+        frame: Frame,
+    ) {
         let key = EventKey {
             time,
             kind: KIND_SENT,
             source: host,
             sequence,
         };
-        self.events.push(key, Event::Sent { host, frame });
+        self.queue(traffic).push(key, Event::Sent { host, frame });
+    }
+
+    fn queue(&mut self, traffic: Traffic) -> &mut EventQueue<Event> {
+        match traffic {
+            Traffic::Nodes => &mut self.events,
+            Traffic::Background => &mut self.background,
+        }
     }
 
     /// When the next thing happens in the fabric.
     pub fn next_time(&self) -> Option<Time> {
+        let both = [self.events.next_time(), self.background.next_time()];
+        both.into_iter().flatten().min()
+    }
+
+    /// When the next thing happens in the fabric of which a node could hear.
+    pub fn next_for_nodes(&self) -> Option<Time> {
         self.events.next_time()
+    }
+
+    /// The next event before `end`, of all traffic in one order.
+    fn pop_before(&mut self, end: Time) -> Option<(EventKey, Event, Traffic)> {
+        let (own, other) = (self.events.next_key(), self.background.next_key());
+        let traffic = match (own, other) {
+            (Some(own), Some(other)) if other < own => Traffic::Background,
+            (None, Some(_)) => Traffic::Background,
+            _ => Traffic::Nodes,
+        };
+        let (key, event) = self.queue(traffic).pop_before(end)?;
+        Some((key, event, traffic))
     }
 
     /// Lets everything happen that happens before `end`. Returns what starts on its
@@ -279,13 +333,15 @@ impl Fabric {
     /// switch before `t + hop()`, so with hosts at `t` the fabric may advance to
     /// `t + hop()`, and then every arrival before `t + lookahead()` is known.
     pub fn advance(&mut self, end: Time) -> Drain<'_, Delivery> {
-        while let Some((key, event)) = self.events.pop_before(end) {
+        while let Some((key, event, traffic)) = self.pop_before(end) {
             self.change(key.time);
             match event {
                 Event::Sent { host, frame } => {
                     let link = self.topology.link_of(host);
                     let sent = frame.clone();
-                    if self.transmit(key.time, (link, Direction::Up), None, frame) {
+                    let over = (link, Direction::Up);
+                    let accepted = self.transmit(key.time, over, None, (frame, traffic));
+                    if accepted && traffic == Traffic::Nodes {
                         self.wire.note(host, self.topology.hosts(), &sent);
                     }
                 }
@@ -294,7 +350,7 @@ impl Fabric {
                     direction,
                     via,
                     frame,
-                } => self.forward(key.time, (link, direction), via, frame),
+                } => self.forward(key.time, (link, direction), via, (frame, traffic)),
             }
         }
         self.deliveries.drain(..)
@@ -316,7 +372,7 @@ impl Fabric {
         time: Time,
         (over, direction): (LinkId, Direction),
         via: Option<u32>,
-        frame: Frame,
+        (frame, traffic): (Frame, Traffic),
     ) {
         let Endpoint::Switch(switch) = self.far_end(over, direction) else {
             return;
@@ -326,7 +382,7 @@ impl Fabric {
             return;
         };
         if destination.is_group() {
-            self.flood(ready, switch, over, &frame);
+            self.flood(ready, switch, over, (&frame, traffic));
             return;
         }
         let host = destination.host_index();
@@ -352,7 +408,7 @@ impl Fabric {
             Some((link, _)) if link == over && link == self.topology.link_of(host) => {}
             Some((link, via)) => {
                 let out = direction_from(&self.topology, switch, link);
-                self.transmit(ready, (link, out), via, frame);
+                self.transmit(ready, (link, out), via, (frame, traffic));
             }
             None => self.unroutable += 1,
         }
@@ -360,7 +416,13 @@ impl Fabric {
 
     /// Sends a frame on over all of the spanning tree but where it came from. Where it
     /// came over another link, the tree has just changed, and it stops here.
-    fn flood(&mut self, ready: Time, switch: u32, over: LinkId, frame: &Frame) {
+    fn flood(
+        &mut self,
+        ready: Time,
+        switch: u32,
+        over: LinkId,
+        (frame, traffic): (&Frame, Traffic),
+    ) {
         if !self.router.floods(&self.topology, over) {
             return;
         }
@@ -368,7 +430,7 @@ impl Fabric {
             let link = self.topology.links_at(switch)[index];
             if link != over && self.router.floods(&self.topology, link) {
                 let out = direction_from(&self.topology, switch, link);
-                self.transmit(ready, (link, out), None, frame.clone());
+                self.transmit(ready, (link, out), None, (frame.clone(), traffic));
             }
         }
     }
@@ -379,7 +441,7 @@ impl Fabric {
         ready: Time,
         (link, direction): (LinkId, Direction),
         via: Option<u32>,
-        frame: Frame,
+        (frame, traffic): (Frame, Traffic),
     ) -> bool {
         let port = &mut self.ports[link as usize][direction.index()];
         let source = port_number(link, direction);
@@ -403,7 +465,12 @@ impl Fabric {
             return true;
         };
         if let Endpoint::Host(host) = self.far_end(link, direction) {
-            self.deliveries.push(Delivery { time, host, frame });
+            self.deliveries.push(Delivery {
+                time,
+                host,
+                traffic,
+                frame,
+            });
             return true;
         }
         let key = EventKey {
@@ -418,7 +485,7 @@ impl Fabric {
             via,
             frame,
         };
-        self.events.push(key, event);
+        self.queue(traffic).push(key, event);
         true
     }
 

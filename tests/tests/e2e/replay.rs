@@ -1,5 +1,6 @@
 //! A traced run played again without guests, held against what the run was and against a run on the other network.
 
+mod background;
 mod epochs;
 mod model;
 

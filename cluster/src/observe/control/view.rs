@@ -23,10 +23,16 @@ pub(crate) struct Viewer {
 
 impl Viewer {
     /// How nodes and network stand at `now`.
-    pub(crate) fn look(&mut self, now: Time, workers: &Workers, fabric: &Fabric) -> Look {
+    pub(crate) fn look(
+        &mut self,
+        now: Time,
+        nodes: u32,
+        workers: &Workers,
+        fabric: &Fabric,
+    ) -> Look {
         let mut calls: BTreeMap<u16, u64> = BTreeMap::new();
         // Of nodes on other hosts nothing is known here.
-        let mut nodes = vec![NodeLook::default(); fabric.topology().hosts() as usize];
+        let mut nodes = vec![NodeLook::default(); nodes as usize];
         for runner in workers.runners() {
             let mut own = 0;
             let counters = runner.tracer().map(|tracer| tracer.counters());

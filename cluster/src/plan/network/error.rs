@@ -9,6 +9,7 @@ use belljar_fabric::graphml::GraphmlError;
 use belljar_fabric::{ImpairmentError, RoutingError, TableError, TopologyError};
 use belljar_sim::Span;
 
+use crate::plan::background::BackgroundError;
 use crate::scenario::quantity::QuantityError;
 
 /// Why there cannot be such a network. What it says follows the word "network".
@@ -17,6 +18,9 @@ pub enum NetworkError {
     /// Its parts do not fit.
     #[error(": {0}")]
     Topology(#[from] TopologyError),
+    /// A background job, whose hosts are part of it, cannot be.
+    #[error(": background{0}")]
+    Background(#[from] BackgroundError),
     /// A key of another topology.
     #[error(".{key} says nothing about a {topology}; remove it, or choose another topology")]
     Foreign {

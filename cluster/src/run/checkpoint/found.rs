@@ -218,6 +218,12 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
         let hash = twox_hash::XxHash3_64::oneshot(format!("{:?}", plan.probes).as_bytes());
         identity.push(("probes".to_owned(), format!("{names} ({hash:016x})")));
     }
+    for own in &plan.background {
+        let (hash, hosts) = (own.hash, &own.hosts);
+        let how = format!("{:?}, {:?}, {}", own.start, own.times, own.scale);
+        let value = format!("{hash:016x} on {hosts:?}, {how}");
+        identity.push((format!("background {}", own.name), value));
+    }
     if let Some(hash) = disks.large_files {
         identity.push(("large files".to_owned(), format!("{hash:032x}")));
     }

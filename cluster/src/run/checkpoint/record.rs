@@ -14,6 +14,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use belljar_fabric::FabricState;
+use belljar_replay::BackgroundState;
 use belljar_sim::{CodecError, Time, decode, encode};
 use belljar_vmm::{Identity, KeptPages};
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,7 @@ pub(crate) struct RunRecord {
     pub(crate) input: u64,
     pub(crate) closing: Closing,
     pub(crate) fabric: FabricState,
+    pub(crate) backgrounds: Vec<BackgroundState>,
     pub(crate) recorder: RecorderState,
     pub(crate) captures: Vec<CaptureState>,
     pub(crate) links: Option<LinkLogState>,

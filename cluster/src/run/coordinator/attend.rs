@@ -48,7 +48,9 @@ impl Run {
                 mailbox.publish(Look {
                     paused: work.paused,
                     rounds: self.rounds,
-                    ..self.viewer.look(self.now, &self.workers, &self.fabric)
+                    ..self
+                        .viewer
+                        .look(self.now, self.bounds.nodes(), &self.workers, &self.fabric)
                 });
             }
             if !mailbox.hold(self.now) {

@@ -273,6 +273,7 @@ impl Run {
             input: self.input,
             closing: self.closing.clone(),
             fabric: self.fabric.save(),
+            backgrounds: self.backgrounds.save(),
             recorder: self.recorder.save()?,
             captures: self.captures.save()?,
             links: links.transpose().map_err(RunError::Links)?,

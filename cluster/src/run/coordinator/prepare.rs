@@ -26,6 +26,7 @@ use crate::results::link_log::LinkLog;
 use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
 use crate::results::stream::{PROFILE_FOLDER, Stream};
+use crate::run::background::Backgrounds;
 use crate::run::bounds::Bounds;
 use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
 use crate::run::ending::Closing;
@@ -57,6 +58,7 @@ pub struct Setup<'a> {
 struct Begun {
     runners: Vec<Runner>,
     fabric: Fabric,
+    backgrounds: Backgrounds,
     captures: Captures,
     links: Option<LinkLog>,
     recorder: Recorder,
@@ -165,6 +167,7 @@ impl Setup<'_> {
             }
         };
         Ok(Begun {
+            backgrounds: Backgrounds::begin(plan, first)?,
             runners,
             captures,
             links,
@@ -254,6 +257,7 @@ impl Setup<'_> {
         let Restored {
             found,
             mut fabric,
+            backgrounds,
             nodes,
             kept,
             lengths,
@@ -300,6 +304,7 @@ impl Setup<'_> {
             },
             lengths: Some(lengths),
             runners,
+            backgrounds,
             captures,
             links,
             recorder,
@@ -397,6 +402,7 @@ impl Setup<'_> {
             reports: Vec::new(),
             workers,
             fabric: begun.fabric,
+            backgrounds: begun.backgrounds,
             captures: begun.captures,
             links: begun.links,
             bounds,

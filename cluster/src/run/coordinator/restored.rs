@@ -6,12 +6,14 @@
 //! (`Choice`).
 
 use belljar_fabric::Fabric;
+use belljar_sim::Time;
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, NodeError};
 
 use super::{RunError, Setup};
 use crate::plan::parts::Parts;
 use crate::results::capture::Captures;
+use crate::run::background::Backgrounds;
 use crate::run::checkpoint::{CheckpointError, Choice, Found, identity};
 use crate::run::recorder::selection;
 use crate::run::runner::{KeepError, Lengths, RunnerState};
@@ -20,6 +22,7 @@ use crate::run::runner::{KeepError, Lengths, RunnerState};
 pub(super) struct Restored {
     pub(super) found: Found,
     pub(super) fabric: Fabric,
+    pub(super) backgrounds: Backgrounds,
     /// The nodes of this host.
     pub(super) nodes: Vec<RestoredNode>,
     /// Their pages.
@@ -63,6 +66,10 @@ impl Setup<'_> {
         fabric
             .restore(found.run.fabric.clone())
             .map_err(CheckpointError::from)?;
+        let mut backgrounds = Backgrounds::begin(plan, Time::ZERO)?;
+        backgrounds
+            .restore(found.run.backgrounds.clone())
+            .map_err(CheckpointError::from)?;
         if self.directory.is_some() {
             Captures::check(&fabric, &plan.pcap, &found.run.captures)?;
         }
@@ -94,6 +101,7 @@ impl Setup<'_> {
         Ok(Restored {
             found,
             fabric,
+            backgrounds,
             nodes,
             kept,
             lengths,
@@ -109,6 +117,7 @@ fn is_damage(error: &RunError) -> bool {
             error,
             CheckpointError::Pages { .. }
                 | CheckpointError::Network(_)
+                | CheckpointError::Background(_)
                 | CheckpointError::Codec(_)
                 | CheckpointError::Node(KeepError::Tracer { .. })
         ),

@@ -7,9 +7,10 @@ use crate::algorithms::open_mpi::{
 };
 use crate::call::Call;
 use crate::schedule::Builder;
+use serde::{Deserialize, Serialize};
 
 /// How Open MPI carries out an operation where it does that in another way than MPICH.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum OpenMpiAlgorithm {
     /// No messages: there is no data.
     Nothing,

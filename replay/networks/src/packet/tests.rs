@@ -95,26 +95,6 @@ fn a_queue_that_is_full_drops() {
 }
 
 #[test]
-fn a_frame_that_is_overtaken_is_not_lost_where_frames_may_overtake() {
-    let mut transit = Transit {
-        message: message(1, 0, 10 * 1448),
-        sent: 10,
-        known: 0,
-        missing: BTreeMap::new(),
-        heard: Time::ZERO,
-        patience: TIMEOUT,
-    };
-    let mut lost = |index, overtaken| transit.take(index, overtaken);
-    // 1 and 2 come after 3 and 4.
-    assert!(lost(0, 3).is_empty() && lost(3, 3).is_empty() && lost(4, 3).is_empty());
-    assert!(lost(1, 3).is_empty());
-    assert_eq!(lost(5, 3), [2]);
-    assert!(lost(6, 3).is_empty());
-    // In order, the next one tells.
-    assert_eq!(lost(8, 1), [7]);
-}
-
-#[test]
 fn adaptive_frames_that_overtake_one_another_are_not_sent_twice() {
     let carried = |routing| {
         let settings = Settings {

@@ -3,7 +3,7 @@
 //! With the topology and the settings it says everything that is to come. A state may come from a file that
 //! anybody wrote, so it is checked before it is used. Called for checkpoints.
 
-use belljar_sim::{EventKey, Time};
+use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
 use super::{Captured, Direction, Event, Fabric, KIND_ARRIVAL, KIND_SENT};
@@ -20,6 +20,8 @@ pub struct FabricState {
     /// By link, then by direction.
     ports: Vec<[PortState; 2]>,
     events: Vec<EventState>,
+    /// Those with background traffic.
+    background: Vec<EventState>,
     /// Failures and repairs that are over.
     changed: u64,
     unroutable: u64,
@@ -88,11 +90,8 @@ impl Fabric {
             ports: ports
                 .map(|pair| pair.each_ref().map(|port| port.state.clone()))
                 .collect(),
-            events: self
-                .events
-                .iter()
-                .map(|(key, event)| save_event(key, event))
-                .collect(),
+            events: save_events(&self.events),
+            background: save_events(&self.background),
             changed: self.changed as u64,
             unroutable: self.unroutable,
             watched: watched
@@ -156,13 +155,8 @@ impl Fabric {
         self.deliveries.clear();
         self.unroutable = state.unroutable;
         self.restore_links(state.changed as usize);
-        self.events = Default::default();
-        for event in state.events {
-            let (key, event) = event.restored();
-            if self.events.push(key, event).is_some() {
-                return Err(RestoreError::Damaged("a frame is there twice"));
-            }
-        }
+        self.events = restored_events(state.events)?;
+        self.background = restored_events(state.background)?;
         Ok(())
     }
 
@@ -170,7 +164,8 @@ impl Fabric {
         let (links, hosts) = (self.ports.len(), self.topology.hosts());
         let switches = self.topology.switches().len() as u32;
         let exists = |link: LinkId| (link as usize) < links;
-        let events = state.events.iter().all(|event| match event.over {
+        let mut all = state.events.iter().chain(&state.background);
+        let events = all.all(|event| match event.over {
             Some((link, _)) => exists(link) && event.via.is_none_or(|via| via < switches),
             None => event.source < hosts,
         });
@@ -202,6 +197,22 @@ impl Fabric {
         }
         self.changed = changed;
     }
+}
+
+fn save_events(events: &EventQueue<Event>) -> Vec<EventState> {
+    let all = events.iter();
+    all.map(|(key, event)| save_event(key, event)).collect()
+}
+
+fn restored_events(saved: Vec<EventState>) -> Result<EventQueue<Event>, RestoreError> {
+    let mut events = EventQueue::new();
+    for event in saved {
+        let (key, event) = event.restored();
+        if events.push(key, event).is_some() {
+            return Err(RestoreError::Damaged("a frame is there twice"));
+        }
+    }
+    Ok(events)
 }
 
 fn save_event(key: &EventKey, event: &Event) -> EventState {

@@ -6,7 +6,10 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::Turn;
+use super::state::MOST_COUNTED;
 
 /// Frames that may be under way at first.
 const FIRST: u64 = 10;
@@ -16,7 +19,7 @@ const LEAST: u64 = 2;
 const TOGETHER: u64 = 2;
 
 /// What goes from one host to another.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Connection {
     /// Frames that may be under way.
     window: u64,
@@ -48,6 +51,17 @@ impl Default for Connection {
 }
 
 impl Connection {
+    /// Whether it could have come about.
+    pub(super) fn is_sound(&self) -> bool {
+        let counts = [self.window, self.sent, self.gone, self.told, self.came];
+        counts.iter().all(|count| *count <= MOST_COUNTED) && self.acknowledged <= self.came
+    }
+
+    /// Frames that may not be sent yet.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Turn> {
+        self.waiting.iter()
+    }
+
     /// Whether a frame may be sent now; then it is under way.
     pub(super) fn may_send(&mut self) -> bool {
         let may = self.sent.saturating_sub(self.gone) < self.window;
@@ -72,7 +86,8 @@ impl Connection {
 
     /// The sender is told that so many frames have come in all; what waited can be tried again.
     pub(super) fn told(&mut self, came: u64) -> VecDeque<Turn> {
-        let new = came.saturating_sub(self.told);
+        // More than were sent is what no receiver says.
+        let new = came.min(self.sent).saturating_sub(self.told);
         self.told += new;
         self.gone += new;
         if !self.waiting.is_empty() {

@@ -1,0 +1,107 @@
+//! Run directories that scenarios play in the background, prepared.
+//!
+//! What is prepared of a run is kept in the user's cache by what it was made from, so that a scenario that is run again need not wait for it. Called where commands read scenarios.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::hash::Hasher;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::{Scenario, Standalone, job_name};
+use belljar_images::user_folder;
+use belljar_replay::PreparedJob;
+use belljar_trace::TRACE_FILE;
+use twox_hash::XxHash3_64;
+
+use super::replay::job::{JobArguments, Model};
+use super::trace::tables::tables_of_run;
+
+/// The folder of the user's cache.
+const FOLDER: &str = "jobs";
+
+/// Prepares what a scenario plays in the background: it, and what it takes to keep it elsewhere, name prepared jobs afterwards. Its paths are relative to `folder`.
+///
+/// # Errors
+/// When a run cannot be played, or nothing can be kept.
+pub(super) fn prepare(scenario: &mut Scenario, own: &mut Standalone, folder: &Path) -> Result<()> {
+    let mut known: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    for (number, table) in scenario.background.iter_mut().enumerate() {
+        let run = folder.join(&table.run);
+        if !run.is_dir() {
+            continue;
+        }
+        table.name = Some(table.name());
+        let file = match known.get(&run) {
+            Some(file) => file.clone(),
+            None => {
+                let file = prepared(&run)
+                    .with_context(|| format!("background.run: cannot play {}", run.display()))?;
+                known.insert(run, file.clone());
+                file
+            }
+        };
+        let name = job_name(number);
+        if let Some((from, _)) = own.inputs.iter_mut().find(|(_, own)| *own == name) {
+            from.clone_from(&file);
+        }
+        table.run = file;
+    }
+    Ok(())
+}
+
+/// The prepared job of a run directory, in the user's cache.
+fn prepared(run: &Path) -> Result<PathBuf> {
+    let trace = run.join(TRACE_FILE);
+    if !trace.exists() {
+        bail!("it has no trace; name a run directory");
+    }
+    let name = format!("{:016x}.job", hash(run, &trace)?);
+    let folder = user_folder(FOLDER)?;
+    let path = folder.join(name);
+    if let Ok(file) = File::open(&path)
+        && PreparedJob::size_of(file).is_ok()
+    {
+        return Ok(path);
+    }
+    let arguments = JobArguments::over(run, Model::Packet);
+    let job = arguments.job()?;
+    let traced = job.traced()?;
+    let calibration = belljar_replay::calibrate(&job.program, &traced)?;
+    let job = PreparedJob::new(job.program, calibration, traced.costs, traced.clock)?;
+    let keep = || -> io::Result<()> {
+        fs::create_dir_all(&folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+        let bytes = job.to_bytes().map_err(io::Error::other)?;
+        file.write_all(&bytes)?;
+        file.persist(&path)?;
+        Ok(())
+    };
+    keep().with_context(|| format!("cannot keep the prepared job {}", path.display()))?;
+    Ok(path)
+}
+
+/// Of all that a prepared job is made from: the trace, the network that it was traced on, the library's tables, and how this version does it.
+fn hash(run: &Path, trace: &Path) -> Result<u64> {
+    let mut hasher = XxHash3_64::new();
+    let scenario = run.join(SCENARIO_FILE);
+    for path in [trace, &scenario] {
+        let mut read = || -> io::Result<()> {
+            let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
+            let mut piece = vec![0; 1 << 20];
+            loop {
+                match reader.read(&mut piece)? {
+                    0 => return Ok(()),
+                    length => hasher.write(&piece[..length]),
+                }
+            }
+        };
+        read().with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    let tables = tables_of_run(trace, None);
+    hasher.write(format!("{:?}", tables.ok()).as_bytes());
+    hasher.write(env!("CARGO_PKG_VERSION").as_bytes());
+    Ok(hasher.finish())
+}

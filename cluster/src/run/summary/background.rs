@@ -1,0 +1,88 @@
+//! What background jobs did in a run.
+//!
+//! Called by summaries.
+
+use std::fmt::Write;
+
+use belljar_replay::BackgroundFigures;
+use serde::Serialize;
+
+use crate::plan::background::BackgroundPlan;
+
+/// A background job.
+#[derive(Debug, Serialize)]
+pub struct BackgroundSummary {
+    /// What it is called.
+    pub name: String,
+    /// Its ranks.
+    pub ranks: u32,
+    /// Its hosts.
+    pub hosts: u32,
+    /// How often it was begun.
+    pub begun: u64,
+    /// How often it was played to its end.
+    pub ended: u64,
+    /// How long it took when it was traced, in picoseconds.
+    pub traced_ps: u64,
+    /// The shortest time that it took here.
+    pub shortest_ps: u64,
+    /// The mean of all times.
+    pub mean_ps: u64,
+    /// The longest.
+    pub longest_ps: u64,
+    /// Frames that its hosts sent.
+    pub frames: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+}
+
+impl BackgroundSummary {
+    pub(super) fn of(plan: &BackgroundPlan, figures: &BackgroundFigures) -> Self {
+        Self {
+            name: plan.name.clone(),
+            ranks: plan.job.ranks(),
+            hosts: plan.hosts.end - plan.hosts.start,
+            begun: figures.begun,
+            ended: figures.ended,
+            traced_ps: (plan.job.traced_ps() as f64 * plan.scale) as u64,
+            shortest_ps: figures.shortest_ps,
+            mean_ps: figures.sum_ps.checked_div(figures.ended).unwrap_or(0),
+            longest_ps: figures.longest_ps,
+            frames: figures.frames,
+            bytes: figures.bytes,
+        }
+    }
+}
+
+/// What a job that can never come to its end waits for.
+pub(super) fn warning(plan: &BackgroundPlan, figures: &BackgroundFigures) -> Option<String> {
+    let (rank, call) = figures.stuck?;
+    Some(format!(
+        "background job {} never comes to its end: its rank {rank} waits in call {call} for what its trace does not have; it sent nothing from then on",
+        plan.name
+    ))
+}
+
+/// Jobs in words, a line for each.
+pub(super) fn render(jobs: &[BackgroundSummary]) -> String {
+    let mut text = String::new();
+    for job in jobs {
+        let ms = |ps: u64| ps as f64 / 1e9;
+        let _ = write!(
+            text,
+            "background {}: {} ranks, {} frames, {} bytes, ",
+            job.name, job.ranks, job.frames, job.bytes
+        );
+        let _ = match job.ended {
+            0 => writeln!(text, "never played to its end"),
+            times => writeln!(
+                text,
+                "played {times} times in {:.3} to {:.3} ms, traced in {:.3} ms",
+                ms(job.shortest_ps),
+                ms(job.longest_ps),
+                ms(job.traced_ps)
+            ),
+        };
+    }
+    text
+}

@@ -1,0 +1,254 @@
+//! A job that is played over a network while others use it, and as often as wanted.
+//!
+//! Whoever operates the network takes the frames that the job's hosts send, and hands in those that come to them. What comes of it depends on when they come and on nothing
+//! else: neither on how far it is played at once nor on when frames were handed in. Called by runs with background traffic, which are the network's operators.
+
+use std::sync::Arc;
+
+use belljar_fabric::{Frame, Routes, RoutingError, Topology};
+use belljar_networks::{LiveNetwork, LiveState, Sent};
+use belljar_sim::Time;
+use self_cell::self_cell;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Engine, EngineState, Timing};
+use crate::prepared::PreparedJob;
+
+/// How a job is played in the background.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackgroundSetting {
+    /// The network's host of each of the job's hosts.
+    pub hosts: Vec<u32>,
+    /// When it begins first.
+    pub start: Time,
+    /// What its processors' own work is multiplied by: 0.5 for processors that are twice as fast.
+    pub scale: f64,
+    /// How often it is played, one time after the other; without end when absent.
+    pub times: Option<u64>,
+}
+
+/// What a background job has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackgroundFigures {
+    /// How often it was begun.
+    pub begun: u64,
+    /// How often it was played to its end.
+    pub ended: u64,
+    /// The shortest of these times, in picoseconds.
+    pub shortest_ps: u64,
+    /// All of them together.
+    pub sum_ps: u64,
+    /// The longest.
+    pub longest_ps: u64,
+    /// Frames that its hosts sent.
+    pub frames: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// It can never come to its end: a rank that waits for what does not come, and the number of its call.
+    pub stuck: Option<(u32, u32)>,
+}
+
+/// All that changes of a [`Background`], as plain values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BackgroundState {
+    engine: EngineState,
+    network: LiveState,
+    figures: BackgroundFigures,
+    begun_at: u64,
+}
+
+/// Why a job cannot continue from a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state of a background job is damaged, or of another job")]
+pub struct BackgroundStateError;
+
+type LiveEngine<'p> = Engine<'p, 'p, LiveNetwork>;
+
+self_cell! {
+    /// An engine with the job that it plays.
+    struct Player {
+        owner: Arc<PreparedJob>,
+
+        #[not_covariant]
+        dependent: LiveEngine,
+    }
+}
+
+/// A job that is played on a network while others use it.
+pub struct Background {
+    player: Player,
+    times: Option<u64>,
+    figures: BackgroundFigures,
+    /// When it was begun last, in picoseconds.
+    begun_at: u64,
+}
+
+impl Background {
+    /// A job on hosts of a topology whose frames are routed so; nothing has happened.
+    ///
+    /// # Errors
+    /// When the topology is none for the routing.
+    pub fn new(
+        job: Arc<PreparedJob>,
+        setting: &BackgroundSetting,
+        topology: &Topology,
+        routes: &Routes,
+    ) -> Result<Self, RoutingError> {
+        let scale = setting.scale;
+        let spans = job.costs.at(job.clock, scale);
+        let network = LiveNetwork::new(topology.clone(), routes, spans.pace())?;
+        let processes = job.program.processes.iter();
+        let hosts: Vec<u32> = processes
+            .map(|process| setting.hosts.get(process.node as usize).copied())
+            .map(|host| host.unwrap_or(0))
+            .collect();
+        let player = Player::new(job, |job| {
+            let timing = Timing::Replayed(&job.calibration.residuals);
+            let network = Box::new(network);
+            Engine::new(&job.program, network, spans, (&hosts, scale), timing).without_times()
+        });
+        let mut background = Self {
+            player,
+            times: setting.times,
+            figures: BackgroundFigures::default(),
+            begun_at: 0,
+        };
+        background.begin(setting.start.as_ps());
+        Ok(background)
+    }
+
+    /// The job.
+    pub fn job(&self) -> &PreparedJob {
+        self.player.borrow_owner()
+    }
+
+    /// What it has done so far.
+    pub fn figures(&self) -> BackgroundFigures {
+        self.figures
+    }
+
+    /// When anything happens next, if anything does.
+    pub fn next_time(&self) -> Option<Time> {
+        let next = self.player.with_dependent(|_, engine| engine.next_time());
+        next.map(Time::from_ps)
+    }
+
+    /// A frame of the job comes to one of its hosts at `time`, up to which nothing was played yet. Those to one host come in order of time.
+    pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
+        self.player
+            .with_dependent_mut(|_, engine| engine.network().hand_in(time, host, frame));
+    }
+
+    /// Plays all that happens before `end`, and adds the frames that are sent to `sent`. All frames that come before must have been handed in.
+    pub fn advance(&mut self, end: Time, sent: &mut Vec<Sent>) {
+        let Some(last) = end.as_ps().checked_sub(1) else {
+            return;
+        };
+        let mut arrived = Vec::new();
+        while let Some(now) = self.player.with_dependent_mut(|_, engine| {
+            let now = engine.next_time()?;
+            engine.step(last, &mut arrived).then_some(now)
+        }) {
+            self.look(now);
+        }
+        let before = sent.len();
+        self.player
+            .with_dependent_mut(|_, engine| sent.extend(engine.network().sent()));
+        for own in &sent[before..] {
+            self.figures.frames += 1;
+            self.figures.bytes += own.frame.len() as u64;
+        }
+    }
+
+    /// Begins it again once it has ended and all that it sent has come.
+    fn look(&mut self, now: u64) {
+        let (ended, rests) = self.player.with_dependent_mut(|_, engine| {
+            let rests = engine.rests() && engine.network().is_quiet();
+            (engine.ended(), rests)
+        });
+        if let Some((at, _)) = ended {
+            let took = at.saturating_sub(self.begun_at);
+            let figures = &mut self.figures;
+            figures.shortest_ps = match figures.ended {
+                0 => took,
+                _ => figures.shortest_ps.min(took),
+            };
+            figures.ended += 1;
+            figures.longest_ps = figures.longest_ps.max(took);
+            figures.sum_ps = figures.sum_ps.saturating_add(took);
+        }
+        if !rests || self.figures.stuck.is_some() {
+            return;
+        }
+        if self.figures.ended < self.figures.begun {
+            self.figures.stuck = self.stuck();
+            return;
+        }
+        if self.times.is_none_or(|times| self.figures.begun < times) {
+            self.begin(now.max(self.begun_at.saturating_add(LEAST_PS)));
+        }
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.player.with_dependent_mut(|job, engine| {
+            engine.reset();
+            engine.begin_threads(now, 0..job.program.threads.len() as u32);
+        });
+        self.begun_at = now;
+        self.figures.begun += 1;
+    }
+
+    fn stuck(&self) -> Option<(u32, u32)> {
+        self.player.with_dependent(|job, engine| {
+            let (thread, call) = engine.stuck().next()?;
+            let process = job.program.threads[thread as usize].process;
+            Some((job.program.processes[process as usize].rank, call))
+        })
+    }
+
+    /// All that changes, when what was sent has been taken.
+    pub fn save(&mut self) -> BackgroundState {
+        let (engine, network) = self
+            .player
+            .with_dependent_mut(|_, engine| (engine.save(), engine.network().save()));
+        BackgroundState {
+            engine,
+            network,
+            figures: self.figures,
+            begun_at: self.begun_at,
+        }
+    }
+
+    /// Continues from `state`, which anybody may have written.
+    ///
+    /// # Errors
+    /// When it is none of this job on these hosts; then it must not be used any more.
+    pub fn restore(&mut self, state: BackgroundState) -> Result<(), BackgroundStateError> {
+        let counts = [
+            state.figures.begun,
+            state.figures.ended,
+            state.figures.frames,
+            state.figures.bytes,
+            state.begun_at,
+        ];
+        let sound = counts.iter().all(|count| *count <= MOST_COUNTED)
+            && self.player.with_dependent_mut(|_, engine| {
+                engine.network().restore(state.network) && engine.restore(state.engine)
+            });
+        if !sound {
+            return Err(BackgroundStateError);
+        }
+        self.figures = state.figures;
+        self.begun_at = state.begun_at;
+        Ok(())
+    }
+}
+
+/// From one beginning to the next, at least: a job that takes no time would be played without end at one time.
+const LEAST_PS: u64 = 1_000_000;
+
+/// More than anything can have been counted to in all of representable time.
+const MOST_COUNTED: u64 = 1 << 62;
+
+#[cfg(test)]
+mod tests;

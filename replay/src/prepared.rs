@@ -1,0 +1,220 @@
+//! A traced job made ready to be played: its program, what its calls took beyond what is explained, and what its hosts are like.
+//!
+//! Kept in a file, so that whoever plays it needs neither its trace nor its image. Such a file may be anybody's: what it says is checked when it is read. Made by
+//! `belljar run` of scenarios with background traffic, read by runs.
+
+use std::io::Read;
+
+use belljar_networks::MOST_BYTES;
+use belljar_program::{Program, ProgramError, ProgramState};
+use belljar_sim::{CodecError, Frequency, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use crate::costs::{Costs, CostsError};
+use crate::replay::{Calibration, largest};
+
+/// What such files begin with; the last byte is the version.
+const MAGIC: [u8; 8] = *b"BELLJOB\x01";
+
+/// Length of what stands before the job itself: the magic number, hosts, ranks.
+const HEAD: usize = 16;
+
+/// Bytes of a file, at most.
+pub const MOST_FILE_BYTES: u64 = 1 << 30;
+
+/// Ranks of a job, at most.
+const MOST_RANKS: usize = 1 << 20;
+
+/// A traced job that is ready to be played.
+#[derive(Clone, Debug)]
+pub struct PreparedJob {
+    pub(crate) program: Program,
+    pub(crate) calibration: Calibration,
+    pub(crate) costs: Costs,
+    pub(crate) clock: Frequency,
+    /// How many hosts it needs.
+    hosts: u32,
+}
+
+/// Why bytes are no prepared job.
+#[derive(Debug, thiserror::Error)]
+pub enum PreparedError {
+    /// They are something else.
+    #[error("this is no job that was prepared to be played, or one of another version of Belljar")]
+    Other,
+    /// They cannot be decoded.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The program cannot be.
+    #[error("its program is damaged: {0}")]
+    Program(#[from] ProgramError),
+    /// Hosts' costs cannot be.
+    #[error("its costs are damaged: {0}")]
+    Costs(#[from] CostsError),
+    /// Something else does not fit together.
+    #[error("it is damaged: {0}")]
+    Damaged(&'static str),
+    /// It has no rank.
+    #[error("the job has no ranks: its trace has no calls")]
+    Empty,
+}
+
+/// What is in the file after its head.
+#[derive(Serialize, Deserialize)]
+struct File {
+    program: ProgramState,
+    residuals: Vec<Vec<i64>>,
+    costs: Costs,
+    clock: Frequency,
+}
+
+impl PreparedJob {
+    /// A program with its calibration, on hosts of this kind. Processes that were on one node are on one host.
+    ///
+    /// # Errors
+    /// When it has no processes.
+    pub fn new(
+        mut program: Program,
+        calibration: Calibration,
+        costs: Costs,
+        clock: Frequency,
+    ) -> Result<Self, PreparedError> {
+        let mut nodes: Vec<u32> = program.processes.iter().map(|it| it.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for process in &mut program.processes {
+            process.node = nodes.partition_point(|node| *node < process.node) as u32;
+            process.job = 0;
+        }
+        let first = program.threads.iter().map(|it| it.start).min();
+        for thread in &mut program.threads {
+            thread.start -= first.unwrap_or(0);
+        }
+        program.unfinished.clear();
+        let job = Self {
+            hosts: nodes.len() as u32,
+            program,
+            calibration,
+            costs,
+            clock,
+        };
+        job.check()?;
+        Ok(job)
+    }
+
+    /// How many hosts it needs.
+    pub fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
+    /// How many ranks it has.
+    pub fn ranks(&self) -> u32 {
+        self.program.processes.len() as u32
+    }
+
+    /// Picoseconds from its first call to its last one's return, as traced.
+    pub fn traced_ps(&self) -> u64 {
+        let ends = self.program.threads.iter();
+        let ends = ends.filter_map(|thread| thread.traced().last());
+        ends.map(|(_, exit)| exit).max().unwrap_or(0)
+    }
+
+    /// The bytes of a file that has it.
+    ///
+    /// # Errors
+    /// When it is larger than can be read again.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, PreparedError> {
+        let file = File {
+            program: self.program.save(),
+            residuals: self.calibration.residuals.clone(),
+            costs: self.costs,
+            clock: self.clock,
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.hosts.to_le_bytes());
+        bytes.extend(self.ranks().to_le_bytes());
+        let body = encode(&file)?;
+        belljar_sim::check::<File>(&body)?;
+        bytes.extend(body);
+        Ok(bytes)
+    }
+
+    /// How many hosts and ranks the job of a file has, by its first bytes.
+    ///
+    /// # Errors
+    /// When it is the file of something else.
+    pub fn size_of(mut file: impl Read) -> Result<(u32, u32), PreparedError> {
+        let mut head = [0; HEAD];
+        file.read_exact(&mut head)
+            .map_err(|_| PreparedError::Other)?;
+        size(&head)
+    }
+
+    /// The job of a file's bytes.
+    ///
+    /// # Errors
+    /// When they are anything else, or damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PreparedError> {
+        let (head, body) = bytes
+            .split_first_chunk::<HEAD>()
+            .ok_or(PreparedError::Other)?;
+        let (hosts, ranks) = size(head)?;
+        let file: File = decode(body)?;
+        file.costs.check()?;
+        let job = Self {
+            program: Program::restore(file.program)?,
+            calibration: Calibration {
+                residuals: file.residuals,
+            },
+            costs: file.costs,
+            clock: file.clock,
+            hosts,
+        };
+        job.check()?;
+        match job.ranks() == ranks {
+            true => Ok(job),
+            false => Err(PreparedError::Damaged("it has another number of ranks")),
+        }
+    }
+
+    fn check(&self) -> Result<(), PreparedError> {
+        let program = &self.program;
+        if program.processes.is_empty() {
+            return Err(PreparedError::Empty);
+        }
+        let damaged = |what| Err(PreparedError::Damaged(what));
+        if program.processes.len() > MOST_RANKS {
+            return damaged("it has too many ranks");
+        }
+        let node = |process: &belljar_program::Process| process.node < self.hosts;
+        if self.hosts as usize > program.processes.len() || !program.processes.iter().all(node) {
+            return damaged("a rank is on a host that is not there");
+        }
+        let one = |process: &belljar_program::Process| process.job == 0;
+        if !program.processes.iter().all(one) {
+            return damaged("it is of several jobs");
+        }
+        let residuals = self.calibration.residuals.iter();
+        let mut fits = program.threads.iter().zip(residuals);
+        let same = program.threads.len() == self.calibration.residuals.len();
+        if !same || !fits.all(|(thread, own)| thread.calls.len() == own.len()) {
+            return damaged("calls and what they took do not fit together");
+        }
+        match largest(program).is_some_and(|bytes| bytes > MOST_BYTES) {
+            true => damaged("a message is larger than any that there is"),
+            false => Ok(()),
+        }
+    }
+}
+
+fn size(head: &[u8; HEAD]) -> Result<(u32, u32), PreparedError> {
+    let (magic, numbers) = head.split_at(MAGIC.len());
+    let number = |at: usize| {
+        let bytes = numbers.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes))
+    };
+    match (number(0), number(4)) {
+        (Some(hosts), Some(ranks)) if magic == MAGIC => Ok((hosts, ranks)),
+        _ => Err(PreparedError::Other),
+    }
+}
