@@ -170,7 +170,7 @@ impl Booted {
             index: 0,
             seed: Seed(1),
             memory: plan.memory,
-            huge_pages: host_memory::is_plenty_for(1, plan.memory),
+            huge_pages: host_memory::is_plenty_for(plan.memory),
             vcpus: plan.vcpus,
             slice: plan.slice.unwrap_or(plan.engine.slice()),
             frequency: plan.clock,

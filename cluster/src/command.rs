@@ -103,8 +103,8 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         None => {
             say("hosts      this one alone")?;
             say(format!("memory     {}", {
-                let likely = plan.likely_memory();
-                host_memory::preview(plan.nodes, plan.memory, likely)
+                let memory = plan.memory_of(0..plan.nodes);
+                host_memory::preview(plan.nodes, memory, plan.likely_memory(memory))
             }))?;
         }
     }
@@ -142,13 +142,21 @@ pub(crate) fn schema() -> Result<ExitCode> {
 pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
     let (scenario, _) = read_scenario(&arguments.scenario, &[])?;
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
-    let path = match &arguments.out {
-        Some(path) => path.clone(),
-        None => template::path_of(&plan)?,
-    };
+    let several = plan.kinds().len() > 1;
+    if arguments.out.is_some() && several {
+        bail!(
+            "a snapshot is of nodes that are alike; leave out --out, so that each group has its own"
+        );
+    }
     let sandbox = sandbox(arguments.no_sandbox, plan.engine)?;
-    template::write(&plan, sandbox.as_ref(), &path)?;
-    say(path.display())?;
+    for (number, kind) in plan.kinds().iter().enumerate() {
+        let path = match &arguments.out {
+            Some(path) => path.clone(),
+            None => template::path_of(&plan, kind)?,
+        };
+        template::write(&plan, number, sandbox.as_ref(), &path)?;
+        say(path.display())?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

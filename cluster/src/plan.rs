@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use belljar_cpu::InstructionSet;
-use belljar_exact::{CyclesPerInstruction, Timing};
+use belljar_exact::CyclesPerInstruction;
 use belljar_fabric::{LinkId, Settings, Topology};
 use belljar_images::Image;
-use belljar_sim::{Frequency, Span, Time};
+use belljar_sim::{Span, Time};
 
 use crate::mpirun::GuestRoot;
 use crate::mpirun::check::{self, Workload};
@@ -31,8 +30,8 @@ mod describe;
 pub mod error;
 /// The files that a scenario names.
 mod files;
-/// A topology from a GraphML file.
-mod graph;
+/// What the nodes of each group are made of.
+pub mod kinds;
 /// What launchers are told.
 mod launchers;
 /// Values held against their limits.
@@ -51,11 +50,10 @@ pub mod run_disk;
 mod secure_shell;
 /// The node of which all nodes of a run are clones.
 pub mod template;
-/// From a scenario's timing to the engine's time model.
-pub(crate) mod time_model;
 
 use background::BackgroundPlan;
 use files::{find_image, read_files};
+pub use kinds::NodeKind;
 use network::NetworkPlan;
 use probes::own::OwnProbe;
 pub use secure_shell::SecureShell;
@@ -84,23 +82,13 @@ pub struct Plan {
     pub append: String,
     /// Number of nodes.
     pub nodes: u32,
-    /// RAM of each node in bytes.
-    pub memory: u64,
-    /// Processors of each node.
-    pub vcpus: u32,
+    /// What they are, in the order of their numbers; see [`kinds`](Self::kinds).
+    kinds: Vec<NodeKind>,
     /// How long each of several processors runs before it is the next one's turn: what
     /// the scenario says, or as much of it as fits a round.
     pub slice: Span,
-    /// Clock of each node.
-    pub clock: Frequency,
-    /// The instructions that the processors have.
-    pub instruction_set: InstructionSet,
     /// Whose approximations and undefined flags they have.
     pub results: Results,
-    /// Cycles for each instruction.
-    pub ratio: CyclesPerInstruction,
-    /// The time model, if there is one.
-    pub timing: Option<Timing>,
     /// The network.
     pub topology: Topology,
     /// How it is operated.
@@ -115,8 +103,6 @@ pub struct Plan {
     pub pcap: Vec<LinkId>,
     /// The workload's script.
     pub command: String,
-    /// Ranks that launchers may start on each node.
-    pub ranks_per_node: u32,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
     /// What launchers of MPI need in its environment besides, where the image has them.
@@ -133,8 +119,9 @@ pub struct Plan {
     pub programs: Vec<String>,
     /// Every node boots by itself instead of being cloned.
     pub boot_each: bool,
-    /// The snapshot to clone, instead of the one that is kept for such nodes.
-    pub snapshot: Option<PathBuf>,
+    /// The snapshots to clone, one for each kind of nodes, instead of those that are kept for them; empty
+    /// for the latter.
+    pub snapshots: Vec<PathBuf>,
     /// Virtual time after which the run is given up.
     pub limit: Time,
     /// Files that nodes hand out when the run is over.
@@ -159,16 +146,6 @@ pub struct ProfilePlan {
 }
 
 impl Plan {
-    /// Bytes of the host's memory that a node is likely to take: clones share what they do not
-    /// write.
-    pub fn likely_memory(&self) -> u64 {
-        if self.boot_each {
-            self.memory
-        } else {
-            self.memory / 2
-        }
-    }
-
     /// Resolves `scenario`, which was read from `path`.
     ///
     /// # Errors
@@ -224,13 +201,12 @@ impl Plan {
     /// See [`PlanError`].
     pub fn resolve_for(scenario: &Scenario, path: &Path, image: Image) -> Result<Self, PlanError> {
         limits::check(scenario)?;
-        let instruction_set = InstructionSet::new(
-            scenario.nodes.level.0,
-            scenario.nodes.extensions.iter().map(String::as_str),
-        )?;
+        let kinds = kinds::resolve(scenario)?;
         let engine = engine(scenario)?;
         if engine == Engine::Exact {
-            belljar_exact::host_requirements(&instruction_set)?;
+            for kind in &kinds {
+                belljar_exact::host_requirements(&kind.instruction_set)?;
+            }
         }
         sees_calls(scenario, engine)?;
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -268,15 +244,9 @@ impl Plan {
             kvm: scenario.kvm,
             image,
             append: scenario.image.append.clone(),
-            nodes: scenario.nodes.count,
-            memory: scenario.nodes.memory.0,
-            vcpus: scenario.nodes.vcpus,
+            nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
-            clock: scenario.nodes.clock.0,
-            instruction_set,
             results: scenario.nodes.results,
-            ratio: cycles_per_instruction(&scenario.nodes),
-            timing: time_model::resolve(&scenario.nodes)?,
             topology: network.topology,
             network: network.settings,
             network_words: network.words,
@@ -284,14 +254,14 @@ impl Plan {
             background: background::resolve(scenario, folder)?,
             pcap: network.pcap,
             command: workload.command.clone(),
-            ranks_per_node: workload.ranks_per_node,
             environment,
-            launchers: launchers::environment(&root, is_container, scenario),
+            launchers: launchers::environment(&root, is_container, &kinds),
+            kinds,
             files,
             large_files,
             programs,
             boot_each: scenario.nodes.boot == BootKind::Each,
-            snapshot: None,
+            snapshots: Vec::new(),
             limit: Time::ZERO + scenario.workload.limit.0,
             outputs: Wanted {
                 patterns: scenario.workload.outputs.clone(),
@@ -338,11 +308,12 @@ fn profile(scenario: &Scenario, engine: Engine) -> Result<Option<ProfilePlan>, P
 
 /// The engine, which must be able to do what the scenario says of time.
 fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
-    let nodes = &scenario.nodes;
+    let kinds = scenario.nodes.kinds(1);
+    let any = |is: fn(&Nodes) -> bool| kinds.iter().any(|(nodes, _)| is(nodes));
     let modelled = [
-        (nodes.timing.is_some(), "nodes.timing"),
+        (any(|nodes| nodes.timing.is_some()), "nodes.timing"),
         (
-            nodes.cycles_per_instruction.is_some(),
+            any(|nodes| nodes.cycles_per_instruction.is_some()),
             "nodes.cycles-per-instruction",
         ),
     ];
@@ -363,7 +334,8 @@ fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
 /// rounds to keep to.
 fn slice(nodes: &Nodes, engine: Engine, lookahead: Span) -> Result<Span, PlanError> {
     let wanted = nodes.slice.map_or(engine.slice(), |slice| slice.0);
-    if nodes.count == 1 || nodes.vcpus == 1 {
+    let is_plain = |(kind, _): &(Nodes, u32)| kind.vcpus == 1;
+    if nodes.count() == 1 || nodes.kinds(1).iter().all(is_plain) {
         return Ok(wanted);
     }
     let slice = wanted.min(lookahead);

@@ -6,13 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use belljar_cpu::{IsaError, Level};
 use belljar_images::toml_error;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::scenario::engine::{EngineChoice, KvmOptions};
-use crate::scenario::quantity::{Bytes, Duration, Rate};
+use crate::scenario::quantity::Duration;
 
 /// `[[background]]`.
 mod background;
@@ -24,6 +23,8 @@ mod files;
 mod hosts;
 /// `[network]`.
 mod network;
+/// `[nodes]`.
+mod nodes;
 /// Values with units, as scenarios write them.
 pub mod quantity;
 /// The schema of scenarios.
@@ -42,6 +43,7 @@ pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
+pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
 pub use standalone::{Standalone, job_name};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace};
@@ -157,87 +159,6 @@ pub struct Image {
     pub append: String,
 }
 
-/// The nodes, all alike.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Nodes {
-    /// How many.
-    pub count: u32,
-    /// RAM of each.
-    pub memory: Bytes,
-    /// Processors of each.
-    #[serde(default = "one_vcpu")]
-    pub vcpus: u32,
-    /// How long each of several processors runs before it is the next one's turn; what
-    /// suits the engine when absent.
-    pub slice: Option<Duration>,
-    /// Processor clock.
-    pub clock: Rate,
-    /// The level of the x86-64 psABI that the processors have.
-    #[serde(default)]
-    #[schemars(with = "String")]
-    pub level: LevelName,
-    /// Extensions besides the level, such as `aes`.
-    #[serde(default)]
-    pub extensions: Vec<String>,
-    /// Whether nodes are clones of one that booted, or boot each by itself.
-    #[serde(default)]
-    pub boot: BootKind,
-    /// Whose approximations and undefined flags they have.
-    #[serde(default)]
-    pub results: Results,
-    /// Virtual cycles for each retired instruction; 1 when absent.
-    pub cycles_per_instruction: Option<f64>,
-    /// What time is made of besides instructions; nothing else when absent.
-    pub timing: Option<TimingTable>,
-}
-
-fn one_vcpu() -> u32 {
-    1
-}
-
-impl Nodes {
-    /// Virtual cycles for each retired instruction, where those have no cost of their own.
-    pub fn ratio(&self) -> f64 {
-        self.cycles_per_instruction.unwrap_or(1.0)
-    }
-}
-
-/// Where results come from of which manuals say how exact they are, or that they are undefined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Results {
-    /// The exact engine defines them, the same on every make of processor.
-    #[default]
-    Defined,
-    /// The host's processor has them.
-    Host,
-}
-
-/// How nodes come up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BootKind {
-    /// One boots, and all are clones of it that then learn who they are.
-    #[default]
-    Clone,
-    /// Each boots by itself.
-    Each,
-}
-
-/// A level by its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct LevelName(pub Level);
-
-impl TryFrom<String> for LevelName {
-    type Error = IsaError;
-
-    fn try_from(name: String) -> Result<Self, IsaError> {
-        name.parse().map(Self)
-    }
-}
-
 impl Scenario {
     /// Reads a scenario from `text`, which came from `path`, with `overrides` of the
     /// form `section.key=value` applied.
@@ -348,7 +269,7 @@ workload = { command = "true" }
             ],
         )
         .unwrap();
-        assert_eq!(scenario.nodes.count, 4);
+        assert_eq!(scenario.nodes.count(), 4);
         assert!(!scenario.trace.enabled);
         assert_eq!(
             scenario.network.latency,

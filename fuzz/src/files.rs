@@ -386,7 +386,7 @@ pub(crate) fn scenario(data: &[u8]) {
     {
         let again = Scenario::parse(path, &again.text, &[]).expect("what was read is read again");
         assert_eq!(again.name, read.name);
-        assert_eq!(again.nodes.count, read.nodes.count);
+        assert_eq!(again.nodes.count(), read.nodes.count());
     }
 }
 

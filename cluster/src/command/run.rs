@@ -64,7 +64,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     }
     let (scenario, own) = read_scenario(&arguments.scenario, &more)?;
     let mut plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
-    plan.snapshot.clone_from(&arguments.snapshot);
+    if arguments.snapshot.is_some() && plan.kinds().len() > 1 {
+        bail!(
+            "--snapshot is for nodes that are all alike; leave it out, so that each group has its own"
+        );
+    }
+    plan.snapshots.extend(arguments.snapshot.clone());
     if plan.engine == Engine::Kvm && arguments.state_hash.is_some() {
         bail!(
             "--state-hash counts instructions, which engine kvm does not; use engine = \"exact\""
@@ -281,15 +286,15 @@ impl Task<'_> {
         // All hosts are to continue from the same, and some of its pages are theirs.
         let found = choice.map(|choice| choice.settle(&self.directory));
         let found = found.transpose()?;
-        let snapshot = match found {
-            // It is part of the checkpoint.
-            Some(_) => None,
-            None => template::file(&self.plan, sandbox)?,
+        let snapshots = match found {
+            // They are part of the checkpoint.
+            Some(_) => Vec::new(),
+            None => template::files(&self.plan, sandbox)?,
         };
         let given = Given {
             scenario: fs::read_to_string(folder.join(SCENARIO_FILE))?,
             inputs: inputs.collect(),
-            snapshot: snapshot.as_deref(),
+            snapshots,
             checkpoint: found.map_or_else(Vec::new, |found| found.files(folder)),
             sandboxed: sandbox.is_some(),
             threads: self.host.threads,

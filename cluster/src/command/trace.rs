@@ -324,14 +324,22 @@ fn results(
 /// `belljar trace stat --cpi`.
 fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     let filter = filter(&arguments.filter, path)?;
-    let nodes = nodes_of(path)?;
-    if let Some(nodes) = nodes.as_ref().filter(|nodes| nodes.vcpus > 1) {
+    let kinds = nodes_of(path)?.map_or_else(Vec::new, |nodes| nodes.kinds(1));
+    if let Some((nodes, _)) = kinds.iter().find(|(nodes, _)| nodes.vcpus > 1) {
         bail!(
             "cycles per instruction are known of processors, and ranks share {} of them on each node; run with nodes.vcpus = 1",
             nodes.vcpus
         );
     }
-    let ratio = ratio(nodes.map_or(1.0, |nodes| nodes.ratio()));
+    let mut ratios: Vec<f64> = kinds.iter().map(|(nodes, _)| nodes.ratio()).collect();
+    ratios.dedup();
+    let is_timed = kinds.iter().any(|(nodes, _)| nodes.timing.is_some());
+    if !is_timed && let [one, other, ..] = ratios[..] {
+        bail!(
+            "an instruction takes {one} cycles on some nodes and {other} on others; run with a nodes.timing in one of the groups, so that nodes account for their time"
+        );
+    }
+    let ratio = ratio(ratios.first().copied().unwrap_or(1.0));
     let (statistics, state) = belljar_analysis::cpi(path, &filter, ratio)?;
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),

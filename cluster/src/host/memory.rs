@@ -85,8 +85,8 @@ pub(crate) fn room() -> Option<Room> {
     HostMemory::open()?.room()
 }
 
-/// What this host can give, and whether that is likely to do for `nodes` nodes of up to `most` bytes each, which take
-/// `likely` bytes each, in words.
+/// What this host can give, and whether that is likely to do for `nodes` nodes of up to `most` bytes together, which
+/// take `likely` bytes together, in words.
 pub fn preview(nodes: u32, most: u64, likely: u64) -> String {
     let Some(room) = room() else {
         return "this host does not say what memory it has".to_owned();
@@ -101,14 +101,14 @@ pub(crate) fn available() -> Option<u64> {
     Some(room()?.bytes)
 }
 
-/// Whether `nodes` nodes of `bytes` bytes each may take their memory in huge pages: a page of
+/// Whether nodes of `bytes` bytes together may take their memory in huge pages: a page of
 /// which a guest touches a byte then costs 2 MiB, and in the end all of its memory.
-pub(crate) fn is_plenty_for(nodes: u32, bytes: u64) -> bool {
-    available().is_some_and(|available| suffices(available, nodes, bytes))
+pub(crate) fn is_plenty_for(bytes: u64) -> bool {
+    available().is_some_and(|available| suffices(available, bytes))
 }
 
-fn suffices(available: u64, nodes: u32, bytes: u64) -> bool {
-    u64::from(nodes).saturating_mul(bytes) <= available / 2
+fn suffices(available: u64, bytes: u64) -> bool {
+    bytes <= available / 2
 }
 
 fn host_room(meminfo: &[u8]) -> Option<Room> {
@@ -161,8 +161,7 @@ mod tests {
 
     #[test]
     fn half_of_it_may_be_taken_in_huge_pages() {
-        assert!(suffices(64, 4, 8));
-        assert!(!suffices(63, 4, 8));
-        assert!(!suffices(u64::MAX, 2, u64::MAX), "and no sum wraps");
+        assert!(suffices(64, 32));
+        assert!(!suffices(63, 32));
     }
 }

@@ -18,7 +18,7 @@ use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
 use super::list::own_capacity;
-use super::message::{FileOffer, INITRD, KERNEL, ROOT, SNAPSHOT, Task};
+use super::message::{FileOffer, INITRD, KERNEL, ROOT, Task, snapshot_name};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::{Progress, Showing};
@@ -145,7 +145,8 @@ impl Agent {
         let path = folder.join(SCENARIO_FILE);
         let scenario = Scenario::parse(&path, &self.task.scenario, &[])?;
         let mut plan = Plan::resolve_for(&scenario, &path, self.image()?)?;
-        plan.snapshot = self.files.get(SNAPSHOT).cloned();
+        let snapshots = (0..plan.kinds().len()).map(|kind| self.files.get(&snapshot_name(kind)));
+        plan.snapshots = snapshots.map_while(|path| path.cloned()).collect();
         Ok(plan)
     }
 

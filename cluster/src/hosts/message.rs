@@ -55,7 +55,15 @@ pub(crate) enum Message {
 pub(crate) const KERNEL: &str = "kernel";
 pub(crate) const INITRD: &str = "initrd";
 pub(crate) const ROOT: &str = "root";
-pub(crate) const SNAPSHOT: &str = "snapshot";
+const SNAPSHOT: &str = "snapshot";
+
+/// The name of the snapshot that nodes of kind number `kind` are clones of.
+pub(crate) fn snapshot_name(kind: usize) -> String {
+    match kind {
+        0 => SNAPSHOT.to_owned(),
+        kind => format!("{SNAPSHOT}-{kind}"),
+    }
+}
 
 /// What a host is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,7 +74,7 @@ pub(crate) struct Task {
     pub(crate) inputs: Vec<(String, FileOffer)>,
     /// The image's manifest.
     pub(crate) manifest: String,
-    /// Files of the image ([`KERNEL`], [`INITRD`], [`ROOT`]), the [`SNAPSHOT`] that nodes are
+    /// Files of the image ([`KERNEL`], [`INITRD`], [`ROOT`]), the [snapshots](snapshot_name) that nodes are
     /// clones of, and those of the checkpoint that the run is resumed from, by their names in
     /// the run's folder.
     pub(crate) files: Vec<(String, FileOffer)>,

@@ -253,7 +253,7 @@ impl Gathered {
         self,
         plan: &Plan,
         wishes: &Hosts,
-        given: Given<'_>,
+        given: Given,
         stop: &AtomicBool,
     ) -> Result<(Exchange, Agents), MusterError> {
         let partition = Partition::new(

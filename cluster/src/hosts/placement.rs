@@ -53,12 +53,10 @@ pub(super) fn place_nodes(
     hosts: &[Capacity],
     wishes: &Hosts,
 ) -> Result<Vec<u32>, PlacementError> {
-    place(
-        (&plan.topology, plan.nodes),
-        plan.likely_memory(),
-        hosts,
-        &wishes.place,
-    )
+    // Every node counts as the largest: so none is put where it does not fit.
+    let memory = plan.kinds().iter().map(|kind| kind.memory).max();
+    let likely = plan.likely_memory(memory.unwrap_or(0));
+    place((&plan.topology, plan.nodes), likely, hosts, &wishes.place)
 }
 
 /// For each node the number of its host, as `wishes` have it where they say something.

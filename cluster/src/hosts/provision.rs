@@ -15,7 +15,7 @@ use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::CodecError;
 
 use super::exchange::HEAD;
-use super::message::{FileOffer, INITRD, KERNEL, Message, ROOT, SNAPSHOT, Task};
+use super::message::{FileOffer, INITRD, KERNEL, Message, ROOT, Task, snapshot_name};
 use super::partition::Partition;
 use super::store::{self, Arrival, PIECE, Store, StoreError};
 use crate::plan::Plan;
@@ -54,13 +54,13 @@ pub enum ProvisionError {
 pub(crate) type Early = Vec<(u32, Message)>;
 
 /// What all hosts are given.
-pub struct Given<'a> {
+pub struct Given {
     /// The scenario's text, which names files next to it only.
     pub scenario: String,
     /// These files besides it, by their names.
     pub inputs: BTreeMap<String, PathBuf>,
-    /// The snapshot that nodes are clones of.
-    pub snapshot: Option<&'a Path>,
+    /// The snapshots that nodes are clones of, one for each kind of them.
+    pub snapshots: Vec<PathBuf>,
     /// The files of the checkpoint that the run is resumed from, by their names in the run's
     /// folder.
     pub checkpoint: Vec<(String, PathBuf)>,
@@ -76,7 +76,7 @@ pub struct Given<'a> {
 /// When a file cannot be read.
 pub(crate) fn task(
     plan: &Plan,
-    given: Given<'_>,
+    given: Given,
     partition: Partition,
 ) -> Result<Task, ProvisionError> {
     let image = &plan.image;
@@ -85,10 +85,13 @@ pub(crate) fn task(
         (INITRD, &*image.initrd),
         (ROOT, &*image.root),
     ];
-    let snapshot = given.snapshot.map(|path| (SNAPSHOT, path));
-    let named = of_image.into_iter().chain(snapshot);
-    let named = named.map(|(name, path)| (name.to_owned(), path.to_owned()));
-    let files = named.chain(given.checkpoint);
+    let of_image = of_image.map(|(name, path)| (name.to_owned(), path.to_owned()));
+    let snapshots = given.snapshots.into_iter().enumerate();
+    let snapshots = snapshots.map(|(kind, path)| (snapshot_name(kind), path));
+    let files = of_image
+        .into_iter()
+        .chain(snapshots)
+        .chain(given.checkpoint);
     let offer = |(name, path): (String, PathBuf)| Ok((name, store::offer(&path)?));
     let manifest = serde_json::to_string(&image.manifest);
     Ok(Task {

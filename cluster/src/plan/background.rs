@@ -112,7 +112,7 @@ pub(super) fn resolve(
     scenario: &Scenario,
     folder: &Path,
 ) -> Result<Vec<BackgroundPlan>, BackgroundError> {
-    let mut first = scenario.nodes.count;
+    let mut first = scenario.nodes.count();
     let mut plans = Vec::new();
     for table in &scenario.background {
         check(table)?;

@@ -3,10 +3,10 @@
 //! Says what a run would do, defaults included, and nothing that is not in the plan. Printed by `belljar
 //! check`.
 
-use std::fmt;
+use std::{fmt, iter};
 
-use super::{Plan, network};
-use crate::plan::time_model;
+use super::{NodeKind, Plan, network};
+use crate::plan::kinds::time_model;
 use crate::scenario::engine::Engine;
 use crate::scenario::quantity::{Bytes, Rate};
 use crate::scenario::{Polls, Trace};
@@ -20,28 +20,13 @@ impl fmt::Display for Plan {
         }
         writeln!(f, "seed       {}", self.seed)?;
         writeln!(f, "image      {}", self.image.dir.display())?;
-        write!(
-            f,
-            "nodes      {} x {} at {}, {}, ",
-            self.nodes,
-            Bytes(self.memory),
-            Rate(self.clock),
-            self.instruction_set,
-        )?;
-        if self.vcpus > 1 {
-            write!(f, "{} vCPUs in turns of {}, ", self.vcpus, self.slice)?;
-        }
-        match &self.timing {
-            None if self.engine == Engine::Kvm => writeln!(f, "engine {}", self.engine)?,
-            None => writeln!(
-                f,
-                "{} cycles per {} instructions, engine {}",
-                self.ratio.cycles, self.ratio.instructions, self.engine
-            )?,
-            Some(timing) => {
-                writeln!(f, "engine {}", self.engine)?;
-                f.write_str(&time_model::describe(timing))?;
-            }
+        for (kind, head) in self
+            .kinds()
+            .iter()
+            .zip(iter::once("nodes").chain(iter::repeat("")))
+        {
+            write!(f, "{head:<10} ")?;
+            self.describe_kind(kind, f)?;
         }
         f.write_str(&network::describe(self))?;
         f.write_str(&self.describe_background())?;
@@ -54,8 +39,12 @@ impl fmt::Display for Plan {
         for (name, value) in &self.environment {
             writeln!(f, "           {name}={value}")?;
         }
-        if self.ranks_per_node > 1 {
-            writeln!(f, "ranks      up to {} on each node", self.ranks_per_node)?;
+        for kind in self.kinds().iter().filter(|kind| kind.ranks > 1) {
+            write!(f, "ranks      up to {} on each node", kind.ranks)?;
+            match &kind.group {
+                Some(group) => writeln!(f, " of group {group}")?,
+                None => writeln!(f)?,
+            }
         }
         for (name, content) in &self.files {
             writeln!(f, "file       {name}, {} bytes", content.len())?;
@@ -94,6 +83,35 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    fn describe_kind(&self, kind: &NodeKind, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(group) = &kind.group {
+            write!(f, "group {group}: ")?;
+        }
+        write!(
+            f,
+            "{} x {} at {}, {}, ",
+            kind.count,
+            Bytes(kind.memory),
+            Rate(kind.clock),
+            kind.instruction_set,
+        )?;
+        if kind.vcpus > 1 {
+            write!(f, "{} vCPUs in turns of {}, ", kind.vcpus, self.slice)?;
+        }
+        match &kind.timing {
+            None if self.engine == Engine::Kvm => writeln!(f, "engine {}", self.engine),
+            None => writeln!(
+                f,
+                "{} cycles per {} instructions, engine {}",
+                kind.ratio.cycles, kind.ratio.instructions, self.engine
+            ),
+            Some(timing) => {
+                writeln!(f, "engine {}", self.engine)?;
+                f.write_str(&time_model::describe(timing))
+            }
+        }
+    }
+
     fn describe_background(&self) -> String {
         let jobs = self.background.iter().map(|own| {
             let (ranks, hosts) = (own.job.ranks(), &own.hosts);

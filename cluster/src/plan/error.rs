@@ -75,6 +75,24 @@ pub enum PlanError {
     /// Probes of the user's cannot be.
     #[error(transparent)]
     Probe(#[from] ProbeError),
+    /// A group of nodes cannot be.
+    #[error("[[nodes.group]] {group}: {source}")]
+    Group {
+        /// Its name, or its number from 1.
+        group: String,
+        /// What is wrong with it.
+        source: Box<PlanError>,
+    },
+    /// There are other nodes than those of groups.
+    #[error(
+        "nodes.count is {count}; it must be the sum of the groups' counts, which is {sum}, or be left out"
+    )]
+    Sum {
+        /// How many there are to be.
+        count: u32,
+        /// How many groups have.
+        sum: u32,
+    },
     /// A value outside its limits.
     #[error("{key} is {value}; it must be {limits}")]
     Range {

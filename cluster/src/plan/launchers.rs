@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use super::secure_shell::SecureShell;
 use crate::batch::{COMMANDS, calls};
 use crate::mpirun::{GuestRoot, Mpi, PROGRAMS};
+use crate::plan::kinds::NodeKind;
 use crate::plan::run_disk::OPEN_MPI_HOSTS;
-use crate::scenario::Scenario;
 
 /// Where container images have what is this project's, `container-init`'s `own`.
 const OWN: &str = "/run/belljar/system/bin";
@@ -25,11 +25,10 @@ const HYDRA_HOSTS: &str = "/run/belljar/hosts";
 pub(super) fn environment(
     root: &GuestRoot,
     is_container: bool,
-    scenario: &Scenario,
+    kinds: &[NodeKind],
 ) -> BTreeMap<String, String> {
-    let nodes = &scenario.nodes;
-    let several = scenario.workload.ranks_per_node > 1;
-    let crowded = scenario.workload.ranks_per_node > nodes.vcpus;
+    let several = kinds.iter().any(|kind| kind.ranks > 1);
+    let crowded = kinds.iter().any(|kind| kind.ranks > kind.vcpus);
     let rsh = match is_container {
         true => format!("{OWN}/belljar-rsh"),
         false => "belljar-rsh".to_owned(),
@@ -152,14 +151,16 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::plan::kinds;
+    use crate::scenario::Scenario;
 
-    fn scenario(more: &str) -> Scenario {
+    fn scenario(more: &str) -> Vec<NodeKind> {
         let text = format!(
             "name = \"x\"\nimage = {{ recipe = \"r\" }}\n\
              nodes = {{ count = 2, memory = \"1 GiB\", clock = \"1 GHz\" }}\n\
              workload = {{ command = \"\", {more} }}\n"
         );
-        Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()
+        kinds::resolve(&Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()).unwrap()
     }
 
     #[test]

@@ -12,12 +12,16 @@ use belljar_vmm::{MOST_VCPUS, check_clock, check_memory};
 
 use super::SHORTEST_SLICE;
 use crate::plan::error::PlanError;
-use crate::scenario::{FileSource, HERE, Nodes, Profile, Scenario, Trace};
+use crate::plan::kinds::within;
+use crate::scenario::{FileSource, HERE, NodeGroup, Nodes, Profile, Scenario, Trace};
 
 /// Shortest time from one checkpoint, or sample, to the next.
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
 /// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
 const MAX_NODES: u32 = 4096;
+/// Most groups of nodes: each boots a node of its own for its clones. And the longest name of one.
+const MOST_GROUPS: usize = 16;
+const LONGEST_GROUP: usize = 64;
 /// Most patterns of outputs, and bytes of each: what a node takes.
 const MOST_PATTERNS: usize = 1000;
 const LONGEST_PATTERN: usize = 4000;
@@ -47,11 +51,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
         return fail("checkpoint.every", every.0, "at least 1 us");
     }
     check_profile(&scenario.profile)?;
+    check_count(&scenario.nodes)?;
     check_nodes(&scenario.nodes)?;
-    let ranks = scenario.workload.ranks_per_node;
-    if !(1..=MOST_RANKS).contains(&ranks) {
-        return fail("workload.ranks-per-node", ranks, "from 1 to 1024");
-    }
+    check_ranks(scenario.workload.ranks_per_node)?;
+    check_groups(scenario)?;
     check_environment(&scenario.workload.environment)?;
     check_names(&alone(&scenario.workload.files))?;
     check_outputs(&scenario.workload.outputs)?;
@@ -70,10 +73,72 @@ fn check_profile(profile: &Profile) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn check_nodes(nodes: &Nodes) -> Result<(), PlanError> {
-    if !(1..=MAX_NODES).contains(&nodes.count) {
-        return fail("nodes.count", nodes.count, "from 1 to 4096");
+fn check_ranks(ranks: u32) -> Result<(), PlanError> {
+    if !(1..=MOST_RANKS).contains(&ranks) {
+        return fail("workload.ranks-per-node", ranks, "from 1 to 1024");
     }
+    Ok(())
+}
+
+/// Sees that all of `nodes` together are as many as there can be.
+fn check_count(nodes: &Nodes) -> Result<(), PlanError> {
+    const KEY: &str = "nodes.count";
+    let Some(count) = nodes
+        .count
+        .or((!nodes.group.is_empty()).then(|| nodes.count()))
+    else {
+        let limits = "from 1 to 4096, or there must be a [[nodes.group]] with a count";
+        return fail(KEY, "left out", limits);
+    };
+    let counts = nodes.group.iter().map(|group| group.count);
+    let sum = counts.fold(0, u32::saturating_add);
+    if !nodes.group.is_empty() && sum != count {
+        return Err(PlanError::Sum { count, sum });
+    }
+    // A group alone that has none, or too many, is told of by its name.
+    let is_whole = nodes
+        .group
+        .iter()
+        .all(|group| (1..=MAX_NODES).contains(&group.count));
+    if is_whole && !(1..=MAX_NODES).contains(&count) {
+        return fail(KEY, count, "from 1 to 4096");
+    }
+    Ok(())
+}
+
+/// Sees that every group is one that nodes can be of.
+fn check_groups(scenario: &Scenario) -> Result<(), PlanError> {
+    let groups = &scenario.nodes.group;
+    if groups.len() > MOST_GROUPS {
+        let value = format!("{} groups", groups.len());
+        return fail("nodes.group", value, "at most 16");
+    }
+    let kinds = scenario.nodes.kinds(scenario.workload.ranks_per_node);
+    for (number, (group, (nodes, ranks))) in groups.iter().zip(kinds).enumerate() {
+        let before = groups[..number].iter();
+        let names = before.filter_map(|other| other.name.as_deref());
+        let checked = check_group(group, &nodes, names.collect());
+        let checked = checked.and_then(|()| check_ranks(ranks));
+        checked.map_err(|error| within(scenario, number, error))?;
+    }
+    Ok(())
+}
+
+fn check_group(group: &NodeGroup, nodes: &Nodes, others: Vec<&str>) -> Result<(), PlanError> {
+    if !(1..=MAX_NODES).contains(&group.count) {
+        return fail("count", group.count, "from 1 to 4096");
+    }
+    if let Some(name) = &group.name {
+        let fits = (1..=LONGEST_GROUP).contains(&name.len()) && !name.contains(char::is_control);
+        if !fits || others.contains(&name.as_str()) {
+            let limits = "1 to 64 bytes without line breaks, and no other group's";
+            return fail("name", format!("{name:?}"), limits);
+        }
+    }
+    check_nodes(nodes)
+}
+
+fn check_nodes(nodes: &Nodes) -> Result<(), PlanError> {
     if !(1..=MOST_VCPUS).contains(&nodes.vcpus) {
         return fail("nodes.vcpus", nodes.vcpus, "from 1 to 64");
     }

@@ -16,7 +16,7 @@ use belljar_fabric::{
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
 
-use super::{background, graph};
+use super::background;
 use crate::plan::network::error::NetworkError;
 use crate::plan::network::parts::parts;
 use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
@@ -27,6 +27,8 @@ pub(super) mod bounded;
 mod describe;
 /// Why a network cannot be.
 pub(super) mod error;
+/// A topology from a GraphML file.
+mod graph;
 /// What all links and switches have.
 pub(super) mod parts;
 
@@ -50,7 +52,7 @@ impl NetworkPlan {
         let network = &scenario.network;
         check_keys(network)?;
         let others = background::hosts(scenario, folder)?;
-        let hosts = scenario.nodes.count.saturating_add(others);
+        let hosts = scenario.nodes.count().saturating_add(others);
         let mut topology = build(network, hosts, folder)?;
         if let Some(places) = &network.places {
             topology = topology.placed(places).map_err(NetworkError::Places)?;

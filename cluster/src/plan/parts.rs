@@ -11,7 +11,7 @@ use belljar_cpu::{CpuError, GuestRam};
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_fabric::Mac;
 use belljar_images::ErofsError;
-use belljar_sim::{Random, Seed, Span};
+use belljar_sim::{Random, Seed, Span, Time};
 use belljar_unwind::Files;
 use belljar_vmm::{
     DiskConfig, KernelError, KernelImage, NetConfig, Node, NodeConfig, NodeError, Snapshot,
@@ -122,7 +122,7 @@ impl Parts {
             root: Disk::open(&plan.image.root)?,
             probes: RunProbes::of(plan)?,
             code: code_files(plan)?,
-            huge_pages: host_memory::is_plenty_for(plan.nodes, plan.memory),
+            huge_pages: host_memory::is_plenty_for(plan.memory_of(0..plan.nodes)),
             large_files: None,
             disk_hashes: DiskHashes {
                 run: XxHash3_64::oneshot(&run_disk),
@@ -136,41 +136,48 @@ impl Parts {
     pub(crate) fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
-        let mut config = self.config(plan, index, seed, self.own_disks(), &words);
+        let kind = plan.kind_number(index);
+        let mut config = self.config(plan, (kind, index), seed, self.own_disks(), &words);
         config.huge_pages = self.huge_pages;
-        Node::new(&config, self.makers.node(plan, index, seed))
+        Node::new(&config, self.makers.node(plan, kind, index, seed))
     }
 
-    /// Builds the node that clones are made of, to be booted: it knows nothing of what
-    /// nodes or runs differ in.
-    pub(crate) fn template(&self, plan: &Plan) -> Result<Node, NodeError> {
+    /// Builds the node that clones of kind number `kind` are made of, to be booted: it knows nothing of what
+    /// such nodes or runs differ in.
+    pub(crate) fn template(&self, plan: &Plan, kind: usize) -> Result<Node, NodeError> {
         let empty = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
         let disks = RunDisks {
             large_files: (!plan.large_files.is_empty()).then(|| empty.clone()),
             run: empty,
         };
         let words = "belljar.identity=console";
-        let config = self.config(plan, 0, TEMPLATE_SEED, disks, words);
-        Node::new(&config, self.makers.node(plan, 0, TEMPLATE_SEED))
+        let config = self.config(plan, (kind, 0), TEMPLATE_SEED, disks, words);
+        Node::new(&config, self.makers.node(plan, kind, 0, TEMPLATE_SEED))
     }
 
-    /// Node `index` as a clone of the template's `snapshot`, which is told who it is.
+    /// Node `index` as a clone of its kind's template's `snapshot`. It does not know who it is before it is
+    /// [told](Self::tell_identity).
     pub(crate) fn clone_of(
         &self,
         snapshot: &Snapshot,
         plan: &Plan,
         index: u32,
     ) -> Result<Node, NodeError> {
+        let (seed, kind) = (Seed(plan.seed), plan.kind_number(index));
+        let config = self.config(plan, (kind, index), seed, self.own_disks(), "");
+        let maker = self.makers.node(plan, kind, index, seed);
+        Node::clone_of(snapshot, &config, maker)
+    }
+
+    /// Tells the clone `node` at `time` that it is node `index`.
+    pub(crate) fn tell_identity(&self, plan: &Plan, index: u32, node: &mut Node, time: Time) {
         let seed = Seed(plan.seed);
-        let config = self.config(plan, index, seed, self.own_disks(), "");
-        let mut node = Node::clone_of(snapshot, &config, self.makers.node(plan, index, seed))?;
         let mut own = [0; 32];
         Random::new(seed, "guest", u64::from(index)).fill(&mut own);
         let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
         let words = identity_words(plan, index);
         let line = format!("{words} belljar.seed={own}\n");
-        node.write_control(node.now(), line.into_bytes());
-        Ok(node)
+        node.write_control(time, line.into_bytes());
     }
 
     /// Node `index` that continues with `ram` and the other `state` that it was saved with.
@@ -181,9 +188,10 @@ impl Parts {
         ram: GuestRam,
         state: &[u8],
     ) -> Result<Node, NodeError> {
-        let seed = Seed(plan.seed);
-        let config = self.config(plan, index, seed, self.own_disks(), "");
-        Node::restore(&config, ram, state, self.makers.node(plan, index, seed))
+        let (seed, kind) = (Seed(plan.seed), plan.kind_number(index));
+        let config = self.config(plan, (kind, index), seed, self.own_disks(), "");
+        let maker = self.makers.node(plan, kind, index, seed);
+        Node::restore(&config, ram, state, maker)
     }
 
     fn own_disks(&self) -> RunDisks {
@@ -196,11 +204,12 @@ impl Parts {
     fn config(
         &self,
         plan: &Plan,
-        index: u32,
+        (kind, index): (usize, u32),
         seed: Seed,
         own: RunDisks,
         words: &str,
     ) -> NodeConfig {
+        let kind = &plan.kinds()[kind];
         let disk = |disk: Disk, name: &str| DiskConfig {
             disk,
             name: name.to_owned(),
@@ -211,12 +220,12 @@ impl Parts {
         NodeConfig {
             index: u64::from(index),
             seed,
-            memory: plan.memory,
+            memory: kind.memory,
             huge_pages: false,
-            vcpus: plan.vcpus,
+            vcpus: kind.vcpus,
             slice: plan.slice,
-            frequency: plan.clock,
-            instruction_set: plan.instruction_set.clone(),
+            frequency: kind.clock,
+            instruction_set: kind.instruction_set.clone(),
             kernel: self.kernel.clone(),
             initrd: Some(self.initrd.clone()),
             command_line: format!("{words} {}", plan.append).trim_end().to_owned(),

@@ -28,8 +28,8 @@ pub(crate) type Maker = Box<dyn FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>,
 /// What all nodes' processors are made with.
 #[derive(Clone)]
 pub(crate) enum Makers {
-    /// With translated code that the nodes share.
-    Exact(Option<CodePool>),
+    /// With translated code that the nodes of each kind share, where they do.
+    Exact(Vec<CodePool>),
     Kvm(Virtualisation),
 }
 
@@ -48,26 +48,32 @@ impl Makers {
     pub(crate) fn open(plan: &Plan) -> Result<Self, CpuError> {
         let shares = plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none();
         Ok(match plan.engine {
-            Engine::Exact => Self::Exact(shares.then(|| CodePool::with_room(SHARED_CODE))),
+            Engine::Exact => {
+                let room = SHARED_CODE / plan.kinds().len();
+                let kinds = plan.kinds().iter().filter(|_| shares);
+                Self::Exact(kinds.map(|_| CodePool::with_room(room)).collect())
+            }
             Engine::Kvm => Self::Kvm(Virtualisation::open(plan.kvm)?),
         })
     }
 
-    /// What makes the processors of node `index` of `plan`.
-    pub(crate) fn node(&self, plan: &Plan, index: u32, seed: Seed) -> Maker {
+    /// What makes the processors of a node of `plan` of kind number `kind`, which draws random numbers as
+    /// node `index` does.
+    pub(crate) fn node(&self, plan: &Plan, kind: usize, index: u32, seed: Seed) -> Maker {
         match self {
-            Self::Exact(pool) => exact(plan, pool.as_ref(), index, seed),
+            Self::Exact(pools) => exact(plan, (kind, pools.get(kind)), index, seed),
             Self::Kvm(kvm) => kvm.clone().maker(),
         }
     }
 }
 
-fn exact(plan: &Plan, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker {
+fn exact(plan: &Plan, (kind, pool): (usize, Option<&CodePool>), index: u32, seed: Seed) -> Maker {
     let mut share = CodeShare::with_room(OWN_CODE / plan.nodes.max(1) as usize);
     if let Some(pool) = pool {
         share = share.pooled(pool);
     }
-    let (ratio, timing) = (plan.ratio, plan.timing.clone());
+    let kind = &plan.kinds()[kind];
+    let (ratio, timing) = (kind.ratio, kind.timing.clone());
     let host_results = plan.results == Results::Host;
     Box::new(move |parts| {
         let stream = VcpuParts::random_stream(parts.index, u64::from(index));

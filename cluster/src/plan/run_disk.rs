@@ -33,7 +33,8 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
     )?;
     let environment = environment(plan.nodes, &plan.launchers, &plan.environment);
     add(&mut archive, "env", 0o644, environment.as_bytes())?;
-    let hosts = |slots| host_file(plan.nodes, slots, plan.ranks_per_node);
+    let ranks = |node| plan.kind_of(node).ranks;
+    let hosts = |slots| host_file((0..plan.nodes).map(ranks), slots);
     add(&mut archive, "hosts", 0o644, hosts(":").as_bytes())?;
     if !plan.launchers.is_empty() {
         let hosts = hosts(" slots=");
@@ -133,9 +134,9 @@ fn address(node: u32) -> Ipv4Addr {
 }
 
 /// For each node a line of how many ranks it may have, `slots` between name and number.
-fn host_file(nodes: u32, slots: &str, ranks: u32) -> String {
-    let line = |node| format!("node{node}{slots}{ranks}\n");
-    (0..nodes).map(line).collect()
+fn host_file(ranks: impl Iterator<Item = u32>, slots: &str) -> String {
+    let line = |(node, ranks)| format!("node{node}{slots}{ranks}\n");
+    (0_u32..).zip(ranks).map(line).collect()
 }
 
 #[cfg(test)]
@@ -158,7 +159,8 @@ mod tests {
 
     #[test]
     fn host_files_have_slots() {
-        assert_eq!(host_file(2, ":", 1), "node0:1\nnode1:1\n");
-        assert_eq!(host_file(2, " slots=", 4), "node0 slots=4\nnode1 slots=4\n");
+        assert_eq!(host_file([1, 1].into_iter(), ":"), "node0:1\nnode1:1\n");
+        let hosts = host_file([4, 1].into_iter(), " slots=");
+        assert_eq!(hosts, "node0 slots=4\nnode1 slots=1\n");
     }
 }

@@ -17,6 +17,7 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::plan::Plan;
+use crate::plan::kinds::NodeKind;
 use crate::plan::parts::{MTU, Parts, PartsError};
 use crate::scenario::Results;
 use crate::scenario::engine::Engine;
@@ -77,8 +78,8 @@ pub enum TemplateError {
     Sandbox(#[from] SandboxError),
 }
 
-/// What a snapshot for `plan` depends on.
-pub fn identity(plan: &Plan) -> Identity {
+/// What a snapshot for nodes of `plan` of this `kind` depends on.
+pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
     let mut identity = vec![
         ("belljar", env!("CARGO_PKG_VERSION").to_owned()),
         ("build", build()),
@@ -90,18 +91,18 @@ pub fn identity(plan: &Plan) -> Identity {
         ("initramfs", plan.image.manifest.initrd.sha256.clone()),
         ("root file system", plan.image.manifest.root.sha256.clone()),
         ("command line", plan.append.clone()),
-        ("memory", plan.memory.to_string()),
-        ("clock", format!("{} Hz", plan.clock.as_hz())),
-        ("processor", plan.instruction_set.to_string()),
-        ("number of vCPUs", plan.vcpus.to_string()),
+        ("memory", kind.memory.to_string()),
+        ("clock", format!("{} Hz", kind.clock.as_hz())),
+        ("processor", kind.instruction_set.to_string()),
+        ("number of vCPUs", kind.vcpus.to_string()),
         (
             "cycles per instruction",
-            format!("{}/{}", plan.ratio.cycles, plan.ratio.instructions),
+            format!("{}/{}", kind.ratio.cycles, kind.ratio.instructions),
         ),
-        ("time model", format!("{:?}", plan.timing)),
+        ("time model", format!("{:?}", kind.timing)),
         ("MTU", MTU.to_string()),
     ];
-    if plan.vcpus > 1 {
+    if kind.vcpus > 1 {
         identity.push(("slice", plan.slice.to_string()));
     }
     if plan.results == Results::Host {
@@ -127,98 +128,117 @@ pub(crate) fn build() -> String {
     BUILD.get_or_init(hash).clone()
 }
 
-/// Where the snapshot for `plan` is kept.
+/// Where the snapshot for nodes of `plan` of this `kind` is kept.
 ///
 /// # Errors
 /// When the environment names no folder.
-pub fn path_of(plan: &Plan) -> Result<PathBuf, TemplateError> {
+pub fn path_of(plan: &Plan, kind: &NodeKind) -> Result<PathBuf, TemplateError> {
     let mut hash = XxHash3_128::new();
-    for (name, value) in identity(plan) {
+    for (name, value) in identity(plan, kind) {
         hash.write(format!("{name}\0{value}\0").as_bytes());
     }
     let name = format!("{:032x}.snapshot", hash.finish_128());
     Ok(belljar_images::user_folder("snapshots")?.join(name))
 }
 
-/// The snapshot for `plan`: the one that it names, or the one that is kept, which is made
-/// first if need be.
+/// The snapshots for `plan`, one for each kind of nodes: those that it names, or those that are kept, which are
+/// made first if need be.
 ///
 /// # Errors
 /// See [`TemplateError`].
-pub(crate) fn find(
+pub(crate) fn find_all(
     plan: &Plan,
     parts: &Parts,
     sandbox: Option<&Sandbox>,
+) -> Result<Vec<Snapshot>, TemplateError> {
+    let kinds = 0..plan.kinds().len();
+    kinds.map(|kind| find(plan, kind, parts, sandbox)).collect()
+}
+
+fn find(
+    plan: &Plan,
+    number: usize,
+    parts: &Parts,
+    sandbox: Option<&Sandbox>,
 ) -> Result<Snapshot, TemplateError> {
-    if let Some(path) = &plan.snapshot {
+    let kind = &plan.kinds()[number];
+    if let Some(path) = plan.snapshots.get(number) {
         let snapshot = Snapshot::open(path)?;
         // What was booted under one engine continues under another.
-        snapshot.check_but(&identity(plan), &["engine"])?;
+        snapshot.check_but(&identity(plan, kind), &["engine"])?;
         return Ok(snapshot);
     }
-    let path = path_of(plan)?;
+    let path = path_of(plan, kind)?;
     let _lock = lock(&path)?;
     if path.exists() {
-        match usable(plan, &path) {
+        match usable(plan, kind, &path) {
             Ok(snapshot) => return Ok(snapshot),
             // Whoever runs clones of it keeps what it has mapped.
             Err(why) => tracing::warn!("{why}; a node boots for another one"),
         }
     }
-    make(plan, parts, sandbox, &path)?;
+    make(plan, number, parts, sandbox, &path)?;
     prune(&path);
-    Ok(usable(plan, &path)?)
+    Ok(usable(plan, kind, &path)?)
 }
 
 /// The snapshot at `path`, if every byte of it is what was written, for `plan`.
-fn usable(plan: &Plan, path: &Path) -> Result<Snapshot, SnapshotError> {
+fn usable(plan: &Plan, kind: &NodeKind, path: &Path) -> Result<Snapshot, SnapshotError> {
     let snapshot = Snapshot::open(path)?;
-    snapshot.check(&identity(plan))?;
+    snapshot.check(&identity(plan, kind))?;
     Ok(snapshot)
 }
 
-/// The file of the snapshot for `plan`, which is made first if need be; `None` where every node
-/// boots by itself.
+/// The files of the snapshots for `plan`, one for each kind of nodes, which are made first if need be; none where
+/// every node boots by itself.
 ///
 /// # Errors
 /// See [`TemplateError`].
-pub fn file(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Option<PathBuf>, TemplateError> {
+pub fn files(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Vec<PathBuf>, TemplateError> {
     if plan.boot_each {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    find(plan, &Parts::of_template(plan)?, sandbox)?;
-    plan.snapshot
-        .clone()
-        .map_or_else(|| path_of(plan), Ok)
-        .map(Some)
+    find_all(plan, &Parts::of_template(plan)?, sandbox)?;
+    if !plan.snapshots.is_empty() {
+        return Ok(plan.snapshots.clone());
+    }
+    let kinds = plan.kinds().iter();
+    kinds.map(|kind| path_of(plan, kind)).collect()
 }
 
-/// Boots the node that `plan` asks for and writes its snapshot to `path`.
+/// Boots the node that clones of `plan` of kind number `kind` are made of, and writes its snapshot to `path`.
 ///
 /// # Errors
 /// See [`TemplateError`].
-pub fn write(plan: &Plan, sandbox: Option<&Sandbox>, path: &Path) -> Result<(), TemplateError> {
-    make(plan, &Parts::of_template(plan)?, sandbox, path)
+pub fn write(
+    plan: &Plan,
+    kind: usize,
+    sandbox: Option<&Sandbox>,
+    path: &Path,
+) -> Result<(), TemplateError> {
+    make(plan, kind, &Parts::of_template(plan)?, sandbox, path)
 }
 
 fn make(
     plan: &Plan,
+    number: usize,
     parts: &Parts,
     sandbox: Option<&Sandbox>,
     path: &Path,
 ) -> Result<(), TemplateError> {
     tracing::info!("booting a node for the snapshot {}", path.display());
-    let node = parts.template(plan)?;
+    let kind = &plan.kinds()[number];
+    let node = parts.template(plan, number)?;
     // In a thread of its own, whose filter ends with it.
     let booted = thread::scope(|scope| {
         let boot = scope.spawn(|| {
             sandbox.map_or(Ok(()), Sandbox::enter)?;
-            boot(plan, node)
+            boot(plan, kind, node)
         });
         boot.join()
     });
     let (mut node, log) = booted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    node.write_snapshot(path, &identity(plan), &log)?;
+    node.write_snapshot(path, &identity(plan, kind), &log)?;
     Ok(())
 }
 
@@ -244,7 +264,7 @@ fn prune(path: &Path) {
 
 /// Runs the node until its init has said the word and it has settled; with what it wrote
 /// to its console.
-fn boot(plan: &Plan, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
+fn boot(plan: &Plan, kind: &NodeKind, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
     let (mut log, mut said) = (Vec::new(), Vec::new());
     let patience = match plan.engine {
         Engine::Exact => PATIENCE,
@@ -273,7 +293,7 @@ fn boot(plan: &Plan, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
         }
     }
     let end = node.now() + SETTLING;
-    let slices = if plan.vcpus > 1 {
+    let slices = if kind.vcpus > 1 {
         plan.slice.as_ps().max(1)
     } else {
         1

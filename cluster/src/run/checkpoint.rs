@@ -6,7 +6,7 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `base.snapshot` | the snapshot that all nodes are clones of, if they are |
+//! | `base.snapshot` | the snapshot that nodes are clones of, if they are; `base-1.snapshot` and so on those of further groups |
 //! | `N.pages` | [packs](belljar_vmm::KeptPages) of pages of nodes' RAM |
 //! | `N.checkpoint` | a `record`: the rest, and where each page is |
 //!
@@ -49,8 +49,14 @@ pub(crate) use record::{LONGEST, NodeRecord, Record, RunRecord};
 
 /// The folder of a run directory that holds its checkpoints.
 pub const FOLDER: &str = "checkpoint";
-/// The snapshot that nodes are clones of.
-const BASE: &str = "base.snapshot";
+/// The name of the snapshot that nodes of kind number `kind` are clones of.
+fn base_name(kind: usize) -> String {
+    match kind {
+        0 => "base.snapshot".to_owned(),
+        kind => format!("base-{kind}.snapshot"),
+    }
+}
+
 /// Endings of names.
 const RECORD: &str = "checkpoint";
 const PACK: &str = "pages";

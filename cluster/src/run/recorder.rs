@@ -32,12 +32,27 @@ use probes::{ProbeRecorder, ProbeRecorderState, ProbesLeft};
 /// to do it seldom.
 const BATCH: usize = 1024;
 
+/// The nodes' clocks: cycles of two nodes can be compared as times only.
+pub(super) struct Clocks(Vec<Frequency>);
+
+impl Clocks {
+    fn of(plan: &Plan) -> Self {
+        Self(plan.clocks())
+    }
+
+    /// When cycle `cycle` of `node` begins.
+    pub(super) fn time_of(&self, node: u32, cycle: u64) -> Time {
+        let clock = self.0.get(node as usize);
+        clock.map_or(Time::MAX, |clock| clock.time_of(cycle))
+    }
+}
+
 /// Collects calls and writes them to the trace.
 pub(crate) struct Recorder {
     writer: Option<QueuedWriter>,
     /// Another host writes the trace, and takes the calls.
     relays: bool,
-    clock: Frequency,
+    clocks: Clocks,
     /// Calls which others that are not known yet may precede.
     held: Vec<Event>,
     /// What calls pass before they are written.
@@ -81,7 +96,7 @@ impl Recorder {
         let writer = if plan.trace.enabled {
             let path = directory.path().join(belljar_trace::TRACE_FILE);
             let file = directory.create_file(belljar_trace::TRACE_FILE)?;
-            let accounted = plan.timing.is_some();
+            let accounted = plan.kinds().iter().any(|kind| kind.timing.is_some());
             let frames = plan.trace.frames;
             let contents = Contents { accounted, frames };
             let writer = TraceWriter::over(file, &path, &header(plan), contents)?;
@@ -102,7 +117,7 @@ impl Recorder {
         Self {
             writer: None,
             relays,
-            clock: plan.clock,
+            clocks: Clocks::of(plan),
             held: Vec::new(),
             passage: Passage::default(),
             patience: BATCH,
@@ -149,7 +164,7 @@ impl Recorder {
         Ok(Self {
             writer: saved.writer.as_ref().map(resume).transpose()?,
             relays: false,
-            clock: plan.clock,
+            clocks: Clocks::of(plan),
             patience: held.len() + BATCH,
             held,
             passage: Passage::resume(plan, directory, &saved.passage)?,
@@ -213,21 +228,23 @@ impl Recorder {
 
     /// Writes what returned before `settled`, which no call will do any more.
     pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
-        let cycle = self.clock.cycle_at(settled);
-        self.write_before(cycle)?;
+        self.write_before(settled)?;
         if let Some(probes) = &mut self.probes {
-            probes.write_before(cycle)?;
+            probes.write_before(settled, &self.clocks)?;
         }
         self.patience = self.waiting() + BATCH;
         Ok(())
     }
 
-    fn write_before(&mut self, cycle: u64) -> Result<(), TraceError> {
+    fn write_before(&mut self, settled: Time) -> Result<(), TraceError> {
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };
-        self.held.sort_by_key(|event| (event.end(), event.node));
-        let returned = |event: &Event| event.end().is_none_or(|end| end < cycle);
+        let clocks = &self.clocks;
+        let end = |event: &Event| event.end().map(|end| clocks.time_of(event.node, end));
+        self.held
+            .sort_by_cached_key(|event| (end(event), event.node));
+        let returned = |event: &Event| end(event).is_none_or(|end| end < settled);
         let ready = self.held.partition_point(returned);
         let mut ready = self.held.drain(..ready);
         let mut push = |event| writer.push(event);
@@ -241,7 +258,7 @@ impl Recorder {
         left: Vec<LeftOver>,
         ending: &Ending,
     ) -> Result<(), TraceError> {
-        self.write_before(u64::MAX)?;
+        self.write_before(Time::MAX)?;
         let Some(mut writer) = self.writer.take() else {
             return Ok(());
         };
@@ -258,7 +275,7 @@ impl Recorder {
         let ended = ending.to_string();
         let is_whole = matches!(ending, Ending::Workload(_));
         if let Some(probes) = self.probes.take() {
-            probes.finish(own, is_whole)?;
+            probes.finish(own, is_whole, &self.clocks)?;
         }
         if is_whole {
             writer.finish(&TraceSummary {
@@ -297,9 +314,10 @@ impl LeftOver {
     }
 }
 
-/// Which calls a run records.
-pub(crate) fn selection(plan: &Plan) -> Selection {
-    let cycle = |time: Span| plan.clock.cycle_at(Time::ZERO + time);
+/// Which calls a run records of a node.
+pub(crate) fn selection(plan: &Plan, node: u32) -> Selection {
+    let clock = plan.kind_of(node).clock;
+    let cycle = |time: Span| clock.cycle_at(Time::ZERO + time);
     Selection {
         functions: plan.trace.functions.clone(),
         window: (plan.trace.from.is_some() || plan.trace.until.is_some()).then(|| Window {
@@ -311,5 +329,5 @@ pub(crate) fn selection(plan: &Plan) -> Selection {
 }
 
 fn header(plan: &Plan) -> TraceHeader {
-    TraceHeader::new(&plan.name, &vec![plan.clock; plan.nodes as usize])
+    TraceHeader::new(&plan.name, &plan.clocks())
 }

@@ -48,6 +48,9 @@ impl TimeSummary {
 pub struct NodeSummary {
     /// Its number.
     pub node: u32,
+    /// Its group, where there are groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// When its init was through, in picoseconds.
     pub ready_ps: Option<u64>,
     /// Instructions retired, stubs left out.
@@ -126,10 +129,11 @@ impl NodeReport {
         &self.polls
     }
 
-    /// What depends on the scenario alone.
-    pub(super) fn summary(&self) -> NodeSummary {
+    /// What depends on the scenario alone, of a node of this `group`.
+    pub(super) fn summary(&self, group: Option<String>) -> NodeSummary {
         NodeSummary {
             node: self.node,
+            group,
             ready_ps: self.ready_ps,
             instructions: self.instructions,
             frames_sent: self.frames_sent,

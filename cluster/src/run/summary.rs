@@ -111,7 +111,9 @@ pub struct HostSummary {
 impl Summary {
     /// Gathers the results of `run`, which has ended.
     pub fn of(plan: &Plan, run: &Run, ending: &Ending) -> Self {
-        let nodes = run.reports().iter().map(NodeReport::summary);
+        let group = |report: &NodeReport| plan.kind_of(report.node()).group.clone();
+        let nodes = run.reports().iter();
+        let nodes = nodes.map(|report| report.summary(group(report)));
         let topology = run.fabric().topology();
         let links = run
             .fabric()
@@ -158,7 +160,7 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let polls = run.reports().iter().map(NodeReport::polls);
     warnings.extend(polls::told(
         polls,
-        &selection(plan),
+        &selection(plan, 0),
         plan.trace.polls == Polls::Folded,
     ));
     warnings.extend(outputs::warnings(run.outputs()));
@@ -210,8 +212,9 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     let _ = writeln!(text, "{}: {}", summary.scenario, summary.ending);
     let _ = writeln!(
         text,
-        "{virtual_time:.6} s of virtual time on {} nodes in {:.1} s: {:.3} x real time",
+        "{virtual_time:.6} s of virtual time on {} nodes{} in {:.1} s: {:.3} x real time",
         summary.nodes.len(),
+        of_groups(&summary.nodes),
         host.seconds,
         host.speed
     );
@@ -263,6 +266,18 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     }
     let _ = writeln!(text, "run directory: {}", directory.display());
     text
+}
+
+/// How many nodes each group has, where there are groups.
+fn of_groups(nodes: &[NodeSummary]) -> String {
+    let groups = nodes.chunk_by(|one, next| one.group == next.group);
+    let told =
+        groups.filter_map(|nodes| Some(format!("{} {}", nodes.len(), nodes[0].group.as_ref()?)));
+    let told: Vec<String> = told.collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", told.join(", ")),
+    }
 }
 
 /// How fast each node ran while it ran, in million instructions per second; of many, the slowest and

@@ -32,8 +32,13 @@ mod tests {
 
     #[test]
     fn every_key_has_a_row_in_the_documentation_and_every_row_a_key() {
-        let (keys, documented) = (keys(), documented());
+        let (mut keys, documented) = (keys(), documented());
         assert!(keys.len() > 70, "{keys:?}");
+        // A group's time model has the keys of all nodes', which are told there.
+        keys.retain(|key| {
+            let key = key.strip_prefix("nodes.group.timing.");
+            key.is_none_or(|key| !documented.contains(&format!("nodes.timing.{key}")))
+        });
         let missing: Vec<_> = keys.difference(&documented).collect();
         let invented: Vec<_> = documented.difference(&keys).collect();
         assert!(

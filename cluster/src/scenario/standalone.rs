@@ -153,7 +153,7 @@ mod tests {
         let path = Path::new("small.toml");
         let own = Scenario::standalone(path, &text, &overrides, Path::new("/where")).unwrap();
         let scenario = Scenario::parse(path, &own.text, &[]).unwrap();
-        assert_eq!(scenario.nodes.count, 4);
+        assert_eq!(scenario.nodes.count(), 4);
         assert_eq!(scenario.image.recipe, Path::new("/where/r.toml"));
         let files = &scenario.workload.files;
         assert_eq!(

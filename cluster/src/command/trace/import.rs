@@ -174,6 +174,6 @@ mod tests {
         };
         let text = scenario(Path::new("a \"b\".goal"), "a", &imported);
         let read = Scenario::parse(Path::new("scenario.toml"), &text, &[]);
-        assert_eq!(read.expect("it is sound").nodes.count, 7);
+        assert_eq!(read.expect("it is sound").nodes.count(), 7);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// For `nodes` nodes of `bytes` bytes each on this host.
+    /// For `nodes` nodes of `bytes` bytes together on this host.
     pub(crate) fn new(nodes: usize, bytes: u64) -> Self {
         let now = Instant::now();
         let statm = File::open("/proc/self/statm").ok();
@@ -71,7 +71,7 @@ impl MemoryGuard {
             files: HostMemory::open().zip(statm),
             page: procfs::page_size(),
             nodes: nodes as u64,
-            wanted: bytes.saturating_mul(nodes as u64),
+            wanted: bytes,
             looked: now,
             read: now,
             rounds: 0,
@@ -79,10 +79,9 @@ impl MemoryGuard {
         }
     }
 
-    /// Says what is wrong from the start, where nodes are likely to take `likely` bytes each.
+    /// Says what is wrong from the start, where nodes are likely to take `likely` bytes together.
     pub(crate) fn doubts(&self, likely: u64) -> Option<String> {
         let room = self.files.as_ref()?.0.room()?;
-        let likely = likely.saturating_mul(self.nodes);
         (likely > room.bytes.saturating_add(room.swap)).then(|| {
             format!(
                 "{} nodes are likely to take {} of memory, and this host can give {room}; the run ends when it gets there: lower nodes.memory, or run on more hosts",
@@ -177,8 +176,8 @@ mod tests {
 
     #[test]
     fn more_than_the_host_has_is_doubted_from_the_start() {
-        let guard = MemoryGuard::new(1 << 20, 1 << 40);
-        let doubts = guard.doubts(1 << 39).unwrap();
+        let guard = MemoryGuard::new(1 << 20, 1 << 60);
+        let doubts = guard.doubts(1 << 59).unwrap();
         assert!(doubts.contains("1048576 nodes"), "{doubts}");
         assert_eq!(MemoryGuard::new(1, 1 << 20).doubts(1 << 20), None);
     }

@@ -11,7 +11,7 @@ use belljar_cpu::{GuestRam, PAGE_SIZE};
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
 use super::record::{NodeRecord, Record, RunRecord};
-use super::{BASE, CheckpointError, Choice, FOLDER, PACK, RECORD, read_input};
+use super::{CheckpointError, Choice, FOLDER, PACK, RECORD, base_name, read_input};
 use crate::observe::control::INPUT_FILE;
 use crate::plan::Plan;
 use crate::plan::parts::DiskHashes;
@@ -27,8 +27,8 @@ use crate::scenario::Polls;
 pub struct Found {
     pub(crate) run: RunRecord,
     record: Record,
-    /// What nodes are clones of.
-    pub(crate) base: Option<Snapshot>,
+    /// What nodes are clones of, by their kinds.
+    pub(crate) bases: Vec<Snapshot>,
     packs: Packs,
 }
 
@@ -49,8 +49,10 @@ impl Found {
         if run.number != number {
             return Err(format!("it is number {}", run.number));
         }
-        let base = run.has_base.then(|| Snapshot::open(&folder.join(BASE)));
-        let base = base.transpose().map_err(|error| error.to_string())?;
+        let bases = 0..run.bases as usize;
+        let bases = bases.map(|kind| Snapshot::open(&folder.join(base_name(kind))));
+        let bases: Result<Vec<_>, _> = bases.collect();
+        let bases = bases.map_err(|error| error.to_string())?;
         let mut packs = Packs::default();
         for &(pack, pages) in &run.packs {
             let path = folder.join(format!("{pack}.{PACK}"));
@@ -64,7 +66,7 @@ impl Found {
         Ok(Self {
             run,
             record,
-            base,
+            bases,
             packs,
         })
     }
@@ -109,9 +111,9 @@ impl Found {
             .packs
             .iter()
             .map(|(pack, _)| format!("{pack}.{PACK}"));
-        let base = self.base.as_ref().map(|_| BASE.to_owned());
+        let bases = (0..self.bases.len()).map(base_name);
         let record = format!("{}.{RECORD}", self.run.number);
-        let names = packs.chain(base).chain([record]);
+        let names = packs.chain(bases).chain([record]);
         let placed = names.map(|name| format!("{FOLDER}/{name}"));
         placed
             .map(|name| (name.clone(), directory.join(name)))
@@ -146,14 +148,14 @@ impl Found {
         }
     }
 
-    /// RAM of `bytes` bytes as node number `index` had it, whose part is `node`.
+    /// RAM of `bytes` bytes as node number `index`, of kind number `kind`, had it, whose part is `node`.
     pub(crate) fn ram(
         &self,
-        index: u32,
+        (index, kind): (u32, usize),
         node: &NodeRecord<'_>,
         bytes: u64,
     ) -> Result<GuestRam, CheckpointError> {
-        let ram = match &self.base {
+        let ram = match self.bases.get(kind) {
             Some(base) => base.ram()?,
             None => Node::blank_ram(bytes)?,
         };
@@ -173,9 +175,25 @@ impl Found {
 
 const NODES: &str = "number of nodes";
 
+/// What nodes depend on: all of it for the first kind of them, for others what differs from that.
+fn identity_of_kinds(plan: &Plan) -> Identity {
+    let (first, others) = plan.kinds().split_at(1);
+    let each = first.iter().map(|kind| template::identity(plan, kind));
+    let mut all: Identity = each.flatten().collect();
+    let first = all.clone();
+    for (kind, number) in others.iter().zip(2..) {
+        let own = template::identity(plan, kind).into_iter();
+        let own = own.filter(|item| !first.contains(item));
+        all.extend(own.map(|(name, value)| (format!("{name} of group {number}"), value)));
+        let nodes = format!("from {}, {}", kind.first, kind.count);
+        all.push((format!("nodes of group {number}"), nodes));
+    }
+    all
+}
+
 /// What a checkpoint of a run of `plan`, whose disks have the hashes `disks`, depends on.
 pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
-    let mut identity = template::identity(plan);
+    let mut identity = identity_of_kinds(plan);
     let more = [
         (NODES, plan.nodes.to_string()),
         ("seed", plan.seed.to_string()),

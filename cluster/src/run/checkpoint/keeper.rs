@@ -19,7 +19,7 @@ use belljar_sim::Time;
 use belljar_vmm::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use super::{BASE, CheckpointError, FOLDER, PACK, RECORD, Record};
+use super::{CheckpointError, FOLDER, PACK, RECORD, Record, base_name};
 use crate::results::folder::Folder;
 use crate::run::stopwatch::Stopwatch;
 
@@ -114,11 +114,11 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Keeps checkpoints in the run directory `directory`, of nodes that are clones of
-    /// `base`, and names each. `last` is the number of the last one that is
+    /// `bases`, and names each. `last` is the number of the last one that is
     /// there, and the packs that it speaks of.
     pub(crate) fn start(
         directory: PathBuf,
-        base: Option<Snapshot>,
+        bases: Vec<Snapshot>,
         last: (u32, BTreeSet<u32>),
         tell: Tell,
     ) -> Self {
@@ -128,7 +128,7 @@ impl Keeper {
             folder: directory.join(FOLDER),
             directory,
             open: None,
-            base,
+            bases,
             kept: Vec::new(),
             last,
             others: BTreeMap::new(),
@@ -191,7 +191,7 @@ struct Archive {
     folder: PathBuf,
     /// That folder, once there was something to keep.
     open: Option<Folder>,
-    base: Option<Snapshot>,
+    bases: Vec<Snapshot>,
     kept: Vec<Report>,
     /// The last record and the packs that it speaks of.
     last: (u32, BTreeSet<u32>),
@@ -238,8 +238,10 @@ impl Archive {
         let host = nix::sys::statvfs::statvfs(folder);
         let host = host.map_err(|errno| failed("ask for the room in", folder)(errno.into()))?;
         let free = host.blocks_available().saturating_mul(host.fragment_size());
-        let base = self.base.as_ref().filter(|_| !folder.join(BASE).exists());
-        let wanted = ROOM + base.map_or(0, Snapshot::stored_bytes);
+        let bases = self.bases.iter().enumerate();
+        let missing = bases.filter(|(kind, _)| !folder.join(base_name(*kind)).exists());
+        let bytes = missing.map(|(_, base)| base.stored_bytes());
+        let wanted = bytes.fold(ROOM, u64::saturating_add);
         if free >= wanted {
             return Ok(());
         }
@@ -298,7 +300,7 @@ impl Archive {
             file?.sync_all().map_err(failed("write", &path))?;
         }
         work.record.check()?;
-        self.keep_base()?;
+        self.keep_bases()?;
         let pack = self.path(work.number, PACK);
         work.pack.sync_all().map_err(failed("write", &pack))?;
         let (path, named) = (self.path(work.number, RECORD), self.folder.clone());
@@ -316,17 +318,21 @@ impl Archive {
         folder.sync().map_err(failed("sync", &named))
     }
 
-    fn keep_base(&mut self) -> Result<(), CheckpointError> {
-        let path = self.folder.join(BASE);
-        let Some(base) = self.base.clone().filter(|_| !path.exists()) else {
-            return Ok(());
-        };
-        let folder = self.open()?;
-        let kept = folder.write_whole(BASE, |file| {
-            let copied = base.copy(file).map_err(CheckpointError::from);
-            Ok::<_, Unwritten>(copied?)
-        });
-        kept.map_err(|why| why.of("write", &path))
+    fn keep_bases(&mut self) -> Result<(), CheckpointError> {
+        for (kind, base) in self.bases.clone().into_iter().enumerate() {
+            let name = base_name(kind);
+            let path = self.folder.join(&name);
+            if path.exists() {
+                continue;
+            }
+            let folder = self.open()?;
+            let kept = folder.write_whole(&name, |file| {
+                let copied = base.copy(file).map_err(CheckpointError::from);
+                Ok::<_, Unwritten>(copied?)
+            });
+            kept.map_err(|why| why.of("write", &path))?;
+        }
+        Ok(())
     }
 
     /// Removes what takes room and does no harm.

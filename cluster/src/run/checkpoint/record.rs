@@ -42,8 +42,8 @@ pub(crate) struct RunRecord {
     pub(crate) number: u32,
     /// What it was made for.
     pub(crate) identity: Identity,
-    /// Whether nodes are clones of the base.
-    pub(crate) has_base: bool,
+    /// How many bases nodes are clones of: one for each kind of them, or none.
+    pub(crate) bases: u32,
     /// Packs that nodes' pages are in, with the number of pages in each.
     pub(crate) packs: Vec<(u32, u64)>,
     pub(crate) now: Time,

@@ -14,7 +14,7 @@ use belljar_sim::{Span, Time};
 use belljar_vmm::{KeptPages, PackWriter, Snapshot};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::{BASE, CheckpointError, FOLDER, NodeRecord, PACK, RECORD, Record, RunRecord};
+use super::{CheckpointError, FOLDER, NodeRecord, PACK, RECORD, Record, RunRecord, base_name};
 use crate::results::stream::Stream;
 use crate::run::ending::Closing;
 use crate::run::recorder::RecorderState;
@@ -47,7 +47,7 @@ pub fn write(directory: &Path) -> Result<(), CheckpointError> {
             fs::write(directory.join(name), [b'.'; CONSOLE as usize]).map_err(failed)?;
         }
     }
-    let base = folder.join(BASE);
+    let base = folder.join(base_name(0));
     Snapshot::write(&base, &Vec::new(), b"state", b"log", &ram(b"base", 0)?)?;
     let mut nodes = [KeptPages::default(), KeptPages::default()];
     let mut packs = Vec::new();
@@ -105,7 +105,7 @@ fn run(number: u32, packs: Vec<(u32, u64)>) -> RunRecord {
     RunRecord {
         number,
         identity: vec![("nobody's".to_owned(), "at all".to_owned())],
-        has_base: true,
+        bases: 1,
         packs,
         now: Time::from_ps(u64::from(number)),
         rounds: 1,

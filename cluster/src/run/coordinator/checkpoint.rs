@@ -41,7 +41,7 @@ pub(super) struct Checkpointer {
     /// That of the last one.
     pub(super) number: u32,
     identity: Identity,
-    has_base: bool,
+    bases: u32,
 }
 
 /// What is kept of nodes' pages.
@@ -120,14 +120,14 @@ impl Checkpointer {
         directory: &RunDirectory,
         plan: &Plan,
         identity: Identity,
-        base: Option<Snapshot>,
+        bases: Vec<Snapshot>,
     ) -> Self {
         let number = last.0;
         Self {
-            has_base: base.is_some(),
+            bases: bases.len() as u32,
             keeper: Keeper::start(
                 directory.path().to_owned(),
-                base,
+                bases,
                 last,
                 checkpoints.tell.clone(),
             ),
@@ -152,10 +152,10 @@ impl Checkpointer {
         let identity = found.run.identity.clone();
         let packs = found.run.packs.iter().map(|(pack, _)| *pack);
         let last = (found.run.number, packs.collect());
-        let base = found.base.clone();
+        let bases = found.bases.clone();
         Self {
             pages: PageKeeper::new(pages),
-            ..Self::new(last, checkpoints, directory, plan, identity, base)
+            ..Self::new(last, checkpoints, directory, plan, identity, bases)
         }
     }
 
@@ -265,7 +265,7 @@ impl Run {
         Ok(RunRecord {
             number: checkpointer.number,
             identity: checkpointer.identity.clone(),
-            has_base: checkpointer.has_base,
+            bases: checkpointer.bases,
             packs: packs.into_iter().collect(),
             now: self.now,
             rounds: self.rounds,

@@ -84,13 +84,13 @@ impl Run {
     pub fn prepare(setup: Setup<'_>) -> Result<Self, RunError> {
         let plan = setup.plan;
         let parts = Parts::load(plan)?;
-        selection(plan).check()?;
-        let base = if plan.boot_each {
-            None
+        selection(plan, 0).check()?;
+        let bases = if plan.boot_each {
+            Vec::new()
         } else {
-            Some(template::find(plan, &parts, setup.sandbox)?)
+            template::find_all(plan, &parts, setup.sandbox)?
         };
-        let begun = setup.begin(&parts, base.as_ref())?;
+        let begun = setup.begin(&parts, &bases)?;
         let identity = identity(plan, parts.disk_hashes);
         setup.assemble(begun, |checkpoints, folder| {
             Checkpointer::new(
@@ -99,7 +99,7 @@ impl Run {
                 folder,
                 plan,
                 identity,
-                base,
+                bases,
             )
         })
     }
@@ -113,7 +113,7 @@ impl Run {
     pub fn resume(setup: Setup<'_>, choice: &mut Choice) -> Result<(Self, String), RunError> {
         let plan = setup.plan;
         let parts = Parts::load(plan)?;
-        selection(plan).check()?;
+        selection(plan, 0).check()?;
         setup.allow_files();
         let restored = setup.restore(&parts, choice)?;
         let (found, kept, begun) = setup.go_on(&parts, restored)?;
@@ -144,21 +144,17 @@ impl Run {
 
 impl Setup<'_> {
     /// Everything at virtual time zero.
-    fn begin(&self, parts: &Parts, base: Option<&Snapshot>) -> Result<Begun, RunError> {
+    fn begin(&self, parts: &Parts, bases: &[Snapshot]) -> Result<Begun, RunError> {
         let plan = self.plan;
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
         self.allow_files();
         if let (Some(directory), Some(_)) = (self.directory, plan.profile) {
             directory.folder(PROFILE_FOLDER)?;
         }
+        let (first, told) = self.beginning(parts, bases)?;
         let own = self.own_nodes().into_iter();
-        let runners = own.map(|index| self.begin_node(parts, base, index));
+        let runners = own.map(|index| self.begin_node(parts, bases, index, told));
         let runners = runners.collect::<Result<Vec<_>, _>>()?;
-        // A host without nodes has to know, too.
-        let first = match runners.first() {
-            Some(runner) => runner.node().now(),
-            None => self.new_node(parts, base, 0)?.now(),
-        };
         let (captures, links, recorder) = match self.directory {
             Some(directory) => (
                 Captures::start(directory, &mut fabric, &plan.pcap)?,
@@ -176,7 +172,7 @@ impl Setup<'_> {
             captures,
             links,
             recorder,
-            closing: Closing::at_limit(plan.limit, (plan.vcpus > 1).then_some(plan.slice)),
+            closing: Closing::at_limit(plan.limit, plan.has_slices().then_some(plan.slice)),
             fabric,
             now: Time::ZERO,
             first,
@@ -189,13 +185,22 @@ impl Setup<'_> {
         })
     }
 
-    fn new_node(
-        &self,
-        parts: &Parts,
-        base: Option<&Snapshot>,
-        index: u32,
-    ) -> Result<Node, RunError> {
-        let node = match base {
+    /// When the first node does anything, and when clones are told who they are: once all of them are booted, so
+    /// that none waits longer for others than where all are alike. The same on every host, also on one without
+    /// nodes.
+    fn beginning(&self, parts: &Parts, bases: &[Snapshot]) -> Result<(Time, Time), RunError> {
+        if bases.is_empty() {
+            return Ok((Time::ZERO, Time::ZERO));
+        }
+        let kinds = self.plan.kinds().iter();
+        let times = kinds.map(|kind| Ok(self.new_node(parts, bases, kind.first)?.now()));
+        let times = times.collect::<Result<Vec<Time>, RunError>>()?;
+        let (first, last) = (times.iter().min(), times.iter().max());
+        Ok((*first.unwrap_or(&Time::ZERO), *last.unwrap_or(&Time::ZERO)))
+    }
+
+    fn new_node(&self, parts: &Parts, bases: &[Snapshot], index: u32) -> Result<Node, RunError> {
+        let node = match bases.get(self.plan.kind_number(index)) {
             Some(snapshot) => parts.clone_of(snapshot, self.plan, index),
             None => parts.node(self.plan, index),
         };
@@ -208,12 +213,16 @@ impl Setup<'_> {
     fn begin_node(
         &self,
         parts: &Parts,
-        base: Option<&Snapshot>,
+        bases: &[Snapshot],
         index: u32,
+        told: Time,
     ) -> Result<Runner, RunError> {
         let plan = self.plan;
-        let node = self.new_node(parts, base, index)?;
-        let tracer = || NodeTracer::new(index, &selection(plan));
+        let mut node = self.new_node(parts, bases, index)?;
+        if !bases.is_empty() {
+            parts.tell_identity(plan, index, &mut node, told);
+        }
+        let tracer = || NodeTracer::new(index, &selection(plan, index));
         let tracer = plan.trace.enabled.then(tracer);
         let logs = Logs::begin(index, plan.profile.is_some(), self.directory)?;
         let mut runner = Runner::new(index, node, tracer, logs);
@@ -227,7 +236,7 @@ impl Setup<'_> {
                 source,
             })?;
         }
-        if let Some(snapshot) = base {
+        if let Some(snapshot) = bases.get(plan.kind_number(index)) {
             let logged = runner.log(snapshot.boot_log());
             logged.map_err(|source| RunError::Console {
                 node: index,
@@ -343,8 +352,9 @@ impl Setup<'_> {
         let collection = self.collection()?;
         let kept = self.checkpoints.zip(self.directory);
         let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
-        let memory = MemoryGuard::new(begun.runners.len(), plan.memory);
-        if let Some(doubts) = memory.doubts(plan.likely_memory()) {
+        let own = plan.memory_of(begun.runners.iter().map(|runner| runner.index));
+        let memory = MemoryGuard::new(begun.runners.len(), own);
+        if let Some(doubts) = memory.doubts(plan.likely_memory(own)) {
             tracing::warn!("{doubts}");
         }
         let mut pages = begun.pages;

@@ -74,8 +74,6 @@ impl Setup<'_> {
             Captures::check(&fabric, &plan.pcap, &found.run.captures)?;
         }
         let own = self.own_nodes();
-        let selection = selection(plan);
-        let selection = plan.trace.enabled.then_some(&selection);
         let (mut nodes, mut kept, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..plan.nodes {
             let record = found.node(index)?;
@@ -83,13 +81,16 @@ impl Setup<'_> {
             if own.binary_search(&index).is_err() {
                 continue;
             }
-            let ram = found.ram(index, &record, plan.memory)?;
+            let kind = plan.kind_number(index);
+            let bytes = plan.kind_of(index).memory;
+            let ram = found.ram((index, kind), &record, bytes)?;
             let node = parts.restored(plan, index, ram, &record.runner.node);
             let failed = |source| RunError::Node {
                 node: index,
                 source,
             };
-            let tracer = record.runner.tracer(index, selection);
+            let selection = plan.trace.enabled.then(|| selection(plan, index));
+            let tracer = record.runner.tracer(index, selection.as_ref());
             nodes.push(RestoredNode {
                 node: node.map_err(failed)?,
                 tracer: tracer.map_err(CheckpointError::from)?,

@@ -4,12 +4,14 @@
 //! for it. Part of the recorder of runs that have such probes.
 
 use belljar_archive::{ProbesHeader, ProbesWriter};
+use belljar_sim::Time;
 use belljar_trace::{
     PROBES_FILE, Probe, ProbeRecord, ProbesEnd, StateError, TraceError, TraceHeader, load_probes,
     save_probes,
 };
 use serde::{Deserialize, Serialize};
 
+use super::Clocks;
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
 use crate::run::error::RunError;
@@ -109,25 +111,36 @@ impl ProbeRecorder {
         self.held.len()
     }
 
-    /// Writes what was known before `cycle`.
-    pub(super) fn write_before(&mut self, cycle: u64) -> Result<(), TraceError> {
+    /// Writes what was known before `settled`.
+    pub(super) fn write_before(
+        &mut self,
+        settled: Time,
+        clocks: &Clocks,
+    ) -> Result<(), TraceError> {
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };
-        self.held.sort_by_key(|record| (record.known, record.node));
-        let ready = self.held.partition_point(|record| record.known < cycle);
+        let known = |record: &ProbeRecord| clocks.time_of(record.node, record.known);
+        self.held
+            .sort_by_cached_key(|record| (known(record), record.node));
+        let ready = self.held.partition_point(|record| known(record) < settled);
         let mut ready = self.held.drain(..ready);
         ready.try_for_each(|record| writer.push(record))
     }
 
     /// Writes what is held and the calls that did not return, and for a run that is `whole` the file's end.
-    pub(super) fn finish(mut self, left: Vec<ProbesLeft>, whole: bool) -> Result<(), TraceError> {
+    pub(super) fn finish(
+        mut self,
+        left: Vec<ProbesLeft>,
+        whole: bool,
+        clocks: &Clocks,
+    ) -> Result<(), TraceError> {
         let mut end = ProbesEnd::default();
         for (open, of) in left {
             self.held.extend(open);
             end.unfollowed = end.unfollowed.saturating_add(of.unfollowed);
         }
-        self.write_before(u64::MAX)?;
+        self.write_before(Time::MAX, clocks)?;
         let Some(mut writer) = self.writer else {
             return Ok(());
         };

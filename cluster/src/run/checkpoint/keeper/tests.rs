@@ -15,7 +15,7 @@ fn archive() -> (tempfile::TempDir, Archive) {
         directory: run.path().to_owned(),
         folder,
         open: None,
-        base: None,
+        bases: Vec::new(),
         kept: Vec::new(),
         last: (1, BTreeSet::from([1])),
         others: BTreeMap::new(),

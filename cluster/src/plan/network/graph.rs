@@ -11,9 +11,9 @@ use std::str::FromStr;
 use belljar_fabric::graphml::{Data, Edge, Graph, Node};
 use belljar_fabric::{Endpoint, Link, LinkId, LinkSpec, PartSpecs, SwitchSpec, Topology};
 
-use super::network::bounded;
-use super::network::error::NetworkError;
-use super::network::parts::parts;
+use super::bounded;
+use super::error::NetworkError;
+use super::parts::parts;
 use crate::scenario::Network;
 use crate::scenario::quantity::{Bandwidth, Bytes, Duration, QuantityError};
 
