@@ -230,7 +230,7 @@ mod tests {
             ),
             (
                 format!("{two}name = \"a\"\n{two}name = \"a\"\n"),
-                "[[nodes.group]] 2: name is \"a\"",
+                "[[nodes.group]] a: name is \"a\"",
             ),
             (
                 format!("{two}extensions = [\"abacus\"]\n"),

@@ -62,7 +62,7 @@ pub struct Network {
     pub switch_latency: Duration,
     /// Room at each output port of a switch.
     pub switch_queue: Bytes,
-    /// The place of each node in the network, node 0 first: a number of the place that node would have otherwise. As they are numbered when absent.
+    /// The place of each node in the network, node 0 first, then of each host of background jobs: the number of the place that it would have otherwise. As they are numbered when absent.
     pub places: Option<Vec<u32>>,
     /// How one of several ways is chosen.
     #[schemars(with = "RoutingNames")]
