@@ -54,6 +54,7 @@ pub mod template;
 use background::BackgroundPlan;
 use files::{find_image, read_files};
 pub use kinds::NodeKind;
+use kinds::noise::{self, NoisePlan};
 use network::NetworkPlan;
 use probes::own::OwnProbe;
 pub use secure_shell::SecureShell;
@@ -84,6 +85,8 @@ pub struct Plan {
     pub nodes: u32,
     /// What they are, in the order of their numbers; see [`kinds`](Self::kinds).
     kinds: Vec<NodeKind>,
+    /// Detours of their processors.
+    noise: Vec<NoisePlan>,
     /// How long each of several processors runs before it is the next one's turn: what
     /// the scenario says, or as much of it as fits a round.
     pub slice: Span,
@@ -256,6 +259,7 @@ impl Plan {
             command: workload.command.clone(),
             environment,
             launchers: launchers::environment(&root, is_container, &kinds),
+            noise: noise::resolve(scenario, &kinds, engine)?,
             kinds,
             files,
             large_files,

@@ -25,6 +25,8 @@ mod hosts;
 mod network;
 /// `[nodes]`.
 mod nodes;
+/// `[[nodes.noise]]`.
+mod noise;
 /// Values with units, as scenarios write them.
 pub mod quantity;
 /// The schema of scenarios.
@@ -44,6 +46,7 @@ pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
+pub use noise::{LengthDistribution, NoiseTable, Spacing};
 pub use standalone::{Standalone, job_name};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace};

@@ -3,12 +3,15 @@
 //! Nothing here knows of guests, networks or hosts, and nothing depends on the host's clock or threads. All
 //! other crates that simulate build on it.
 //!
-//! `queue` knows `calendar`, and that the times of `time`; `random` and `codec` import nothing here.
+//! `queue` knows `calendar`, and that the times of `time`; `random` and `codec` import nothing here; `distribution`
+//! draws by `random` what is in the units of `time`.
 
 /// A queue of keys in the order of time.
 mod calendar;
 /// The binary form of saved state: bincode's standard encoding of serde's data model.
 mod codec;
+/// Random lengths of time with a given mean.
+mod distribution;
 /// The event queue and its total order.
 mod queue;
 /// The only random generator.
@@ -18,6 +21,7 @@ mod time;
 
 pub use calendar::{Calendar, Timed};
 pub use codec::{CodecError, check, decode, encode};
+pub use distribution::Distribution;
 pub use queue::{EventKey, EventQueue};
 pub use random::{Random, Seed};
 pub use time::{Frequency, Span, Time, greatest_common_divisor};

@@ -29,6 +29,7 @@ pub use config::{
 };
 pub use kept::{KeptError, KeptPages, PackWriter, Packs, PageMap};
 pub use node::{
-    BadAddress, ExitCounts, Node, NodeError, NodeStop, Sampling, StateHashes, VcpuParts,
+    BadAddress, ExitCounts, Node, NodeError, NodeStop, NoiseCounts, NoiseSource, Sampling,
+    StateHashes, VcpuParts,
 };
 pub use snapshot::{Identity, Snapshot, SnapshotError, first_difference};

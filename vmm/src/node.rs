@@ -16,6 +16,8 @@ mod inspect;
 mod magic;
 /// A node's memory as the process sees it that runs on the processor.
 mod memory;
+/// Detours of a node's processors.
+mod noise;
 /// One of a node's processors: an engine, and what the node knows of its turn.
 mod processor;
 /// Whose turn it is: a node's processors run one after the other.
@@ -44,12 +46,14 @@ use crate::config::NodeConfig;
 use crate::{boot, cpuid};
 use arrivals::{Arrival, Arrivals};
 use devices::{CONTROL, Devices};
+use noise::Noise;
 use processor::{Activity, Processor};
 use rotation::Rotation;
 
 pub use exits::ExitCounts;
 pub use inspect::StateHashes;
 pub use memory::BadAddress;
+pub use noise::{NoiseCounts, NoiseSource};
 pub use sampling::Sampling;
 pub use stops::{NodeError, NodeStop};
 
@@ -97,6 +101,8 @@ pub struct Node {
     undisturbed: Cycles,
     /// Points of time at which it stops for its owner to look at it, if there are any.
     sampling: Option<Sampling>,
+    /// Detours of the processors, if there are any.
+    noise: Option<Noise>,
     ended: Option<NodeStop>,
 }
 
@@ -168,6 +174,7 @@ impl Node {
             pause: u64::MAX,
             undisturbed: 0,
             sampling: None,
+            noise: None,
             ended: None,
         })
     }
@@ -233,7 +240,7 @@ impl Node {
         let own = self.processors.iter().enumerate().map(|(index, one)| {
             let local = self.devices.interrupts.local(index);
             if one.is_busy(local) {
-                return Some(one.now());
+                return Some(self.back_at(index));
             }
             Some(local.next_deadline()?.max(one.now()))
         });

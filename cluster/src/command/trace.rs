@@ -11,6 +11,8 @@ mod export;
 pub(super) mod import;
 /// Who sends how much to whom.
 pub(super) mod matrix;
+/// What the nodes were.
+mod nodes;
 /// Where calls are made.
 pub(super) mod sites;
 /// How a program is built, by its calls.
@@ -20,8 +22,7 @@ pub(super) mod tables;
 /// Who waits for whom, what that makes of the whole, and what changed.
 mod waiting;
 
-use std::fs;
-use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,9 +30,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{AnalysisError, DumpFormat, Filter, InPhase, ProgramPhase, Ratio, Times};
 use belljar_cluster::plan;
-use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::quantity::Duration;
-use belljar_cluster::scenario::{Nodes, Scenario};
 use belljar_sim::Time;
 use belljar_trace::{TRACE_FILE, TraceState, VERSION};
 use clap::{Args, Subcommand, ValueEnum};
@@ -293,9 +292,13 @@ fn stat(arguments: &StatArguments) -> Result<ExitCode> {
         (wanted, Times::Read) => belljar_analysis::statistics(&path, &wanted)?,
         (wanted, Times::Unread) => belljar_analysis::counts(&path, &wanted)?,
     };
+    let groups = nodes::groups_of(&path);
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
-        false => statistics.write(out),
+        false => {
+            statistics.write(out)?;
+            out.write_all(groups.as_bytes())
+        }
     })
 }
 
@@ -324,37 +327,12 @@ fn results(
 /// `belljar trace stat --cpi`.
 fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     let filter = filter(&arguments.filter, path)?;
-    let kinds = nodes_of(path)?.map_or_else(Vec::new, |nodes| nodes.kinds(1));
-    if let Some((nodes, _)) = kinds.iter().find(|(nodes, _)| nodes.vcpus > 1) {
-        bail!(
-            "cycles per instruction are known of processors, and ranks share {} of them on each node; run with nodes.vcpus = 1",
-            nodes.vcpus
-        );
-    }
-    let mut ratios: Vec<f64> = kinds.iter().map(|(nodes, _)| nodes.ratio()).collect();
-    ratios.dedup();
-    let is_timed = kinds.iter().any(|(nodes, _)| nodes.timing.is_some());
-    if !is_timed && let [one, other, ..] = ratios[..] {
-        bail!(
-            "an instruction takes {one} cycles on some nodes and {other} on others; run with a nodes.timing in one of the groups, so that nodes account for their time"
-        );
-    }
-    let ratio = ratio(ratios.first().copied().unwrap_or(1.0));
+    let ratio = ratio(nodes::ratio_of(path)?);
     let (statistics, state) = belljar_analysis::cpi(path, &filter, ratio)?;
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
     })
-}
-
-/// The nodes of the run whose trace this is, by the scenario next to it, if there is one.
-fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
-    let scenario = trace.with_file_name(SCENARIO_FILE);
-    match fs::read_to_string(&scenario) {
-        Ok(text) => Ok(Some(Scenario::parse(&scenario, &text, &[])?.nodes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", scenario.display())),
-    }
 }
 
 /// Cycles per instruction as a fraction.

@@ -28,6 +28,9 @@ impl fmt::Display for Plan {
             write!(f, "{head:<10} ")?;
             self.describe_kind(kind, f)?;
         }
+        for noise in &self.noise {
+            writeln!(f, "noise      {noise}")?;
+        }
         f.write_str(&network::describe(self))?;
         f.write_str(&self.describe_background())?;
         for &link in &self.pcap {

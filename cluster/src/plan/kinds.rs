@@ -11,6 +11,8 @@ use super::error::PlanError;
 use super::{Plan, cycles_per_instruction};
 use crate::scenario::{Nodes, Scenario, TimingTable};
 
+/// From a scenario's noise to the detours of each node.
+pub mod noise;
 /// From a scenario's timing to the engine's time model.
 pub(crate) mod time_model;
 

@@ -43,6 +43,25 @@ impl TimeSummary {
     }
 }
 
+/// What detours took from a node's processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoiseSummary {
+    /// Detours that a processor took which was executing.
+    pub detours: u64,
+    /// For how long such processors executed nothing, in picoseconds of all processors together.
+    pub stolen_ps: u64,
+}
+
+impl NoiseSummary {
+    fn of(node: &Node) -> Option<Self> {
+        let counts = node.noise()?;
+        Some(Self {
+            detours: counts.detours,
+            stolen_ps: node.frequency().time_of(counts.stolen).as_ps(),
+        })
+    }
+}
+
 /// One node, as far as it depends on the scenario alone.
 #[derive(Debug, Serialize)]
 pub struct NodeSummary {
@@ -62,6 +81,9 @@ pub struct NodeSummary {
     /// What its time went into, with a time model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeSummary>,
+    /// What detours took, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseSummary>,
 }
 
 /// One node's results, and figures about the host that ran it.
@@ -73,6 +95,7 @@ pub struct NodeReport {
     frames_sent: u64,
     frames_dropped: u64,
     time: Option<TimeSummary>,
+    noise: Option<NoiseSummary>,
     warnings: Vec<String>,
     /// Instructions retired here, not where it was cloned or resumed from.
     pub(super) executed: u64,
@@ -98,6 +121,7 @@ impl NodeReport {
             frames_sent: runner.sent,
             frames_dropped: runner.node().net_counters().dropped,
             time: TimeSummary::of(runner.node()),
+            noise: NoiseSummary::of(runner.node()),
             warnings: warnings(runner),
             executed: runner.executed(),
             seconds: runner.host_time().as_secs_f64(),
@@ -139,6 +163,7 @@ impl NodeReport {
             frames_sent: self.frames_sent,
             frames_dropped: self.frames_dropped,
             time: self.time,
+            noise: self.noise,
         }
     }
 }

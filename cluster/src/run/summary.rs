@@ -20,7 +20,7 @@ use crate::run::checkpoint::Report;
 use crate::run::coordinator::{Ending, Run};
 use crate::run::polls;
 use crate::run::recorder::selection;
-use crate::run::report::{NodeReport, NodeSummary};
+use crate::run::report::{NodeReport, NodeSummary, NoiseSummary};
 use crate::scenario::Polls;
 use crate::scenario::engine::Engine;
 
@@ -230,6 +230,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             .sum::<u64>(),
         host.rounds
     );
+    text.push_str(&of_noise(&summary.nodes));
     let _ = match &host.clock {
         None => writeln!(
             text,
@@ -266,6 +267,22 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     }
     let _ = writeln!(text, "run directory: {}", directory.display());
     text
+}
+
+/// What detours took from nodes' processors, where there are any.
+fn of_noise(nodes: &[NodeSummary]) -> String {
+    let noise: Vec<NoiseSummary> = nodes.iter().filter_map(|node| node.noise).collect();
+    if noise.is_empty() {
+        return String::new();
+    }
+    let detours: u64 = noise.iter().map(|of| of.detours).sum();
+    let stolen = || noise.iter().map(|of| of.stolen_ps as f64 / 1e9);
+    format!(
+        "noise: {detours} detours on {} nodes took {:.3} ms of each on average, {:.3} ms at most\n",
+        noise.len(),
+        stolen().sum::<f64>() / noise.len() as f64,
+        stolen().fold(0.0, f64::max)
+    )
 }
 
 /// How many nodes each group has, where there are groups.

@@ -7,7 +7,7 @@ use belljar_cpu::{IsaError, Level};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::TimingTable;
+use super::{NoiseTable, TimingTable};
 use crate::scenario::quantity::{Bytes, Duration, Rate};
 
 /// The nodes: all alike, but for what groups say.
@@ -46,6 +46,9 @@ pub struct Nodes {
     /// Nodes that differ, in the order of their numbers; all alike when there are none.
     #[serde(default)]
     pub group: Vec<NodeGroup>,
+    /// What takes their processors for a while.
+    #[serde(default)]
+    pub noise: Vec<NoiseTable>,
 }
 
 /// Some of the nodes. What is absent is as `[nodes]` has it.
@@ -116,6 +119,7 @@ impl Nodes {
             cycles_per_instruction: group.cycles_per_instruction.or(self.cycles_per_instruction),
             timing: group.timing.as_ref().or(self.timing.as_ref()).cloned(),
             group: Vec::new(),
+            noise: Vec::new(),
         };
         let ranks = group.ranks_per_node.or(group.vcpus).unwrap_or(ranks);
         (nodes, ranks)

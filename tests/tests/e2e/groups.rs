@@ -136,6 +136,10 @@ fn a_slower_clock_takes_longer_and_messages_still_come_after_they_were_sent() {
     let groups = summary["nodes"].as_array().expect("nodes").iter();
     let groups: Vec<_> = groups.map(|node| node["group"].as_str()).collect();
     assert_eq!(groups, [Some("new"), Some("new"), Some("old"), Some("old")]);
+    let (told, error, code) = dir.call(&["trace", "stat", "out"]);
+    assert_eq!(code, Some(0), "{error}");
+    let groups = "\nGroups\n  new: nodes 0 to 1 at 3 GHz\n  old: nodes 2 to 3 at 1 GHz\n";
+    assert!(told.ends_with(groups), "{told}");
     let (told, error, code) = dir.call(&["trace", "path", "out"]);
     assert_eq!(code, Some(0), "{told}{error}");
 }

@@ -19,6 +19,7 @@ mod look;
 mod mpi;
 mod mpirun;
 mod network;
+mod noise;
 mod outputs;
 mod partition;
 mod peers;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
 use super::devices::DevicesState;
+use super::noise::Noise;
 use super::processor::ProcessorState;
 use super::{ExitCounts, Node, NodeError, NodeStop, VcpuParts};
 use crate::config::NodeConfig;
@@ -26,6 +27,7 @@ struct NodeState {
     counts: ExitCounts,
     magic: Option<Cycles>,
     ended: Option<NodeStop>,
+    noise: Option<Noise>,
 }
 
 impl Node {
@@ -46,6 +48,7 @@ impl Node {
             counts: self.counts,
             magic: self.magic,
             ended: self.ended,
+            noise: self.save_noise(),
         })?;
         check::<NodeState>(&bytes)?;
         Ok(bytes)
@@ -79,6 +82,10 @@ impl Node {
         for (processor, saved) in node.processors.iter_mut().zip(state.processors) {
             processor.load(saved)?;
         }
+        let (clocks, noise) = (node.clocks(), state.noise.as_ref());
+        if noise.is_some_and(|noise| !noise.is_sound(&clocks, node.frequency)) {
+            return Err(NodeError::State("its detours cannot be drawn".to_owned()));
+        }
         let other = || NodeError::State("its devices are others".to_owned());
         node.devices.load(state.devices).ok_or_else(other)?;
         node.rotation.current = current;
@@ -87,6 +94,7 @@ impl Node {
         node.counts = state.counts;
         node.magic = state.magic;
         node.ended = state.ended;
+        node.noise = state.noise;
         Ok(node)
     }
 

@@ -54,7 +54,8 @@ impl Node {
         let is_heard = self.devices.first_frame().is_some() || self.devices.has_output();
         if self.pause == Cycles::MAX && !is_heard {
             let next = self.next_of_current().into_iter();
-            let next = next.chain(self.sample_of_current()).min();
+            let next = next.chain(self.sample_of_current());
+            let next = next.chain(self.next_detour()).min();
             self.undisturbed = next.unwrap_or(Cycles::MAX);
         }
     }

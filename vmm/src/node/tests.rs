@@ -3,6 +3,8 @@
 mod cutting;
 /// A processor for the tests.
 mod fake;
+/// Detours of processors.
+mod noise;
 /// Nodes of several processors, each with a script of its own.
 mod vcpus;
 

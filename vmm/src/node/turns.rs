@@ -158,6 +158,10 @@ impl Node {
     /// `end`, or `about` then. Whether the last is what it came to by nothing but running.
     fn take_turn(&mut self, end: Cycles, about: bool) -> Result<bool, NodeError> {
         if !self.current().unfinished {
+            if let Some(until) = self.detour_of_current() {
+                self.lose_time(until.min(end));
+                return Ok(false);
+            }
             self.fire_due()?;
             self.obey_starts();
             let local = self.devices.interrupts.local_mut(self.rotation.current);
@@ -176,7 +180,8 @@ impl Node {
                 return Ok(false);
             }
             let sample = self.sample_of_current().filter(|sample| *sample < end);
-            let next = next.into_iter().chain(sample).min();
+            let detour = self.next_detour().filter(|detour| *detour < end);
+            let next = next.into_iter().chain(sample).chain(detour).min();
             let about = about && next.is_none();
             Ok(self.execute(next.unwrap_or(end), about)? && about)
         } else {

@@ -207,6 +207,9 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
     if let Some(collect) = plan.trace.collect {
         identity.push(("collect".to_owned(), collect.to_string()));
     }
+    if let Some(noise) = plan.describe_noise() {
+        identity.push(("noise".to_owned(), noise));
+    }
     if let Some(profile) = plan.profile {
         let (every, frames) = (profile.every, profile.frames);
         identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));

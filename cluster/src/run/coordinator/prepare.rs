@@ -4,7 +4,7 @@
 //! or continues, it is a [`Run`] afterwards. Called by `belljar run`, by agents and by `belljar bisect`.
 
 use belljar_fabric::{Distances, Fabric};
-use belljar_sim::Time;
+use belljar_sim::{Seed, Time};
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, Snapshot};
 
@@ -221,6 +221,10 @@ impl Setup<'_> {
         let mut node = self.new_node(parts, bases, index)?;
         if !bases.is_empty() {
             parts.tell_identity(plan, index, &mut node, told);
+        }
+        let noise = plan.noise_of(index);
+        if !noise.is_empty() {
+            node.begin_noise(&noise, Seed(plan.seed), index.into(), told);
         }
         let tracer = || NodeTracer::new(index, &selection(plan, index));
         let tracer = plan.trace.enabled.then(tracer);

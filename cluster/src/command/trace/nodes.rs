@@ -1,0 +1,64 @@
+//! What the nodes were of a run whose trace is looked at, by the scenario next to it.
+//!
+//! A trace that was moved away from its run has none: then nothing is said of them. Called by `belljar trace stat`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::{Nodes, Scenario};
+
+/// Which nodes each group has, where there are groups; of a scenario that cannot be read nothing is said.
+pub(super) fn groups_of(trace: &Path) -> String {
+    let nodes = nodes_of(trace).ok().flatten();
+    let groups = nodes.as_ref().map_or(&[][..], |nodes| &nodes.group);
+    let kinds = nodes.as_ref().map_or_else(Vec::new, |nodes| nodes.kinds(1));
+    let (mut text, mut first) = (String::new(), 0_u32);
+    for ((group, (kind, _)), number) in groups.iter().zip(kinds).zip(1..) {
+        let name = group.name.clone().unwrap_or_else(|| number.to_string());
+        let next = first.saturating_add(group.count);
+        let last = next.saturating_sub(1);
+        let nodes = match first == last {
+            true => format!("node {first}"),
+            false => format!("nodes {first} to {last}"),
+        };
+        text.push_str(&format!("  {name}: {nodes} at {}\n", kind.clock));
+        first = next;
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("\nGroups\n{text}"),
+    }
+}
+
+/// Cycles of an instruction where nothing else takes time: the same on all nodes, which have one processor each.
+pub(super) fn ratio_of(trace: &Path) -> Result<f64> {
+    let kinds = nodes_of(trace)?.map_or_else(Vec::new, |nodes| nodes.kinds(1));
+    if let Some((nodes, _)) = kinds.iter().find(|(nodes, _)| nodes.vcpus > 1) {
+        bail!(
+            "cycles per instruction are known of processors, and ranks share {} of them on each node; run with nodes.vcpus = 1",
+            nodes.vcpus
+        );
+    }
+    let mut ratios: Vec<f64> = kinds.iter().map(|(nodes, _)| nodes.ratio()).collect();
+    ratios.dedup();
+    let is_timed = kinds.iter().any(|(nodes, _)| nodes.timing.is_some());
+    if !is_timed && let [one, other, ..] = ratios[..] {
+        bail!(
+            "an instruction takes {one} cycles on some nodes and {other} on others; run with a nodes.timing in one of the groups, so that nodes account for their time"
+        );
+    }
+    Ok(ratios.first().copied().unwrap_or(1.0))
+}
+
+/// The nodes of the run whose trace this is, by the scenario next to it, if there is one.
+fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
+    let scenario = trace.with_file_name(SCENARIO_FILE);
+    match fs::read_to_string(&scenario) {
+        Ok(text) => Ok(Some(Scenario::parse(&scenario, &text, &[])?.nodes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", scenario.display())),
+    }
+}
