@@ -2,10 +2,14 @@
 //!
 //! Called by `main`.
 
+/// `belljar model export`.
+mod export;
 /// `belljar model fit`.
 mod fit;
 /// `belljar model generate`.
 mod generate;
+/// `belljar model show`.
+mod show;
 
 use std::process::ExitCode;
 
@@ -24,6 +28,12 @@ pub(crate) enum ModelCommand {
         after_help = "Example: belljar model generate cg.model --nodes 64 --size 1400 --out cg-64"
     )]
     Generate(generate::GenerateArguments),
+    /// Print what a model says of a size, function by function, with the band in which measured values would be.
+    #[command(after_help = "Example: belljar model show cg.model --nodes 64 --size 1400")]
+    Show(show::ShowArguments),
+    /// Write a model for another simulator.
+    #[command(after_help = "Example: belljar model export ember cg.model --name Cg --out cg-motif")]
+    Export(export::ExportArguments),
 }
 
 /// `belljar model`.
@@ -31,5 +41,7 @@ pub(crate) fn model(command: &ModelCommand) -> Result<ExitCode> {
     match command {
         ModelCommand::Fit(arguments) => fit::fit(arguments),
         ModelCommand::Generate(arguments) => generate::generate(arguments),
+        ModelCommand::Show(arguments) => show::show(arguments),
+        ModelCommand::Export(arguments) => export::export(arguments),
     }
 }

@@ -3,8 +3,10 @@
 //! A [`Model`] is learned from runs of several sizes: the loops of each class of ranks, whom calls reach as functions of the rank, how much they move and what the processor works as functions of
 //! ranks and size. [`generate()`] makes the calls of any size of it. It knows nothing of networks: how long calls wait is for a replay to say. Called by `belljar model`.
 //!
-//! From top to bottom: `generate` makes calls of a `model`; `learn`, below that, makes it of `run`s, by their `structure`s, `relation`s of ranks, and `values`, which are functions that `fit` finds.
+//! From top to bottom: `generate` makes calls of a `model`, and `ember` a motif for another simulator; `learn`, below that, makes it of `run`s, by their `structure`s, `relation`s of ranks, and `values`, which are functions that `fit` finds.
 
+/// A model as a motif of SST's Ember.
+mod ember;
 /// Functions of ranks and size, fitted to measured values.
 pub mod fit;
 /// Calls of a size that never ran.
@@ -20,6 +22,7 @@ mod structure;
 /// Values of a call's instances as functions of ranks and size.
 mod values;
 
+pub use ember::{Motif, MotifError, ember};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
     CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,

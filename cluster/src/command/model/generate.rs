@@ -115,7 +115,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
 }
 
 /// The model in a file.
-fn read(path: &Path) -> Result<Model> {
+pub(super) fn read(path: &Path) -> Result<Model> {
     let length = fs::metadata(path)
         .with_context(|| format!("cannot read {}", path.display()))?
         .len();

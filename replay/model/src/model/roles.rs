@@ -116,6 +116,11 @@ impl Roles {
         self.classes.get(&self.role.kind(rank, ranks)).copied()
     }
 
+    /// Each kind's class.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.classes.iter().map(|(kind, class)| (*kind, *class))
+    }
+
     /// All classes that it names.
     pub(crate) fn classes(&self) -> impl Iterator<Item = usize> {
         self.classes.values().copied()

@@ -1,9 +1,10 @@
 //! A model of small runs, held against a larger one: calls and bytes of every function exactly, times as near as may be.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
-use belljar_tests::{Dir, Scenario};
-use serde_json::Value;
+use belljar_tests::{Dir, Scenario, root};
+use serde_json::{Value, json};
 
 use crate::mpirun::compiled;
 
@@ -73,8 +74,8 @@ fn functions(dir: &Dir, out: &str) -> Functions {
         let number = |key: &str| function[key].as_u64().unwrap_or(0);
         let moved = (
             number("calls"),
-            number("sent_bytes"),
-            number("received_bytes"),
+            number("sent"),
+            number("received"),
         );
         let name = function["function"].as_str().unwrap_or("?").to_owned();
         let ms = function["total_ps"].as_f64().unwrap_or(0.0) / 1e9;
@@ -138,10 +139,79 @@ fn a_model_of_small_runs_makes_a_larger_one() {
     let (total, traced) = (again["total_ps"].as_f64(), again["traced_ps"].as_f64());
     let ratio = total.unwrap() / traced.unwrap();
     assert!((0.98..1.02).contains(&ratio), "{ratio}");
+    is_a_motif(&dir, &is);
     // A program that follows no rule is refused, with the call.
     let (_, error, code) = dir.call(&[
         "model", "generate", "a.model", "--nodes", "0", "--out", "none",
     ]);
     assert_eq!(code, Some(1));
     assert!(error.contains("0 ranks are none"), "{error}");
+}
+
+/// The model as a motif of Ember, whose ranks do what the generated trace has.
+fn is_a_motif(dir: &Dir, made: &Functions) {
+    let arguments = [
+        "model", "export", "ember", "a.model", "--name", "Small", "--out", "motif",
+    ];
+    let (_, error, code) = dir.call(&arguments);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        error.contains("MPI_Gather is messages to the root"),
+        "{error}"
+    );
+    let (folder, stub) = (dir.path("motif"), root().join("tests/ember"));
+    let mut compiler = Command::new("g++");
+    compiler
+        .current_dir(&folder)
+        .args(["-std=c++17", "-Wall", "-Werror", "-o", "motif"]);
+    compiler.args([
+        "-DMOTIF_HEADER=\"emberSmall.h\"",
+        "-DMOTIF=EmberSmallGenerator",
+        "-I.",
+    ]);
+    compiler
+        .arg("-I")
+        .arg(&stub)
+        .arg(stub.join("main.cc"))
+        .arg("emberSmall.cc");
+    let Ok(output) = compiler.output() else {
+        eprintln!("SKIPPED: g++ is not installed (apt install g++)");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let mut motif = Command::new(folder.join("motif"));
+    let output = motif
+        .current_dir(&folder)
+        .args(["16", "65536"])
+        .output()
+        .unwrap();
+    let done: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&done["ended"], &done["unmatched"], &done["pending"]),
+        (&json!(true), &json!(0), &json!(0))
+    );
+    let of = |name: &str| {
+        let number = |at: usize| done[name][at].as_u64().unwrap_or(0);
+        (number(0), number(1))
+    };
+    let calls = |name: &str| made[name].0;
+    let (isends, bytes, _) = calls("MPI_Isend");
+    assert_eq!(of("isend"), (isends, bytes));
+    assert_eq!(of("allreduce").0, calls("MPI_Allreduce").0);
+    assert_eq!(of("allreduce").1, calls("MPI_Allreduce").1);
+    assert_eq!(of("split").0, 1);
+    let exchanged = calls("MPI_Sendrecv");
+    // All but the root of each gather send their part.
+    let (gathers, gathered, _) = calls("MPI_Gather");
+    let sent = of("send");
+    assert_eq!(sent.0, exchanged.0 + gathers / 16 * 15, "{done}");
+    assert_eq!(sent.1, exchanged.1 + gathered / 16 * 15, "{done}");
+    assert_eq!(
+        of("recv"),
+        (gathers / 16 * 15, gathered / 16 * 15),
+        "{done}"
+    );
+    // A thread's own time: what the model has between calls, without spread.
+    assert!(done["computed_ns"].as_u64() > Some(1_000_000), "{done}");
 }

@@ -42,13 +42,13 @@ fn told(dir: &Dir, arguments: &[&str]) -> Value {
 fn moved(dir: &Dir, run: &str) -> Vec<Value> {
     let stat = told(dir, &["trace", "stat", "--json", run]);
     let all = stat["functions"].as_array().expect("functions");
-    let moves = all.iter().filter(|of| of["sent_bytes"].as_u64() > Some(0));
+    let moves = all.iter().filter(|of| of["sent"].as_u64() > Some(0));
     let mut moves: Vec<Value> = moves
         .map(|of| {
             serde_json::json!([
                 of["function"],
                 of["calls"],
-                of["sent_bytes"],
+                of["sent"],
                 of["total_ps"]
             ])
         })

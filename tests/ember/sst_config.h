@@ -1,0 +1,1 @@
+/* What motifs include first; nothing of it is needed here. */
