@@ -28,7 +28,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{AnalysisError, DumpFormat, Filter, InPhase, ProgramPhase, Ratio, Times};
+use belljar_analysis::{
+    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Ratio, Several,
+    Statistics, Times,
+};
 use belljar_cluster::plan;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_sim::Time;
@@ -158,8 +161,9 @@ pub(crate) struct DumpArguments {
 
 #[derive(Args)]
 pub(crate) struct StatArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
+    /// A run directory, or a trace file; of several, figures stand next to each other.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
     /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
     #[arg(long)]
     cpi: bool,
@@ -283,15 +287,24 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
 
 /// `belljar trace stat`.
 fn stat(arguments: &StatArguments) -> Result<ExitCode> {
-    let path = trace_file(&arguments.trace);
+    let of = |path: &Path| -> Result<(Statistics, TraceState)> {
+        Ok(match counted(&arguments.filter, path, arguments.counts)? {
+            (wanted, Times::Read) => belljar_analysis::statistics(path, &wanted)?,
+            (wanted, Times::Unread) => belljar_analysis::counts(path, &wanted)?,
+        })
+    };
+    let [trace] = arguments.traces.as_slice() else {
+        if arguments.cpi {
+            bail!("--cpi is for one run at a time; leave out the others");
+        }
+        return several(&arguments.traces, arguments.json, of);
+    };
+    let path = trace_file(trace);
     warn(&path)?;
     if arguments.cpi {
         return cpi(arguments, &path);
     }
-    let (statistics, state) = match counted(&arguments.filter, &path, arguments.counts)? {
-        (wanted, Times::Read) => belljar_analysis::statistics(&path, &wanted)?,
-        (wanted, Times::Unread) => belljar_analysis::counts(&path, &wanted)?,
-    };
+    let (statistics, state) = of(&path)?;
     let groups = nodes::groups_of(&path);
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
@@ -300,6 +313,28 @@ fn stat(arguments: &StatArguments) -> Result<ExitCode> {
             out.write_all(groups.as_bytes())
         }
     })
+}
+
+/// Writes what `of` finds in each of several traces, next to each other.
+fn several<T: Comparable>(
+    traces: &[PathBuf],
+    json: bool,
+    of: impl Fn(&Path) -> Result<(T, TraceState)>,
+) -> Result<ExitCode> {
+    let mut found = Vec::new();
+    for trace in traces {
+        let path = trace_file(trace);
+        warn(&path)?;
+        let (own, state) = of(&path)?;
+        remark(&state);
+        found.push((trace.display().to_string(), own));
+    }
+    let found = Several(found);
+    show(|out| match json {
+        true => found.write_json(out),
+        false => found.write(out),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `belljar trace convert`.

@@ -38,6 +38,8 @@ mod matrix;
 mod path;
 /// Before, in and after a program's main loop.
 mod phases;
+/// Results of several traces next to each other.
+mod several;
 /// By call site.
 mod sites;
 /// Sums over calls, ranks, sizes and intervals.
@@ -85,6 +87,7 @@ pub use path::{
     critical_path,
 };
 pub use phases::{InPhase, PhaseSpans, Phases, ProgramPhase, phase_spans};
+pub use several::{Comparable, Several};
 pub use sites::{CallSites, ProbeSiteStat, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, KeptStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,

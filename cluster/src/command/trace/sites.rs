@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{FrameNames, SitePlace};
+use belljar_analysis::{CallSites, FrameNames, SitePlace};
 use belljar_archive::TraceReader;
 use belljar_cluster::mpirun::GuestRoot;
 use belljar_cluster::plan::Plan;
@@ -16,16 +16,18 @@ use belljar_cluster::plan::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::Scenario;
 use belljar_symbols::{FileSource, KernelSymbols, Symbols};
+use belljar_trace::TraceState;
 use belljar_vmm::KernelImage;
 use clap::Args;
 
 use super::collected::warn;
-use super::{FilterArguments, filter, results, trace_file};
+use super::{FilterArguments, filter, results, several, trace_file};
 
 #[derive(Args)]
 pub(crate) struct SitesArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
+    /// A run directory, or a trace file; of several, figures stand next to each other.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
     /// Tell sites apart by this many frames, of those that the trace has; without it, by all.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
     frames: Option<u8>,
@@ -44,24 +46,37 @@ pub(crate) struct SitesArguments {
 
 /// `belljar trace sites`.
 pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
-    let path = trace_file(&arguments.trace);
+    let of = |path: &Path| named_sites(arguments, path);
+    let [trace] = arguments.traces.as_slice() else {
+        if arguments.csv || arguments.transitions {
+            bail!("--csv and --transitions are for one run at a time; leave out the others");
+        }
+        return several(&arguments.traces, arguments.json, of);
+    };
+    let path = trace_file(trace);
     warn(&path)?;
-    let filter = filter(&arguments.filter, &path)?;
-    let (mut sites, state) = belljar_analysis::call_sites(&path, &filter, arguments.frames)?;
-    if sites.frames == 0 {
-        bail!(
-            "the trace {} does not tell where calls were made: run with --set trace.frames=3",
-            path.display()
-        );
-    }
-    let files = files_of(&path);
-    sites.name(names(files.as_ref()));
+    let (sites, state) = of(&path)?;
     let transitions = arguments.transitions;
     results(&state, |out| match (arguments.json, arguments.csv) {
         (true, _) => sites.write_json(out),
         (_, true) => sites.write_csv(out, transitions),
         _ => sites.write(out, transitions),
     })
+}
+
+/// The call sites of a trace, with names.
+fn named_sites(arguments: &SitesArguments, path: &Path) -> Result<(CallSites, TraceState)> {
+    let filter = filter(&arguments.filter, path)?;
+    let (mut sites, state) = belljar_analysis::call_sites(path, &filter, arguments.frames)?;
+    if sites.frames == 0 {
+        bail!(
+            "the trace {} does not tell where calls were made: run with --set trace.frames=3",
+            path.display()
+        );
+    }
+    let files = files_of(path);
+    sites.name(names(files.as_ref()));
+    Ok((sites, state))
 }
 
 /// The files that a run's nodes have.

@@ -2,15 +2,16 @@
 //!
 //! Called by `trace`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use belljar_analysis::{Detail, GraphsOf};
+use belljar_analysis::{Detail, GraphsOf, LoopStructure};
+use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
 
 use super::collected::warn;
-use super::{FilterArguments, counted, results, trace_file};
+use super::{FilterArguments, counted, results, several, trace_file};
 
 /// How much of a call makes it another event.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -105,8 +106,9 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
 
 #[derive(Args)]
 pub(crate) struct LoopsArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
+    /// A run directory, or a trace file; of several, figures stand next to each other.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
     /// What makes a call another one; each takes those before into account, too.
     #[arg(long, value_enum, default_value = "peer")]
     by: By,
@@ -125,11 +127,23 @@ pub(crate) struct LoopsArguments {
 
 /// `belljar trace loops`.
 pub(super) fn loops(arguments: &LoopsArguments) -> Result<ExitCode> {
-    let path = trace_file(&arguments.trace);
+    let of = |path: &Path| -> Result<(LoopStructure, TraceState)> {
+        let (wanted, times) = counted(&arguments.filter, path, arguments.counts)?;
+        let detail = arguments.by.detail();
+        Ok(belljar_analysis::loops(
+            path,
+            &wanted,
+            detail,
+            arguments.all,
+            times,
+        )?)
+    };
+    let [trace] = arguments.traces.as_slice() else {
+        return several(&arguments.traces, arguments.json, of);
+    };
+    let path = trace_file(trace);
     warn(&path)?;
-    let (wanted, times) = counted(&arguments.filter, &path, arguments.counts)?;
-    let (loops, state) =
-        belljar_analysis::loops(&path, &wanted, arguments.by.detail(), arguments.all, times)?;
+    let (loops, state) = of(&path)?;
     results(&state, |out| match arguments.json {
         true => loops.write_json(out),
         false => loops.write(out),

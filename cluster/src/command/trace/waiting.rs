@@ -6,18 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use belljar_analysis::WaitBy;
+use belljar_analysis::{WaitBy, Waiting};
 use belljar_archive::TraceReader;
+use belljar_trace::TraceState;
 use clap::Args;
 
 use super::collected::warn;
 use super::sites::{RunFiles, files_of, names};
-use super::{FilterArguments, filter, remark, results, trace_file};
+use super::{FilterArguments, filter, remark, results, several, trace_file};
 
 #[derive(Args)]
 pub(crate) struct WaitArguments {
-    /// A run directory, or a trace file.
-    trace: PathBuf,
+    /// A run directory, or a trace file; of several, figures stand next to each other.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
     /// Tell call sites apart by this many frames, of those that the trace has; without it, by all.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
     frames: Option<u8>,
@@ -62,21 +64,31 @@ pub(crate) struct DiffArguments {
 
 /// `belljar trace wait`.
 pub(super) fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
-    let path = trace_file(&arguments.trace);
-    warn(&path)?;
-    let filter = filter(&arguments.filter, &path)?;
-    let by = WaitBy {
-        frames: arguments.frames,
-        phases: arguments.phases,
+    let of = |path: &Path| named_waiting(arguments, path);
+    let [trace] = arguments.traces.as_slice() else {
+        return several(&arguments.traces, arguments.json, of);
     };
-    let (mut waiting, state) = belljar_analysis::waiting(&path, &filter, by)?;
-    if !waiting.sites.is_empty() {
-        waiting.name(&mut names(files_of(&path).as_ref()));
-    }
+    let path = trace_file(trace);
+    warn(&path)?;
+    let (waiting, state) = of(&path)?;
     results(&state, |out| match arguments.json {
         true => waiting.write_json(out),
         false => waiting.write(out),
     })
+}
+
+/// Who waits for whom in a trace, with names of call sites.
+fn named_waiting(arguments: &WaitArguments, path: &Path) -> Result<(Waiting, TraceState)> {
+    let filter = filter(&arguments.filter, path)?;
+    let by = WaitBy {
+        frames: arguments.frames,
+        phases: arguments.phases,
+    };
+    let (mut waiting, state) = belljar_analysis::waiting(path, &filter, by)?;
+    if !waiting.sites.is_empty() {
+        waiting.name(&mut names(files_of(path).as_ref()));
+    }
+    Ok((waiting, state))
 }
 
 /// `belljar trace path`.

@@ -12,6 +12,7 @@ import { grouped, levelsOf, scaleFor, waitOf } from "../script/timeline/levels.j
 import { sameParts } from "../script/sections/loops.js";
 import { cellsOf, differences, heat } from "../script/sections/matrix.js";
 import { byRow, firstOf, pageOf, placesOf, wordsOf } from "../script/timeline/pages.js";
+import { factsOf } from "../script/sections/overview.js";
 import { siteWords } from "../script/sections/sections.js";
 import { sorted } from "../script/data/tables.js";
 import { Span } from "../script/timeline/span.js";
@@ -156,6 +157,11 @@ test("rows of two runs that are about the same stand together", () => {
   const rows = (...names) => names.map((name) => ({ name }));
   const pairs = paired([rows("x", "y"), rows("z", "y")], (row) => row.name);
   assert.deepEqual(pairs.map(({ a, b }) => [a?.name, b?.name]), [["x", undefined], ["y", "y"], [undefined, "z"]]);
+});
+
+test("facts of one name are held against each other in their order", () => {
+  const runs = [{ facts: [["probe", "x"], ["probe", "y"], ["seed", "1"]] }, { facts: [["probe", "x"], ["probe", "z"]] }];
+  assert.deepEqual(factsOf(runs), [["probe", ["x", "x"]], ["probe", ["y", "z"]], ["seed", ["1", "nothing"]]]);
 });
 
 test("programs are the same if their loops and calls are", () => {

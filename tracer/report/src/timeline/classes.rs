@@ -55,7 +55,8 @@ fn variation(a: &Shares, b: &Shares) -> u64 {
             (None, None) => return sum / 2,
             (Some((one, left)), Some((other, right))) if one == other => {
                 let apart = left.abs_diff(*right);
-                (a.next(), b.next());
+                a.next();
+                b.next();
                 apart
             }
             (Some((one, left)), other) if other.is_none_or(|(other, _)| one < other) => {

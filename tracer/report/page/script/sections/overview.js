@@ -6,6 +6,28 @@ import { element, missing, section } from "../data/elements.js";
 import { table } from "../data/tables.js";
 import { byteWords, changeWords, countWords, timeWords } from "../data/units.js";
 
+/**
+ * Names of facts, each with what it is in every run. The first of a name in one run is held against the first in the other, and so on.
+ * @param {{ facts: [string, string][] }[]} runs
+ * @returns {[string, string[]][]}
+ */
+export function factsOf(runs) {
+  /** @type {Map<string, [string, string[]]>} */
+  const all = new Map();
+  for (const [number, { facts }] of runs.entries()) {
+    /** @type {Map<string, number>} */
+    const seen = new Map();
+    for (const [name, value] of facts) {
+      const times = (seen.get(name) ?? 0) + 1;
+      seen.set(name, times);
+      const own = all.get(`${times} ${name}`) ?? [name, runs.map(() => "nothing")];
+      own[1][number] = value;
+      all.set(`${times} ${name}`, own);
+    }
+  }
+  return [...all.values()];
+}
+
 /** @param {any[]} runs One, or two that are compared. */
 export function summarySection(runs) {
   const [run, other] = runs;
@@ -28,12 +50,10 @@ export function summarySection(runs) {
     own.append(element("div", { class: "cards" }, cards));
     if (run.traced.incomplete !== null) missing(own, `The trace is not whole: ${run.traced.incomplete}. What is before that place is shown.`);
   }
-  const said = new Map(other?.facts ?? []);
-  const list = element("dl", {}, run.facts.flatMap((/** @type {[string, string]} */ [name, value]) => [
+  own.append(element("dl", {}, factsOf(runs).flatMap(([name, values]) => [
     element("dt", {}, [name]),
-    element("dd", {}, [other === undefined || said.get(name) === value ? value : `a: ${value}\nb: ${said.get(name) ?? "nothing"}`]),
-  ]));
-  own.append(list);
+    element("dd", {}, [values.length < 2 || values[0] === values[1] ? values[0] : `a: ${values[0]}\nb: ${values[1]}`]),
+  ])));
   for (const { name, scenario } of runs) {
     const words = `Scenario${runs.length > 1 ? ` of ${name}` : ""}, to be run again`;
     if (scenario !== "") own.append(element("details", {}, [element("summary", {}, [words]), element("pre", {}, [scenario])]));
