@@ -37,7 +37,7 @@ const SHORTEST_GAP: Span = Span::from_ns(1);
 /// What detours took from a node's processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoiseCounts {
-    /// Detours that a processor took which was executing.
+    /// Detours that a processor took which was executing; of those that overlap, one.
     pub detours: u64,
     /// Cycles for which such processors executed nothing, of all processors together.
     pub stolen: Cycles,
@@ -48,6 +48,8 @@ pub struct NoiseCounts {
 pub(super) struct Noise {
     /// Of each processor, by its sources.
     processors: Vec<Vec<Detours>>,
+    /// Up to when each lost time last.
+    lost_to: Vec<Cycles>,
     counts: NoiseCounts,
 }
 
@@ -59,8 +61,6 @@ struct Detours {
     /// The next one, or the one that lasts: when it begins, and how long it is.
     start: Time,
     length: Span,
-    /// It was taken by a processor that was executing.
-    is_taken: bool,
 }
 
 impl NoiseSource {
@@ -94,7 +94,6 @@ impl Detours {
             random,
             start: from + first,
             length: Span::ZERO,
-            is_taken: false,
         };
         own.draw_length();
         own
@@ -116,19 +115,14 @@ impl Detours {
         (frequency.cycle_at(from), frequency.cycle_at(to))
     }
 
-    /// Goes on to the first detour that is not over at `now`; how many were taken.
-    fn pass(&mut self, now: Cycles, frequency: Frequency) -> u64 {
-        let mut taken = 0;
+    /// Goes on to the first detour that is not over at `now`.
+    fn pass(&mut self, now: Cycles, frequency: Frequency) {
         while self.cycles(frequency).1 <= now && self.start < Time::MAX {
-            taken += u64::from(std::mem::take(&mut self.is_taken));
-            let gap = self
-                .source
-                .spacing
-                .draw(self.source.period, &mut self.random);
+            let spacing = self.source.spacing;
+            let gap = spacing.draw(self.source.period, &mut self.random);
             self.start += gap.max(SHORTEST_GAP);
             self.draw_length();
         }
-        taken
     }
 }
 
@@ -141,14 +135,15 @@ impl Noise {
         };
         let mut each = self.processors.iter().zip(clocks);
         self.processors.len() == clocks.len()
+            && self.lost_to.len() == clocks.len()
             && each.all(|(all, now)| all.iter().all(|detours| is_near(detours, *now)))
     }
 
     /// Goes on to the detours that are not over at these clocks of the processors.
     fn pass(&mut self, clocks: &[Cycles], frequency: Frequency) {
         for (all, now) in self.processors.iter_mut().zip(clocks) {
-            let passed = all.iter_mut().map(|detours| detours.pass(*now, frequency));
-            self.counts.detours += passed.sum::<u64>();
+            all.iter_mut()
+                .for_each(|detours| detours.pass(*now, frequency));
         }
     }
 
@@ -175,6 +170,7 @@ impl Node {
         };
         self.noise = Some(Noise {
             processors: (0..self.processors.len()).map(of).collect(),
+            lost_to: vec![0; self.processors.len()],
             counts: NoiseCounts::default(),
         });
     }
@@ -194,13 +190,7 @@ impl Node {
 
     /// What detours took so far; `None` where there are none.
     pub fn noise(&self) -> Option<NoiseCounts> {
-        let noise = self.noise.as_ref()?;
-        let lasting = noise.processors.iter().flatten();
-        let taken = lasting.filter(|detours| detours.is_taken).count();
-        Some(NoiseCounts {
-            detours: noise.counts.detours + taken as u64,
-            stolen: noise.counts.stolen,
-        })
+        self.noise.as_ref().map(|noise| noise.counts)
     }
 
     /// Until when the processor whose turn it is is away, if it is now; detours that are over are passed.
@@ -208,7 +198,7 @@ impl Node {
         let (now, current) = (self.current().now(), self.rotation.current);
         let noise = self.noise.as_mut()?;
         for detours in &mut noise.processors[current] {
-            noise.counts.detours += detours.pass(now, self.frequency);
+            detours.pass(now, self.frequency);
         }
         noise.away(current, now, self.frequency)
     }
@@ -218,13 +208,11 @@ impl Node {
         let (now, current) = (self.current().now(), self.rotation.current);
         let executes = self.current().activity == Activity::Running;
         self.current_mut().vcpu.skip_to(until);
-        let frequency = self.frequency;
         if let Some(noise) = self.noise.as_mut().filter(|_| executes) {
             noise.counts.stolen += until.saturating_sub(now);
-            for detours in &mut noise.processors[current] {
-                let (from, to) = detours.cycles(frequency);
-                detours.is_taken |= (from..to).contains(&now);
-            }
+            // One that a run's end cut in two is one.
+            let lost_to = std::mem::replace(&mut noise.lost_to[current], until);
+            noise.counts.detours += u64::from(lost_to != now);
         }
     }
 

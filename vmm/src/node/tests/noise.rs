@@ -158,6 +158,28 @@ fn detours_that_cannot_be_drawn_are_refused() {
     }
 }
 
+/// A short detour within a long one is taken, whether or not a run ends between them.
+#[test]
+fn overlapping_detours_are_counted_however_time_is_cut() {
+    let often = NoiseSource {
+        period: Span::from_ns(90),
+        lengths: vec![Span::from_ns(20)],
+        ..irregular()
+    };
+    let observe = |step: u64| {
+        let (mut node, _) = noisy(busy(), &[regular(), often.clone()], 0);
+        for cut in 1..=30_000 / step {
+            node.run_until(ns(cut * step)).unwrap();
+        }
+        (counts(&node), node.retired())
+    };
+    let whole = observe(30_000);
+    for step in [1, 7, 24, 60, 100] {
+        let step = if 30_000 % step == 0 { step } else { 30 };
+        assert_eq!(observe(step), whole, "{step}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
