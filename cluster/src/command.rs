@@ -190,11 +190,11 @@ pub(crate) fn build_image(arguments: &BuildArguments) -> Result<ExitCode> {
         (false, false) => LockUse::Write,
     };
     let image = belljar_images::build(&recipe, locks, &mut |news| match news {
-        Progress::Step { number, of, what } => eprintln!("[{number}/{of}] {what}"),
-        Progress::Detail(line) if verbose => eprintln!("    {line}"),
+        Progress::Step { number, of, what } => note!("[{number}/{of}] {what}"),
+        Progress::Detail(line) if verbose => note!("    {line}"),
         Progress::Detail(_) => {}
-        Progress::Waiting => eprintln!("waiting for another build of the same image"),
-        Progress::Note(note) => eprintln!("note: {note}"),
+        Progress::Waiting => note!("waiting for another build of the same image"),
+        Progress::Note(note) => note!("note: {note}"),
     })?;
     say(image.dir.display())?;
     Ok(ExitCode::SUCCESS)

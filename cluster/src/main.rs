@@ -11,6 +11,15 @@ use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+/// Writes a line on standard error, unless nothing but results and errors is wanted.
+macro_rules! note {
+    ($($line:tt)*) => {
+        if $crate::command::notes::are_wanted() {
+            eprintln!($($line)*);
+        }
+    };
+}
+
 /// The subcommands: from parsed arguments to the library, and from its results to the terminal.
 mod command;
 
@@ -21,6 +30,9 @@ mod command;
     about = "A cluster under glass: unmodified Linux nodes and MPI programs in virtual time"
 )]
 struct Arguments {
+    /// No progress, notes or warnings: only results and errors.
+    #[arg(long, short, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -191,7 +203,7 @@ struct HostArguments {
     /// Host threads, on each host; results do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// No progress line.
+    /// No progress, notes or warnings: only results and errors.
     #[arg(long, short)]
     quiet: bool,
     /// Progress as a line each second, where standard error is no terminal, too.
@@ -267,7 +279,7 @@ struct BisectArguments {
     run_a: PathBuf,
     /// The directory of another, with the same number of nodes and the same N.
     run_b: PathBuf,
-    /// Do not tell what is being done.
+    /// No progress, notes or warnings: only results and errors.
     #[arg(long, short)]
     quiet: bool,
     /// No seccomp filter around threads that run guests: only for guests you trust.
@@ -358,9 +370,10 @@ struct BuildArguments {
 }
 
 fn main() -> ExitCode {
-    command::notes::tell();
     let words = command::mpirun::plain(std::env::args_os());
-    let result = match Arguments::parse_from(words).command {
+    let arguments = Arguments::parse_from(words);
+    command::notes::tell(arguments.quiet);
+    let result = match arguments.command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Mpirun(arguments) => command::mpirun::mpirun(&arguments),
         Command::SbatchScript(arguments) => command::batch::sbatch_script(&arguments),
@@ -395,7 +408,7 @@ fn main() -> ExitCode {
     };
     match command::notes::left_out() {
         0 => {}
-        more => eprintln!("note: {more} more lines about guests' virtio queues are left out"),
+        more => note!("note: {more} more lines about guests' virtio queues are left out"),
     }
     result.unwrap_or_else(|error| {
         eprintln!("error: {}", command::fit_for_terminal(&with_causes(&error)));
@@ -418,8 +431,31 @@ fn with_causes(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
+    use clap::Parser as _;
 
-    use super::with_causes;
+    use super::{Arguments, Command, with_causes};
+
+    #[test]
+    fn every_command_can_be_quiet() {
+        let parsed = |line: &str| Arguments::try_parse_from(line.split(' ')).unwrap();
+        for line in [
+            "belljar -q trace stat run",
+            "belljar trace stat run --quiet",
+            "belljar doctor -q",
+            "belljar bisect a b -q",
+        ] {
+            assert!(parsed(line).quiet, "{line}");
+        }
+        assert!(!parsed("belljar trace stat run").quiet);
+        // One that had an option of its own has the same.
+        for line in ["belljar --quiet run a.toml", "belljar run a.toml -q"] {
+            let arguments = parsed(line);
+            let Command::Run(run) = &arguments.command else {
+                panic!("{line} is no run");
+            };
+            assert!(arguments.quiet && run.host.quiet, "{line}");
+        }
+    }
 
     #[test]
     fn causes_are_said_once() {

@@ -29,7 +29,7 @@ pub(crate) fn bisect(arguments: &BisectArguments) -> Result<ExitCode> {
     let directories = [arguments.run_a.as_path(), arguments.run_b.as_path()];
     let mut tell = |news: &str| {
         if !arguments.quiet {
-            eprintln!("{news}");
+            note!("{news}");
         }
     };
     match find(directories, sandbox.as_ref(), &mut tell)? {

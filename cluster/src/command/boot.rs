@@ -55,24 +55,26 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
 fn tell(booted: &Booted, engine: Engine) {
     let report = booted.report();
     for unknown in report.unimplemented {
-        eprintln!(
+        note!(
             "note: an instruction that is not implemented raised #UD {} times, first at {:#x}: {:02x?}",
-            unknown.count, unknown.rip, unknown.bytes
+            unknown.count,
+            unknown.rip,
+            unknown.bytes
         );
     }
     for warning in report.warnings {
-        eprintln!("note: {warning}");
+        note!("note: {warning}");
     }
     for (slot, complaint) in booted.complaints() {
-        eprintln!("note: the virtio device in slot {slot} waits for a reset: {complaint}");
+        note!("note: the virtio device in slot {slot} waits for a reset: {complaint}");
     }
     match engine {
-        Engine::Exact => eprintln!(
+        Engine::Exact => note!(
             "{} of virtual time, {} instructions",
             booted.now(),
             booted.retired()
         ),
-        Engine::Kvm => eprintln!("{} of virtual time", booted.now()),
+        Engine::Kvm => note!("{} of virtual time", booted.now()),
     }
 }
 

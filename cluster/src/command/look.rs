@@ -148,7 +148,7 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
     let length = log.metadata()?.len();
     log.seek(SeekFrom::Start(length.saturating_sub(CONTEXT)))?;
     if io::stdin().is_terminal() {
-        eprintln!(
+        note!(
             "console of node {node}: Ctrl-A x leaves, Ctrl-A p has virtual time wait or continue\r"
         );
     }

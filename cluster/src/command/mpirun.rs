@@ -156,7 +156,7 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
         .context("the scenario that these words make cannot be")?;
     let plan = Plan::resolve(&scenario, here)?;
     for note in &request.notes {
-        eprintln!("note: {note}");
+        note!("note: {note}");
     }
     if arguments.dry_run {
         print(text)?;
@@ -164,7 +164,7 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
     }
     if !arguments.host.quiet {
         for line in &request.choice.lines {
-            eprintln!("{line}");
+            note!("{line}");
         }
     }
     let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
@@ -308,7 +308,7 @@ pub(super) fn take_in(wish: &str, files: &mut BTreeMap<String, PathBuf>) -> Resu
                 )?;
             }
             Ok(data) if data.is_file() => add(files, &name, &path)?,
-            _ => eprintln!("note: {} is no file and is left out", path.display()),
+            _ => note!("note: {} is no file and is left out", path.display()),
         }
     }
     Ok(())

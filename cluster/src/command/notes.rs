@@ -4,7 +4,7 @@
 //! as it likes. So of what they say the first few lines are told, and the rest is counted.
 
 use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tracing::{Metadata, Subscriber};
 use tracing_subscriber::filter::FilterFn;
@@ -22,11 +22,21 @@ const MOST: u64 = 8;
 /// Lines of it that there were.
 static SAID: AtomicU64 = AtomicU64::new(0);
 
-/// Has everything told from now on.
-pub(crate) fn tell() {
+/// Whether nothing but results and errors is wanted.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether what is neither a result nor an error is wanted.
+pub(crate) fn are_wanted() -> bool {
+    !QUIET.load(Ordering::Relaxed)
+}
+
+/// Has everything told from now on, or if `quiet` errors alone.
+pub(crate) fn tell(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
     // https://no-color.org
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    subscriber(io::stderr, io::stderr().is_terminal() && !unwanted).init();
+    let colours = io::stderr().is_terminal() && !unwanted;
+    subscriber(io::stderr, colours, quiet).init();
 }
 
 /// How many lines were not told.
@@ -34,7 +44,7 @@ pub(crate) fn left_out() -> u64 {
     SAID.load(Ordering::Relaxed).saturating_sub(MOST)
 }
 
-fn subscriber<W>(writer: W, colours: bool) -> impl Subscriber + Send + Sync
+fn subscriber<W>(writer: W, colours: bool, quiet: bool) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -46,7 +56,10 @@ where
     let told: FilterFn = filter::filter_fn(is_told);
     registry()
         .with(told)
-        .with(filter::LevelFilter::INFO)
+        .with(match quiet {
+            true => filter::LevelFilter::ERROR,
+            false => filter::LevelFilter::INFO,
+        })
         .with(lines)
 }
 
@@ -64,7 +77,7 @@ mod tests {
     fn a_guest_fills_nobodys_screen() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Mutex::new(file.reopen().unwrap());
-        tracing::subscriber::with_default(subscriber(writer, false), || {
+        tracing::subscriber::with_default(subscriber(writer, false, false), || {
             for number in 0..1000 {
                 for target in ["virtio_queue::queue", "elsewhere"] {
                     let text = format_args!("{target} {number}");

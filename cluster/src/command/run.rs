@@ -225,7 +225,7 @@ impl Task<'_> {
             Some(choice) => {
                 let (run, from) = Run::resume(setup, choice)?;
                 if !self.host.quiet {
-                    eprintln!("continuing from {from}");
+                    note!("continuing from {from}");
                 }
                 run
             }
@@ -342,7 +342,7 @@ fn serve(directory: &Path, plan: &Plan, mailbox: &Arc<Mailbox>) -> Option<Server
     match Server::open(directory, &plan.name, plan.nodes, mailbox.clone()) {
         Ok(server) => Some(server),
         Err(error) => {
-            eprintln!("warning: belljar watch and console will not find this run: {error}");
+            note!("warning: belljar watch and console will not find this run: {error}");
             None
         }
     }

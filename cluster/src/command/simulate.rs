@@ -70,7 +70,7 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     });
     let all: Vec<Wanted> = all.collect::<Result<_>>()?;
     said.dedup();
-    said.iter().for_each(|line| eprintln!("warning: {line}"));
+    said.iter().for_each(|line| note!("warning: {line}"));
     if let Some(out) = &arguments.out {
         fs::create_dir(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
     }
@@ -79,7 +79,7 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
         of.values.iter().map(|(key, _)| key.clone()).collect()
     });
     if rows.len() < all.len() {
-        eprintln!("broken off: {} of {} were simulated", rows.len(), all.len());
+        note!("broken off: {} of {} were simulated", rows.len(), all.len());
     }
     if let Some(out) = &arguments.out {
         files::table(&out.join("results.csv"), &keys, &rows)?;

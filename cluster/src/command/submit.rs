@@ -80,13 +80,13 @@ pub(crate) fn submit(arguments: &SubmitArguments) -> Result<ExitCode> {
         array: None,
     };
     let number = hand_in(&batch)?;
-    eprintln!("job {number}; {}", how_to_follow(number, &folder));
+    note!("job {number}; {}", how_to_follow(number, &folder));
     let stop = super::run::stop_on_signal()?;
     let log = folder.join(BatchJob::LOG);
     match follow(number, &log, &stop)? {
         Some(end) => conclude(&end, &out, &log),
         None => {
-            eprintln!("job {number} continues; {}", how_to_follow(number, &folder));
+            note!("job {number} continues; {}", how_to_follow(number, &folder));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn run_command(out: &Path) -> Result<Vec<String>> {
 /// see that it is not would be a pity.
 pub(super) fn warn_of_a_bad_plan(scenario: &Scenario, path: &Path) {
     if let Err(error) = Plan::resolve(scenario, path) {
-        eprintln!("warning: on this host the scenario could not run: {error}");
+        note!("warning: on this host the scenario could not run: {error}");
     }
 }
 
@@ -237,7 +237,7 @@ pub(super) fn hand_in(batch: &BatchJob) -> Result<u32> {
     };
     keep_and_submit().inspect_err(|_| {
         if let Err(error) = fs::remove_dir_all(&batch.folder) {
-            eprintln!("warning: {} stays: {error}", batch.folder.display());
+            note!("warning: {} stays: {error}", batch.folder.display());
         }
     })
 }
@@ -270,7 +270,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
                 // A controller may be away for a while; the job does not need it.
                 unanswered += 1;
                 if unanswered == PATIENCE {
-                    eprintln!("warning: Slurm gives no answer, asking on: {error}");
+                    note!("warning: Slurm gives no answer, asking on: {error}");
                 }
                 thread::sleep(TURN);
                 continue;
@@ -298,7 +298,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
             }
         };
         if news != told {
-            eprintln!("job {number} {news}");
+            note!("job {number} {news}");
             told = news;
         }
         thread::sleep(TURN);
@@ -336,7 +336,7 @@ fn conclude(end: &End, out: &Path, log: &Path) -> Result<ExitCode> {
         ),
     };
     if end.how == "COMPLETED" {
-        eprintln!("the job ended well on {}; {place}", end.hosts);
+        note!("the job ended well on {}; {place}", end.hosts);
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!(

@@ -92,11 +92,11 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     let outcomes = if !arguments.here && has_slurm() {
         let array = batch(arguments, &folder, &name, count)?;
         let number = hand_in(&array)?;
-        eprintln!("job {number}, an array of {count}; cancel it with: scancel {number}");
+        note!("job {number}, an array of {count}; cancel it with: scancel {number}");
         match follow(number, count, &stop)? {
             Some(outcomes) => outcomes,
             None => {
-                eprintln!(
+                note!(
                     "job {number} continues; make the table of what it has done with: \
                      belljar sweep {}; cancel it with: scancel {number}",
                     folder.display()
@@ -129,7 +129,7 @@ fn gather(
         true => say(serde_json::to_string_pretty(&table.json())?)?,
         false => print(&table)?,
     }
-    eprintln!("the table is {}", path.display());
+    note!("the table is {}", path.display());
     Ok(match table.failures() {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -217,7 +217,7 @@ fn follow(
                     continue;
                 };
                 if outcomes.insert(task as usize, outcome).is_none() {
-                    eprintln!("{} of {count} have ended", outcomes.len());
+                    note!("{} of {count} have ended", outcomes.len());
                 }
             }
             // Those that are not told of any more ended long ago.
@@ -263,7 +263,7 @@ fn one_after_another(
     let mut outcomes = BTreeMap::new();
     for index in 0..count {
         if stop.load(Ordering::Relaxed) {
-            eprintln!("{index} of {count} ran; the others do not");
+            note!("{index} of {count} ran; the others do not");
             break;
         }
         let words = run_command(Path::new(RUN))?;
@@ -284,7 +284,7 @@ fn one_after_another(
             .context("cannot start belljar itself")?;
         let status = ended(child, stop)?;
         let described = sweep.describe(index);
-        eprintln!("[{}/{count}] {described}: {status}", index + 1);
+        note!("[{}/{count}] {described}: {status}", index + 1);
         let outcome = Outcome {
             code: status.code(),
             ending: status.to_string(),

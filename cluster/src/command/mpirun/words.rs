@@ -19,11 +19,14 @@ const FLAGS: [&str; 8] = [
 /// The words of a command line, where it is one of `mpirun`, with its options in the plain form.
 pub(crate) fn plain(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.into_iter().collect();
-    if words.get(1).is_none_or(|word| word != "mpirun") {
+    // Options of every command may stand before its name.
+    let all = |word: &&OsString| *word == "-q" || *word == "--quiet";
+    let name = 1 + words.iter().skip(1).take_while(all).count();
+    if words.get(name).is_none_or(|word| word != "mpirun") {
         return words;
     }
     let mut words = words.into_iter();
-    let mut plain: Vec<OsString> = words.by_ref().take(2).collect();
+    let mut plain: Vec<OsString> = words.by_ref().take(name + 1).collect();
     while let Some(word) = words.next() {
         let Some(text) = word
             .to_str()
@@ -89,6 +92,10 @@ mod tests {
         assert_eq!(
             of("belljar mpirun -n4 -q ./a -ppn 1"),
             "belljar mpirun -n4 -q ./a -ppn 1"
+        );
+        assert_eq!(
+            of("belljar -q mpirun -np 4 ./a -np 3"),
+            "belljar -q mpirun -n 4 ./a -np 3"
         );
         assert_eq!(of("belljar run -np 4"), "belljar run -np 4");
         assert_eq!(

@@ -72,7 +72,7 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
         .filter_map(|(of, outcome)| Some(row(of, &outcome?)))
         .collect();
     if rows.len() < all.len() {
-        eprintln!("broken off: {} of {} were played", rows.len(), all.len());
+        note!("broken off: {} of {} were played", rows.len(), all.len());
     }
     if let Some(path) = &arguments.csv {
         fs::write(path, csv(&sweep.keys, &rows)?)

@@ -176,7 +176,7 @@ fn say_left_out(left_out: LeftOut) {
         ),
     ] {
         if count > 0 {
-            eprintln!("note: {count} {what}");
+            note!("note: {count} {what}");
         }
     }
 }

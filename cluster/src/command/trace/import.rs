@@ -72,7 +72,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     };
     let path = directory.complete("checkpoint")?;
     for note in &imported.notes {
-        eprintln!("note: {note}");
+        note!("note: {note}");
     }
     say(path.display())?;
     Ok(ExitCode::SUCCESS)

@@ -49,7 +49,7 @@ pub(super) fn write_file(
 /// Says what has no place in the format, and where the trace breaks off.
 fn say(source: &mut Source) {
     for (count, what) in source.left_out().sentences() {
-        eprintln!("note: {count} {what}");
+        note!("note: {count} {what}");
     }
     remark(source.state());
 }

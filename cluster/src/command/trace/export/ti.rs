@@ -47,7 +47,7 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
     })?;
     say_left_out(messages.left_out());
     let Some(topology) = network_of(trace, &arguments.set)? else {
-        eprintln!(
+        note!(
             "note: no {SCENARIO_FILE} next to the trace: write a platform and a hostfile yourself"
         );
         return Ok(());
