@@ -56,7 +56,7 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     motif
         .warnings
         .iter()
-        .for_each(|it| eprintln!("warning: {it}"));
+        .for_each(|it| note!("warning: {it}"));
     say(format!(
         "{0}/ember{name}.cc, .h: motif ember.{name}Motif; {0}/msg.model, exec.model: its parameters",
         folder.display()
