@@ -275,7 +275,7 @@ mod tests {
         );
         let told = plan.unwrap()[0].to_string();
         let words = [
-            "10 us or 20 us (Pareto, shape 2)",
+            "10.000 us or 20.000 us (Pareto, shape 2)",
             "(exponential)",
             "on 1 of 5 nodes, synchronised",
         ];

@@ -72,11 +72,7 @@ fn functions(dir: &Dir, out: &str) -> Functions {
     let all = stat["functions"].as_array().expect("functions");
     let of = |function: &Value| {
         let number = |key: &str| function[key].as_u64().unwrap_or(0);
-        let moved = (
-            number("calls"),
-            number("sent"),
-            number("received"),
-        );
+        let moved = (number("calls"), number("sent"), number("received"));
         let name = function["function"].as_str().unwrap_or("?").to_owned();
         let ms = function["total_ps"].as_f64().unwrap_or(0.0) / 1e9;
         (name, (moved, ms))

@@ -44,14 +44,7 @@ fn moved(dir: &Dir, run: &str) -> Vec<Value> {
     let all = stat["functions"].as_array().expect("functions");
     let moves = all.iter().filter(|of| of["sent"].as_u64() > Some(0));
     let mut moves: Vec<Value> = moves
-        .map(|of| {
-            serde_json::json!([
-                of["function"],
-                of["calls"],
-                of["sent"],
-                of["total_ps"]
-            ])
-        })
+        .map(|of| serde_json::json!([of["function"], of["calls"], of["sent"], of["total_ps"]]))
         .collect();
     moves.sort_by_key(ToString::to_string);
     moves
