@@ -73,6 +73,10 @@ pub(crate) enum Group {
     Tutorial,
     /// Runs are looked at and typed into while they are under way.
     Look,
+    /// Nodes that differ.
+    Groups,
+    /// Detours of nodes' processors.
+    Noise,
     /// Bad input and bad ends.
     Input,
     /// Several physical hosts, in a lab: Slurm, ssh, jobs.
@@ -103,6 +107,8 @@ const END_TO_END: &[Group] = &[
     Group::Timing,
     Group::Trace,
     Group::Replay,
+    Group::Groups,
+    Group::Noise,
     Group::Install,
     Group::Outputs,
     Group::Tutorial,
@@ -259,7 +265,14 @@ const SEVERAL: &str = "bookworm-smp";
 
 /// The images that the tests of `groups` run and do not build themselves.
 fn images(groups: &[Group]) -> Vec<&'static str> {
-    const WITH_SEVERAL: [Group; 4] = [Group::Smp, Group::Checkpoint, Group::Partition, Group::Kvm];
+    const WITH_SEVERAL: [Group; 6] = [
+        Group::Smp,
+        Group::Checkpoint,
+        Group::Partition,
+        Group::Kvm,
+        Group::Groups,
+        Group::Noise,
+    ];
     let several = groups.iter().any(|group| WITH_SEVERAL.contains(group));
     let mut images = vec!["bookworm-mpich"];
     if several {

@@ -114,6 +114,7 @@ pub(crate) const TEST: &[Package] = &[
         "/usr/bin/smpirun",
         "plays what traces are exported as",
     ),
+    package("g++", "/usr/bin/g++", "builds motifs of models"),
     package("chromium", "/usr/bin/chromium", "shows reports of runs"),
     package("nodejs", "/usr/bin/node", "tests the script of reports"),
     package("npm", "/usr/bin/npx", "gets what checks its types"),
