@@ -7,12 +7,15 @@
 mod files;
 /// Jobs as their messages.
 mod messages;
+/// The table as Apache Parquet.
+mod parquet;
 /// Pictures of a simulation.
 mod plots;
+/// Simulations that were broken off, continued.
+mod resume;
 /// Traffic of traced runs.
 mod traced;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,11 +26,12 @@ use belljar_cluster::mix::{Combination, Level, Mix, combinations};
 use belljar_mixes::{Job, Machine, Measures, Simulated, simulate as play, simulate_with};
 use belljar_replay::Contention;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::output::show;
 use super::replay::watch::{Watch, on_all_processors};
 use messages::{AllPlayed, Messages};
+use resume::Folder;
 use traced::Runs;
 
 #[derive(Args)]
@@ -37,13 +41,16 @@ pub(crate) struct SimulateArguments {
     /// A new folder for what becomes of jobs and links: a folder for each combination, and the table of all.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Continue a simulation that was broken off: combinations that were done in the folder are not simulated again.
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// The table as JSON.
     #[arg(long)]
     json: bool,
 }
 
 /// A combination's row.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     values: Vec<(String, String)>,
     #[serde(flatten)]
@@ -70,19 +77,23 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     });
     let all: Vec<Wanted> = all.collect::<Result<_>>()?;
     said.dedup();
-    said.iter().for_each(|line| note!("warning: {line}"));
-    if let Some(out) = &arguments.out {
-        fs::create_dir(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
-    }
-    let rows = simulate_all(path, &all, arguments.out.as_deref())?;
+    said.iter().for_each(|line| eprintln!("warning: {line}"));
+    let folder = arguments.out.as_deref();
+    let folder = folder.map(|out| Folder::open(out, path, arguments.resume));
+    let folder = folder.transpose()?;
+    let rows = simulate_all(path, &all, folder.as_ref())?;
     let keys: Vec<String> = all.first().map_or_else(Vec::new, |of| {
         of.values.iter().map(|(key, _)| key.clone()).collect()
     });
     if rows.len() < all.len() {
         note!("broken off: {} of {} were simulated", rows.len(), all.len());
+        if folder.is_some() {
+            note!("continue with the same command and --resume");
+        }
     }
-    if let Some(out) = &arguments.out {
-        files::table(&out.join("results.csv"), &keys, &rows)?;
+    if let Some(folder) = &folder {
+        files::table(&folder.file("results.csv"), &keys, &rows)?;
+        parquet::table(&folder.file("results.parquet"), &keys, &rows)?;
     }
     show(|out| match arguments.json {
         true => {
@@ -130,12 +141,19 @@ fn wanted(
 }
 
 /// Simulates all on all processors; rows of those that were simulated to their ends.
-fn simulate_all(path: &Path, all: &[Wanted], out: Option<&Path>) -> Result<Vec<Row>> {
+fn simulate_all(path: &Path, all: &[Wanted], out: Option<&Folder>) -> Result<Vec<Row>> {
     let template = "{pos} of {len} simulated {wide_bar} {eta}";
     let watch = Watch::of(Some(all.len() as u64), 1, template)?;
     let rows = on_all_processors(all.len(), &watch, |index| {
-        let folder = out.map(|out| out.join(index.to_string()));
-        one(path, &all[index], folder.as_deref(), &watch)
+        let Some(out) = out else {
+            return one(path, &all[index], None, &watch);
+        };
+        if let Some(row) = out.row(index, &all[index].values) {
+            return Ok(Some(row));
+        }
+        let row = one(path, &all[index], Some(&out.of(index)), &watch)?;
+        row.iter().try_for_each(|row| out.keep(index, row))?;
+        Ok(row)
     });
     watch.finish();
     let rows: Vec<Option<Row>> = rows.into_iter().flatten().collect::<Result<_>>()?;

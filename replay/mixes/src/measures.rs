@@ -3,7 +3,7 @@
 //! Slowdown is the time from arrival to end over the time that a job ran; the bounded one takes no job to run less than ten seconds (D. Feitelson, L. Rudolph, U. Schwiegelshohn, K. Sevcik and P. Wong, "Theory
 //! and practice in parallel job scheduling", 1997). Made of what became of jobs; shown by `belljar simulate`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Nanos};
 use crate::simulation::Simulated;
@@ -25,7 +25,7 @@ pub struct JobMeasures {
 }
 
 /// Those of all jobs that ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Jobs that ended.
     pub ended: u64,

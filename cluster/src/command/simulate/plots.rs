@@ -63,7 +63,7 @@ pub(super) fn gantt(path: &Path, hosts: u32, (jobs, of): (&[Job], &Simulated)) -
         let boxes: Vec<[(f64, f64); 2]> = boxes.collect();
         shapes += boxes.len();
         if shapes > MOST_SHAPES {
-            note!(
+            eprintln!(
                 "warning: {} has the first {MOST_SHAPES} shapes only",
                 path.display()
             );
