@@ -11,7 +11,7 @@ use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-/// Writes a line on standard error, unless nothing but results and errors is wanted.
+/// Writes a line on standard error, unless nothing but results, warnings and errors is wanted.
 macro_rules! note {
     ($($line:tt)*) => {
         if $crate::command::notes::are_wanted() {
@@ -30,7 +30,7 @@ mod command;
     about = "A cluster under glass: unmodified Linux nodes and MPI programs in virtual time"
 )]
 struct Arguments {
-    /// No progress, notes or warnings: only results and errors.
+    /// No progress and no notes: only results, warnings and errors.
     #[arg(long, short, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -203,7 +203,7 @@ struct HostArguments {
     /// Host threads, on each host; results do not depend on it.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// No progress, notes or warnings: only results and errors.
+    /// No progress and no notes: only results, warnings and errors.
     #[arg(long, short)]
     quiet: bool,
     /// Progress as a line each second, where standard error is no terminal, too.
@@ -279,7 +279,7 @@ struct BisectArguments {
     run_a: PathBuf,
     /// The directory of another, with the same number of nodes and the same N.
     run_b: PathBuf,
-    /// No progress, notes or warnings: only results and errors.
+    /// No progress and no notes: only results, warnings and errors.
     #[arg(long, short)]
     quiet: bool,
     /// No seccomp filter around threads that run guests: only for guests you trust.

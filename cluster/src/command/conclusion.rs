@@ -53,7 +53,7 @@ fn tell_report(directory: &Path) -> Result<()> {
     match report::make(directory, None, Detail::default(), &path) {
         Ok(()) => say(format_args!("report: {}", path.display())),
         Err(error) => {
-            note!("warning: there is no report of this run: {error:#}");
+            eprintln!("warning: there is no report of this run: {error:#}");
             Ok(())
         }
     }

@@ -22,15 +22,15 @@ const MOST: u64 = 8;
 /// Lines of it that there were.
 static SAID: AtomicU64 = AtomicU64::new(0);
 
-/// Whether nothing but results and errors is wanted.
+/// Whether nothing but results, warnings and errors is wanted.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether what is neither a result nor an error is wanted.
+/// Whether what is neither a result nor a warning or an error is wanted.
 pub(crate) fn are_wanted() -> bool {
     !QUIET.load(Ordering::Relaxed)
 }
 
-/// Has everything told from now on, or if `quiet` errors alone.
+/// Has everything told from now on, or if `quiet` warnings and errors alone.
 pub(crate) fn tell(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
     // https://no-color.org
@@ -57,7 +57,7 @@ where
     registry()
         .with(told)
         .with(match quiet {
-            true => filter::LevelFilter::ERROR,
+            true => filter::LevelFilter::WARN,
             false => filter::LevelFilter::INFO,
         })
         .with(lines)

@@ -85,7 +85,7 @@ pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
     let files = match RunFiles::of(&directory.join(SCENARIO_FILE)) {
         Ok(files) => Some(files),
         Err(error) => {
-            note!("warning: functions are not named: {error:#}");
+            eprintln!("warning: functions are not named: {error:#}");
             None
         }
     };
@@ -160,7 +160,7 @@ fn kernel(files: Option<&RunFiles>) -> BTreeMap<u64, Option<Arc<str>>> {
     match symbols {
         Ok(symbols) => symbols.map(|symbols| symbols.ranges()).unwrap_or_default(),
         Err(error) => {
-            note!("warning: the kernel's functions are not named: {error:#}");
+            eprintln!("warning: the kernel's functions are not named: {error:#}");
             BTreeMap::new()
         }
     }

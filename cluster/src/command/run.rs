@@ -342,7 +342,7 @@ fn serve(directory: &Path, plan: &Plan, mailbox: &Arc<Mailbox>) -> Option<Server
     match Server::open(directory, &plan.name, plan.nodes, mailbox.clone()) {
         Ok(server) => Some(server),
         Err(error) => {
-            note!("warning: belljar watch and console will not find this run: {error}");
+            eprintln!("warning: belljar watch and console will not find this run: {error}");
             None
         }
     }

@@ -144,7 +144,7 @@ pub(super) fn run_command(out: &Path) -> Result<Vec<String>> {
 /// see that it is not would be a pity.
 pub(super) fn warn_of_a_bad_plan(scenario: &Scenario, path: &Path) {
     if let Err(error) = Plan::resolve(scenario, path) {
-        note!("warning: on this host the scenario could not run: {error}");
+        eprintln!("warning: on this host the scenario could not run: {error}");
     }
 }
 
@@ -237,7 +237,7 @@ pub(super) fn hand_in(batch: &BatchJob) -> Result<u32> {
     };
     keep_and_submit().inspect_err(|_| {
         if let Err(error) = fs::remove_dir_all(&batch.folder) {
-            note!("warning: {} stays: {error}", batch.folder.display());
+            eprintln!("warning: {} stays: {error}", batch.folder.display());
         }
     })
 }
@@ -270,7 +270,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
                 // A controller may be away for a while; the job does not need it.
                 unanswered += 1;
                 if unanswered == PATIENCE {
-                    note!("warning: Slurm gives no answer, asking on: {error}");
+                    eprintln!("warning: Slurm gives no answer, asking on: {error}");
                 }
                 thread::sleep(TURN);
                 continue;

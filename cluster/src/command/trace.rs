@@ -254,7 +254,7 @@ pub(super) fn time(option: &'static str, text: Option<&str>) -> Result<Option<Ti
 /// Says on standard error that a trace is not whole.
 fn remark(state: &TraceState) {
     if let TraceState::Incomplete { offset, reason } = state {
-        note!(
+        eprintln!(
             "warning: the trace is incomplete: {reason} (at byte {offset}); what comes before is whole"
         );
     }

@@ -53,7 +53,10 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
         let path = folder.join(file);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    motif.warnings.iter().for_each(|it| note!("warning: {it}"));
+    motif
+        .warnings
+        .iter()
+        .for_each(|it| eprintln!("warning: {it}"));
     say(format!(
         "{0}/ember{name}.cc, .h: motif ember.{name}Motif; {0}/msg.model, exec.model: its parameters",
         folder.display()

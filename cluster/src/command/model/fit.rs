@@ -112,7 +112,7 @@ fn scenario_of(directory: &Path) -> Result<String> {
     let without = ["workload.files={}".to_owned()];
     let kept = Scenario::standalone(&path, &text, &without, &folder)?;
     if let Some((file, _)) = kept.inputs.first() {
-        note!(
+        eprintln!(
             "warning: the model does not keep {}, which its scenario names: give its place again when a run is made of it",
             file.display()
         );

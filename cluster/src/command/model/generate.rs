@@ -54,7 +54,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let ranks = arguments.nodes.saturating_mul(model.per_node.max(1));
     let made = make(&model, ranks, arguments.size, MOST_CALLS)?;
     let warnings = made.warnings.clone();
-    warnings.iter().for_each(|it| note!("warning: {it}"));
+    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
     let calls = made.calls();
     let Some(scenario) = &model.scenario else {
         bail!("the model has no scenario, so nothing says on which network the run would be");

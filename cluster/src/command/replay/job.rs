@@ -227,7 +227,9 @@ pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<
 fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
     match collectives {
         AS_RUN => Ok(tables_of_run(trace, None).unwrap_or_else(|error| {
-            note!("warning: {error:#}; collective operations take the algorithms of Open MPI 4.1");
+            eprintln!(
+                "warning: {error:#}; collective operations take the algorithms of Open MPI 4.1"
+            );
             Tables::open_mpi()
         })),
         "openmpi" => Ok(Tables::open_mpi()),
@@ -262,7 +264,7 @@ fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
 /// Says what the replay lacks.
 fn warn(program: &Program, state: &TraceState) {
     if let TraceState::Incomplete { offset, reason } = state {
-        note!("warning: the trace is whole up to byte {offset} only: {reason}");
+        eprintln!("warning: the trace is whole up to byte {offset} only: {reason}");
     }
     let unknown = program.unknown;
     for (count, what) in [
@@ -285,7 +287,7 @@ fn warn(program: &Program, state: &TraceState) {
         ),
     ] {
         if count > 0 {
-            note!("warning: {count} {what}");
+            eprintln!("warning: {count} {what}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct CollectArguments {
 /// Says on standard error that the trace at `path` has some iterations only, if that is so.
 pub(in crate::command) fn warn(path: &Path) -> Result<()> {
     if let Some(collected) = Collected::of_trace(path)? {
-        note!("warning: {}", words(&collected));
+        eprintln!("warning: {}", words(&collected));
     }
     Ok(())
 }

@@ -119,7 +119,7 @@ pub(super) fn files_of(trace: &Path) -> Option<RunFiles> {
     match RunFiles::of(&trace.with_file_name(SCENARIO_FILE)) {
         Ok(files) => Some(files),
         Err(error) => {
-            note!("warning: functions and lines are not named: {error:#}");
+            eprintln!("warning: functions and lines are not named: {error:#}");
             None
         }
     }

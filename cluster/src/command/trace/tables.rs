@@ -39,7 +39,7 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
         )
     })?;
     for name in choosing(&text) {
-        note!(
+        eprintln!(
             "warning: {} names {name}; what it makes the MPI library choose is not taken into account",
             path.display()
         );
