@@ -11,8 +11,8 @@ use super::Row;
 
 /// The mix, in the folder of results.
 const MIX_FILE: &str = "mix.toml";
-/// A combination's row, in its folder.
-const ROW_FILE: &str = "row.json";
+/// A combination's row, in its folder: in a form whose numbers come back to the last bit.
+const ROW_FILE: &str = "row.toml";
 
 /// The folder of results.
 pub(super) struct Folder(PathBuf);
@@ -61,8 +61,8 @@ impl Folder {
 
     /// The row of a combination that was simulated before, with these values.
     pub(super) fn row(&self, combination: usize, values: &[(String, String)]) -> Option<Row> {
-        let bytes = fs::read(self.of(combination).join(ROW_FILE)).ok()?;
-        let row: Row = serde_json::from_slice(&bytes).ok()?;
+        let text = fs::read_to_string(self.of(combination).join(ROW_FILE)).ok()?;
+        let row: Row = toml::from_str(&text).ok()?;
         (row.values == values).then_some(row)
     }
 
@@ -73,11 +73,9 @@ impl Folder {
     pub(super) fn keep(&self, combination: usize, row: &Row) -> Result<()> {
         let path = self.of(combination).join(ROW_FILE);
         let half = path.with_extension("incomplete");
-        let write = || {
-            fs::write(&half, serde_json::to_vec_pretty(row)?)?;
-            fs::rename(&half, &path)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        let text = toml::to_string(row)?;
+        let write = fs::write(&half, text).and_then(|()| fs::rename(&half, &path));
+        write.with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -99,7 +97,9 @@ mod tests {
         let row = Row {
             values: values.clone(),
             measures: Measures {
-                makespan_s: 0.1 + 0.2,
+                makespan_s: 3353.483_267_117_123_6,
+                mean_load: 0.1 + 0.2,
+                highest_share: 1.0,
                 ..Measures::default()
             },
         };
