@@ -141,7 +141,7 @@ impl Background {
         self.next = next.map(Time::from_ps);
     }
 
-    /// A frame of the job comes to one of its hosts at `time`, up to which nothing was played yet. Those to one host come in order of time.
+    /// A host of the job receives a frame at `time`, up to which nothing was played yet. Those to one host are handed in in order of time.
     pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
         self.player
             .with_dependent_mut(|_, engine| engine.network().hand_in(time, host, frame));

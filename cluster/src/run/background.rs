@@ -1,6 +1,6 @@
 //! Background jobs of a run, and the network that they share with the nodes.
 //!
-//! No frame of theirs comes to a node, and none of a node's is taken in by them: they meet in the queues of switches only. What they do depends on the scenario and on
+//! No node receives a frame of theirs, and they take in none of a node's: they meet in the queues of switches only. What they do depends on the scenario and on
 //! what the nodes send when, so it is the same on every host of a run, each of which plays them all. Called by the coordinator where the network gets on.
 
 use belljar_fabric::{Delivery, Fabric, RoutingError, Topology, Traffic};

@@ -53,7 +53,7 @@ impl LiveNetwork {
         })
     }
 
-    /// A frame that a host of these sent comes to another at `time`, which nothing was let happen at yet. Those to one host come in order of time.
+    /// A host receives a frame of another one of these at `time`, which nothing was let happen at yet. Those to one host are handed in in order of time.
     pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
         self.inbox.push(key(time, host, self.handed), frame);
         self.handed += 1;

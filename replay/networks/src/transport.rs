@@ -9,7 +9,7 @@
 mod connection;
 /// What frames say of themselves.
 mod mark;
-/// What goes on between hosts, as plain values.
+/// The state of all hosts, as plain values.
 mod state;
 /// Messages on their way.
 mod transits;
@@ -294,7 +294,7 @@ impl Transport {
         sender.frames += 1;
     }
 
-    /// A frame comes to its host at `at`; which messages that ends is added to `arrived`.
+    /// A host receives a frame at `at`; messages that are whole with it are added to `arrived`.
     pub(crate) fn came(&mut self, at: Time, host: u32, frame: &Frame, arrived: &mut Vec<Arrival>) {
         let Some((own, index, sent)) = mark_of(frame.head()) else {
             return;

@@ -149,7 +149,7 @@ pub struct Fabric {
     ports: Vec<[Port; 2]>,
     router: Router,
     events: EventQueue<Event>,
-    /// Those with background traffic: nothing of it ever comes to a node, so nodes need not wait for it.
+    /// Those with background traffic: no node ever receives any of it, so nodes need not wait for it.
     background: EventQueue<Event>,
     /// In order of time.
     changes: Vec<Change>,

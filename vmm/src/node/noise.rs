@@ -115,7 +115,7 @@ impl Detours {
         (frequency.cycle_at(from), frequency.cycle_at(to))
     }
 
-    /// Goes on to the first detour that is not over at `now`.
+    /// Continues with the first detour that is not over at `now`.
     fn pass(&mut self, now: Cycles, frequency: Frequency) {
         while self.cycles(frequency).1 <= now && self.start < Time::MAX {
             let spacing = self.source.spacing;
@@ -139,7 +139,7 @@ impl Noise {
             && each.all(|(all, now)| all.iter().all(|detours| is_near(detours, *now)))
     }
 
-    /// Goes on to the detours that are not over at these clocks of the processors.
+    /// Continues with the detours that are not over at these clocks of the processors.
     fn pass(&mut self, clocks: &[Cycles], frequency: Frequency) {
         for (all, now) in self.processors.iter_mut().zip(clocks) {
             all.iter_mut()

@@ -1,4 +1,4 @@
-//! What goes on between hosts, as plain values.
+//! The state of all hosts, as plain values.
 //!
 //! With the topology and the hosts' pace it says everything that is to come. A state may come from a file that anybody wrote, so it is checked before it is
 //! used. Called for checkpoints of runs with background traffic.
