@@ -423,13 +423,12 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     }
 
     fn finish(self, broken_off: bool) -> Played<N> {
-        let threads = self.threads.iter().zip(&self.program.threads);
-        let stuck = (0..)
-            .zip(threads)
-            .filter(|(_, (state, thread))| !broken_off && state.returned() < thread.calls.len())
-            .map(|(number, (state, _))| (number, state.returned() as u32));
+        let stuck = match broken_off {
+            true => Vec::new(),
+            false => self.stuck().collect(),
+        };
         Played {
-            stuck: stuck.collect(),
+            stuck,
             messages: self.messages.inserted(),
             times: self.threads.into_iter().map(ThreadState::times).collect(),
             network: self.network,
