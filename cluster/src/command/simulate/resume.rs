@@ -97,7 +97,7 @@ mod tests {
         let row = Row {
             values: values.clone(),
             measures: Measures {
-                makespan_s: 3353.483_267_117_123_6,
+                makespan_s: 3_353.483_267_117_123_6,
                 mean_load: 0.1 + 0.2,
                 highest_share: 1.0,
                 ..Measures::default()
