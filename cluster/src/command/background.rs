@@ -16,7 +16,7 @@ use belljar_replay::PreparedJob;
 use belljar_trace::TRACE_FILE;
 use twox_hash::XxHash3_64;
 
-use super::replay::job::{JobArguments, Model};
+use super::replay::job::Calibrated;
 use super::trace::tables::tables_of_run;
 
 /// The folder of the user's cache.
@@ -66,11 +66,13 @@ fn prepared(run: &Path) -> Result<PathBuf> {
     {
         return Ok(path);
     }
-    let arguments = JobArguments::over(run, Model::Packet);
-    let job = arguments.job()?;
-    let traced = job.traced()?;
-    let calibration = belljar_replay::calibrate(&job.program, &traced)?;
-    let job = PreparedJob::new(job.program, calibration, traced.costs, traced.clock)?;
+    let Calibrated {
+        program,
+        calibration,
+        costs,
+        clock,
+    } = Calibrated::of_run(run)?;
+    let job = PreparedJob::new(program, calibration, costs, clock)?;
     let keep = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;
         let mut file = tempfile::NamedTempFile::new_in(&folder)?;

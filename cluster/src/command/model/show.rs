@@ -2,15 +2,17 @@
 //!
 //! Called by `model`.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use belljar_analysis::Table;
 use clap::Args;
 use serde_json::json;
 
 use super::generate::read;
-use crate::command::output::{print, say};
+use crate::command::output::{say, show as results};
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
@@ -47,25 +49,37 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         say(serde_json::to_string_pretty(&rows)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!(
-        "{ranks} ranks, size {size}; bytes, turns, and times in picoseconds; band: where 19 of 20 measured values would be\n\n{:>5}  {:<24} {:<14} {:>14} {:>14} {:>14} {:>7}  {}\n",
-        "class", "function", "of", "value", "band from", "to", "error", "form"
-    );
+    let heads = [
+        "class",
+        "function",
+        "of",
+        "value",
+        "band from",
+        "to",
+        "error",
+        "form",
+    ];
+    let mut table = Table::new(heads);
     for row in &rows {
         let number = |key: &str| row[key].as_f64().unwrap_or(0.0);
         let word = |key: &str| row[key].as_str().unwrap_or("").to_owned();
-        text.push_str(&format!(
-            "{:>5}  {:<24} {:<14} {:>14.1} {:>14.1} {:>14.1} {:>6.1}%  {}\n",
-            number("class"),
+        table.row(vec![
+            number("class").to_string(),
             word("function"),
             word("value_of"),
-            number("value"),
-            number("from"),
-            number("to"),
-            number("error") * 100.0,
+            format!("{:.1}", number("value")),
+            format!("{:.1}", number("from")),
+            format!("{:.1}", number("to")),
+            format!("{:.1} %", number("error") * 100.0),
             word("form"),
-        ));
+        ]);
     }
-    print(text)?;
+    results(|out| {
+        writeln!(
+            out,
+            "{ranks} ranks, size {size}; bytes, turns, and times in picoseconds; band: where 19 of 20 measured values would be\n"
+        )?;
+        table.write(out)
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,8 +14,8 @@ use belljar_collectives::{Library, MAX_LIBRARY_BYTES, Tables};
 use belljar_fabric::{Settings, Topology};
 use belljar_networks::Parameters;
 use belljar_program::{Algorithms, Program, extract};
-use belljar_replay::{Costs, NetworkModel, Setting};
-use belljar_sim::Span;
+use belljar_replay::{Calibration, Costs, NetworkModel, Setting};
+use belljar_sim::{Frequency, Span};
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
 
@@ -126,6 +126,30 @@ pub(in crate::command) struct Job<'a> {
     text: String,
     /// What its processes did.
     pub(in crate::command) program: Program,
+}
+
+/// A traced run that is ready to be played anywhere.
+pub(in crate::command) struct Calibrated {
+    pub(in crate::command) program: Program,
+    pub(in crate::command) calibration: Calibration,
+    pub(in crate::command) costs: Costs,
+    pub(in crate::command) clock: Frequency,
+}
+
+impl Calibrated {
+    /// The run in a directory, calibrated on frames through the network on which it was traced.
+    pub(in crate::command) fn of_run(directory: &Path) -> Result<Self> {
+        let arguments = JobArguments::over(directory, Model::Packet);
+        let job = arguments.job()?;
+        let traced = job.traced()?;
+        let calibration = belljar_replay::calibrate(&job.program, &traced)?;
+        Ok(Self {
+            calibration,
+            costs: traced.costs,
+            clock: traced.clock,
+            program: job.program,
+        })
+    }
 }
 
 impl Job<'_> {

@@ -10,40 +10,16 @@ use belljar_cluster::mix::MessageModel;
 use belljar_fabric::{Settings, Topology};
 use belljar_mixes::{Job, Nanos, Progress};
 use belljar_program::Program;
-use belljar_replay::{Calibration, Contention, Costs, Joined, NetworkModel, Setting};
-use belljar_sim::Frequency;
+use belljar_replay::{Contention, Joined, NetworkModel, Setting};
 
 use super::traced::Runs;
-use crate::command::replay::job::{JobArguments, Model};
+use crate::command::replay::job::Calibrated;
 
 /// Calls of all jobs of a mix, at most: they are in memory together.
 const MOST_CALLS: usize = 1 << 26;
 
-/// A traced run as a job plays it.
-pub(super) struct Played {
-    program: Program,
-    calibration: Calibration,
-    costs: Costs,
-    clock: Frequency,
-}
-
 /// The runs of a mix's jobs, by number.
-pub(super) type AllPlayed = BTreeMap<usize, Arc<Played>>;
-
-/// The run in a directory.
-fn played(runs: &Runs, number: usize) -> Result<Played> {
-    let directory = runs.directory(number).context("a job's run is not known")?;
-    let arguments = JobArguments::over(directory, Model::Packet);
-    let job = arguments.job()?;
-    let traced = job.traced()?;
-    let calibration = belljar_replay::calibrate(&job.program, &traced)?;
-    Ok(Played {
-        calibration,
-        costs: traced.costs,
-        clock: traced.clock,
-        program: job.program,
-    })
-}
+pub(super) type AllPlayed = BTreeMap<usize, Arc<Calibrated>>;
 
 /// Nanoseconds from a program's first call to its last one's return, as traced.
 fn lasted(program: &Program) -> Nanos {
@@ -73,7 +49,9 @@ pub(super) fn all_played(
         let of = match known.get(&number) {
             Some(of) => Arc::clone(of),
             None => {
-                let of = Arc::new(played(runs, number)?);
+                let directory = runs.directory(number);
+                let directory = directory.context("a job's run is not known")?;
+                let of = Arc::new(Calibrated::of_run(directory)?);
                 known.insert(number, Arc::clone(&of));
                 of
             }

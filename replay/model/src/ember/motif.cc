@@ -404,9 +404,7 @@ void Ember@NAME@Generator::transfers(std::queue<EmberEvent*>& evQ, int number, c
             const Group& group = m_groups[of.communicator];
             if ((of.sends != 0) != (sends != 0) || own.started > 0)
                 continue;
-            int64_t turn = of.byInstance ? at.index : at.turn;
-            int64_t which = at.turn < of.relations ? at.turn : of.relations - 1;
-            int64_t peer = relation(of.relation + (int)which, group, turn);
+            int64_t peer = peerOf(number, index, at);
             if (peer < 0)
                 continue;
             uint32_t count = (uint32_t)bytes(of.values, at), tag = tagOf(number, index, at);
@@ -426,9 +424,7 @@ void Ember@NAME@Generator::transfers(std::queue<EmberEvent*>& evQ, int number, c
     for (int index = 0; index < own.transfers && own.started > 0; index++) {
         const Transfer& of = transfers_[own.transfer + index];
         const Group& group = m_groups[of.communicator];
-        int64_t turn = of.byInstance ? at.index : at.turn;
-        int64_t which = at.turn < of.relations ? at.turn : of.relations - 1;
-        int64_t peer = relation(of.relation + (int)which, group, turn);
+        int64_t peer = peerOf(number, index, at);
         if (peer < 0) {
             m_begunNow.push_back(NULL);
             continue;
@@ -441,6 +437,13 @@ void Ember@NAME@Generator::transfers(std::queue<EmberEvent*>& evQ, int number, c
         else
             enQ_irecv(evQ, (Addr)NULL, count, CHAR, (RankID)peer, tag, group.handle, m_begunNow.back());
     }
+}
+
+int64_t Ember@NAME@Generator::peerOf(int number, int index, const Instance& at)
+{
+    const Transfer& of = transfers_[calls[classes[m_class].call + number].transfer + index];
+    int64_t which = at.turn < of.relations ? at.turn : of.relations - 1;
+    return relation(of.relation + (int)which, m_groups[of.communicator], of.byInstance ? at.index : at.turn);
 }
 
 uint32_t Ember@NAME@Generator::tagOf(int number, int index, const Instance& at) const

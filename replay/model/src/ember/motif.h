@@ -91,6 +91,7 @@ private:
     void collective(std::queue<EmberEvent*>& evQ, int number, const Instance& at);
     void complete(std::queue<EmberEvent*>& evQ, int number, const Instance& at);
     void make(std::queue<EmberEvent*>& evQ, int number, const Instance& at);
+    int64_t peerOf(int number, int index, const Instance& at);
     uint32_t tagOf(int number, int index, const Instance& at) const;
     int* counts(int64_t bytes, int members, bool displacements);
 

@@ -248,7 +248,6 @@ impl Tables {
             ));
         }
         let plain = name.strip_prefix('I').unwrap_or(name).to_ascii_lowercase();
-        let _ = own;
         let known = match plain.trim_end_matches("_init") {
             "barrier" => "BARRIER",
             "bcast" => "BCAST",
