@@ -109,7 +109,8 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         }
     }
     if let Some(path) = &arguments.run_disk {
-        let disk = run_disk::build(&plan).context("cannot pack the workload's files")?;
+        let disk = run_disk::build(&plan, &plan.images[plan.kind_of(0).image])
+            .context("cannot pack the workload's files")?;
         fs::write(path, disk).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

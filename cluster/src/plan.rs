@@ -13,7 +13,6 @@ use belljar_images::Image;
 use belljar_sim::{Span, Time};
 
 use crate::mpirun::GuestRoot;
-use crate::mpirun::check::{self, Workload};
 use crate::mpirun::large_files::LargeFiles;
 use crate::plan::error::PlanError;
 use crate::results::outputs::Wanted;
@@ -30,6 +29,8 @@ mod describe;
 pub mod error;
 /// The files that a scenario names.
 mod files;
+/// The images of a run's nodes, and what depends on them.
+pub mod images;
 /// What the nodes of each group are made of.
 pub mod kinds;
 /// What launchers are told.
@@ -52,11 +53,13 @@ mod secure_shell;
 pub mod template;
 
 use background::BackgroundPlan;
-use files::{find_image, read_files};
+use files::read_files;
+pub use images::ImagePlan;
+use images::Makings;
 pub use kinds::NodeKind;
 use kinds::noise::{self, NoisePlan};
 use network::NetworkPlan;
-use probes::own::OwnProbe;
+use probes::own::{OwnProbe, System};
 pub use secure_shell::SecureShell;
 
 /// The shortest turn that a vCPU can have.
@@ -77,10 +80,8 @@ pub struct Plan {
     pub engine: Engine,
     /// How the host's virtualisation is used, where it carries them.
     pub kvm: KvmOptions,
-    /// What boots.
-    pub image: Image,
-    /// Words for the kernel's command line.
-    pub append: String,
+    /// What boots, without repetition: kinds of nodes tell theirs.
+    pub images: Vec<ImagePlan>,
     /// Number of nodes.
     pub nodes: u32,
     /// What they are, in the order of their numbers; see [`kinds`](Self::kinds).
@@ -106,14 +107,6 @@ pub struct Plan {
     pub pcap: Vec<LinkId>,
     /// The workload's script.
     pub command: String,
-    /// Its environment.
-    pub environment: BTreeMap<String, String>,
-    /// What launchers of MPI need in its environment besides, where the image has them.
-    pub launchers: BTreeMap<String, String>,
-    /// The project's own commands that nodes get, such as `srun`.
-    pub commands: Vec<&'static str>,
-    /// The image's secure shell server, where nodes run it.
-    pub secure_shell: Option<SecureShell>,
     /// Its files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Those of them that nodes read from a disk.
@@ -155,16 +148,16 @@ impl Plan {
     /// See [`PlanError`].
     pub fn resolve(scenario: &Scenario, path: &Path) -> Result<Self, PlanError> {
         limits::check(scenario)?;
-        Self::resolve_for(scenario, path, Self::image_of(scenario, path)?)
+        Self::resolve_for(scenario, path, Self::images_of(scenario, path)?)
     }
 
-    /// The image of `scenario`, which was read from `path`.
+    /// The images of `scenario`, which was read from `path`, without repetition and in the order of the nodes
+    /// that boot them.
     ///
     /// # Errors
-    /// When its recipe can't be read or it has not been built.
-    pub fn image_of(scenario: &Scenario, path: &Path) -> Result<Image, PlanError> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        find_image(&belljar_images::place(folder, &scenario.image.recipe))
+    /// When a recipe can't be read or has not been built.
+    pub fn images_of(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
+        images::find(scenario, path)
     }
 
     /// The network of `scenario`, which was read from `path`, and how it is operated.
@@ -198,11 +191,15 @@ impl Plan {
         self.trace.enabled && !self.preloads_library() && self.engine == Engine::Exact
     }
 
-    /// The same for an image that is at hand.
+    /// The same for images that are at hand, as [`images_of`](Self::images_of) has them.
     ///
     /// # Errors
     /// See [`PlanError`].
-    pub fn resolve_for(scenario: &Scenario, path: &Path, image: Image) -> Result<Self, PlanError> {
+    pub fn resolve_for(
+        scenario: &Scenario,
+        path: &Path,
+        images: Vec<Image>,
+    ) -> Result<Self, PlanError> {
         limits::check(scenario)?;
         let kinds = kinds::resolve(scenario)?;
         let engine = engine(scenario)?;
@@ -216,37 +213,25 @@ impl Plan {
         let network = NetworkPlan::resolve(scenario, folder)?;
         let workload = &scenario.workload;
         let (files, large_files) = read_files(&workload.files, folder)?;
-        let mut environment = image.manifest.environment.clone();
-        environment.extend(workload.environment.clone());
-        let is_container = image.manifest.container.is_some();
-        let root = GuestRoot::open(&image)?;
-        let programs = check::check(
-            &root,
-            Workload {
-                command: &workload.command,
-                environment: &environment,
-                files: &files,
-                large_files: &large_files,
-                image: &image.manifest.recipe,
-            },
-        )?;
-        let probes = probes::own::resolve(scenario, engine, &root, &files, &image.kernel)?;
-        let commands = launchers::wanted_commands(&root, &workload.command, &files);
-        if !commands.is_empty() {
-            let path = launchers::path_with_commands(environment.get("PATH"));
-            environment.insert("PATH".to_owned(), path);
-        }
-        let secure_shell = SecureShell::wanted(&root, &workload.command, &files, &environment);
+        let roots = images.iter().map(GuestRoot::open);
+        let roots = roots.collect::<Result<Vec<_>, _>>()?;
+        let systems = images.iter().zip(&roots);
+        let systems = systems.map(|(image, root)| System::new(root, &image.kernel));
+        let probes = probes::own::resolve(scenario, engine, systems.collect(), &files)?;
+        let makings = Makings {
+            scenario,
+            kinds: &kinds,
+            files: &files,
+            large_files: &large_files,
+        };
+        let (images, programs) = images::resolve(&makings, images, &roots)?;
         Ok(Self {
-            commands,
-            secure_shell,
             name: scenario.name.clone(),
             description: scenario.description.clone(),
             seed: scenario.seed,
             engine,
             kvm: scenario.kvm,
-            image,
-            append: scenario.image.append.clone(),
+            images,
             nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
             results: scenario.nodes.results,
@@ -257,8 +242,6 @@ impl Plan {
             background: background::resolve(scenario, folder)?,
             pcap: network.pcap,
             command: workload.command.clone(),
-            environment,
-            launchers: launchers::environment(&root, is_container, &kinds),
             noise: noise::resolve(scenario, &kinds, engine)?,
             kinds,
             files,

@@ -152,7 +152,7 @@ fn default_seed() -> u64 {
 }
 
 /// The guest image.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
     /// The recipe, relative to the scenario's file, or the name of a built-in one.

@@ -31,8 +31,8 @@ impl Memory for Process {
 struct Same<'a>(&'a [u8]);
 
 impl FileSource for Same<'_> {
-    fn read(&self, _: &str) -> Option<Vec<u8>> {
-        Some(self.0.to_vec())
+    fn find(&self, _: &str, fits: &mut dyn FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+        fits(self.0).then(|| self.0.to_vec())
     }
 }
 

@@ -3,18 +3,16 @@
 //! Functions are named after the run, by the files of the run's image and workload; without them places are told by file.
 //! Called by `main`.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::phase_spans;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::stream::PROFILE_FOLDER;
-use belljar_profile::{Filter, Format, Named, Split, State, Tally};
+use belljar_profile::{Filter, Format, KernelFunctions, Named, Split, State, Tally};
 use belljar_symbols::Symbols;
 use clap::{Args, ValueEnum};
 
@@ -122,9 +120,12 @@ pub(super) fn is_there(directory: &Path) -> bool {
     directory.join(PROFILE_FOLDER).is_dir()
 }
 
-/// Nothing counted yet of the samples that a filter wants, with the names of a run's kernel.
+/// Nothing counted yet of the samples that a filter wants, with the names of a run's kernels.
 pub(super) fn tally(filter: Filter, files: Option<&RunFiles>) -> Tally {
-    Tally::new(filter).with_kernel(kernel(files))
+    let kernels = kernels(files).into_iter();
+    kernels.fold(Tally::new(filter), |tally, (first, kernel)| {
+        tally.with_kernel(first, kernel)
+    })
 }
 
 /// All profiles of a run.
@@ -154,16 +155,18 @@ pub(super) fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)>
     Ok((tally, state))
 }
 
-/// What begins at which address of the kernel, as far as its names are known.
-fn kernel(files: Option<&RunFiles>) -> BTreeMap<u64, Option<Arc<str>>> {
-    let symbols = files.map_or(Ok(None), RunFiles::kernel_symbols);
-    match symbols {
-        Ok(symbols) => symbols.map(|symbols| symbols.ranges()).unwrap_or_default(),
-        Err(error) => {
-            eprintln!("warning: the kernel's functions are not named: {error:#}");
-            BTreeMap::new()
-        }
-    }
+/// The functions of the kernels of nodes from these numbers on, as far as their names are known.
+fn kernels(files: Option<&RunFiles>) -> Vec<(u32, KernelFunctions)> {
+    let symbols = files.map_or_else(|| Ok(Vec::new()), RunFiles::kernel_symbols);
+    let symbols = symbols.unwrap_or_else(|error| {
+        eprintln!("warning: the kernel's functions are not named: {error:#}");
+        Vec::new()
+    });
+    let each = symbols.into_iter().map(|(first, symbols)| {
+        let ranges = symbols.map(|symbols| symbols.ranges());
+        (first, ranges.unwrap_or_default())
+    });
+    each.collect()
 }
 
 /// The stacks by the names of functions, as far as the run's files are there.

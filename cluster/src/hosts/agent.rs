@@ -18,7 +18,7 @@ use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
 use super::list::own_capacity;
-use super::message::{FileOffer, INITRD, KERNEL, ROOT, Task, snapshot_name};
+use super::message::{FileOffer, INITRD, KERNEL, ROOT, Task, numbered, snapshot_name};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::{Progress, Showing};
@@ -144,25 +144,30 @@ impl Agent {
         }
         let path = folder.join(SCENARIO_FILE);
         let scenario = Scenario::parse(&path, &self.task.scenario, &[])?;
-        let mut plan = Plan::resolve_for(&scenario, &path, self.image()?)?;
+        let mut plan = Plan::resolve_for(&scenario, &path, self.images()?)?;
         let snapshots = (0..plan.kinds().len()).map(|kind| self.files.get(&snapshot_name(kind)));
         plan.snapshots = snapshots.map_while(|path| path.cloned()).collect();
         Ok(plan)
     }
 
-    fn image(&self) -> Result<Image, AgentError> {
-        let file = |name: &str| {
-            let path = self.files.get(name).cloned();
-            path.ok_or_else(|| AgentError::Missing(name.to_owned()))
-        };
-        let root = file(ROOT)?;
-        Ok(Image {
-            dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
-            kernel: file(KERNEL)?,
-            initrd: file(INITRD)?,
-            root,
-            manifest: serde_json::from_str(&self.task.manifest)?,
-        })
+    fn images(&self) -> Result<Vec<Image>, AgentError> {
+        let manifests = self.task.manifests.iter().enumerate();
+        let images = manifests.map(|(number, manifest)| {
+            let file = |name: &str| {
+                let name = numbered(name, number);
+                let path = self.files.get(&name).cloned();
+                path.ok_or(AgentError::Missing(name))
+            };
+            let root = file(ROOT)?;
+            Ok(Image {
+                dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
+                kernel: file(KERNEL)?,
+                initrd: file(INITRD)?,
+                root,
+                manifest: serde_json::from_str(manifest)?,
+            })
+        });
+        images.collect()
     }
 
     /// The checkpoint that the run is resumed from, if it is.

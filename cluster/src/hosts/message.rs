@@ -59,9 +59,14 @@ const SNAPSHOT: &str = "snapshot";
 
 /// The name of the snapshot that nodes of kind number `kind` are clones of.
 pub(crate) fn snapshot_name(kind: usize) -> String {
-    match kind {
-        0 => SNAPSHOT.to_owned(),
-        kind => format!("{SNAPSHOT}-{kind}"),
+    numbered(SNAPSHOT, kind)
+}
+
+/// The name of one of several files that are called `name`.
+pub(crate) fn numbered(name: &str, number: usize) -> String {
+    match number {
+        0 => name.to_owned(),
+        number => format!("{name}-{number}"),
     }
 }
 
@@ -72,9 +77,9 @@ pub(crate) struct Task {
     pub(crate) scenario: String,
     /// These files, by their names.
     pub(crate) inputs: Vec<(String, FileOffer)>,
-    /// The image's manifest.
-    pub(crate) manifest: String,
-    /// Files of the image ([`KERNEL`], [`INITRD`], [`ROOT`]), the [snapshots](snapshot_name) that nodes are
+    /// The manifests of the plan's images, in their order.
+    pub(crate) manifests: Vec<String>,
+    /// Files of the images ([`KERNEL`], [`INITRD`], [`ROOT`], [with numbers](numbered)), the [snapshots](snapshot_name) that nodes are
     /// clones of, and those of the checkpoint that the run is resumed from, by their names in
     /// the run's folder.
     pub(crate) files: Vec<(String, FileOffer)>,
@@ -232,7 +237,7 @@ pub fn samples() -> Vec<Vec<u8>> {
     let task = Task {
         scenario: "name = \"run\"".to_owned(),
         inputs: vec![("files/in.dat".to_owned(), offer.clone())],
-        manifest: "{}".to_owned(),
+        manifests: vec!["{}".to_owned()],
         files: vec![(KERNEL.to_owned(), offer)],
         partition: Partition::new(vec!["a".to_owned(), "b".to_owned()], vec![0, 1, 0, 1]),
         sandboxed: true,

@@ -15,7 +15,7 @@ use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::CodecError;
 
 use super::exchange::HEAD;
-use super::message::{FileOffer, INITRD, KERNEL, Message, ROOT, Task, snapshot_name};
+use super::message::{FileOffer, INITRD, KERNEL, Message, ROOT, Task, numbered, snapshot_name};
 use super::partition::Partition;
 use super::store::{self, Arrival, PIECE, Store, StoreError};
 use crate::plan::Plan;
@@ -79,21 +79,22 @@ pub(crate) fn task(
     given: Given,
     partition: Partition,
 ) -> Result<Task, ProvisionError> {
-    let image = &plan.image;
-    let of_image = [
-        (KERNEL, &*image.kernel),
-        (INITRD, &*image.initrd),
-        (ROOT, &*image.root),
-    ];
-    let of_image = of_image.map(|(name, path)| (name.to_owned(), path.to_owned()));
+    let images = plan.images.iter().enumerate();
+    let of_images = images.flat_map(|(number, of)| {
+        let of_image = [
+            (KERNEL, &*of.image.kernel),
+            (INITRD, &*of.image.initrd),
+            (ROOT, &*of.image.root),
+        ];
+        of_image.map(|(name, path)| (numbered(name, number), path.to_owned()))
+    });
     let snapshots = given.snapshots.into_iter().enumerate();
     let snapshots = snapshots.map(|(kind, path)| (snapshot_name(kind), path));
-    let files = of_image
-        .into_iter()
-        .chain(snapshots)
-        .chain(given.checkpoint);
+    let files = of_images.chain(snapshots).chain(given.checkpoint);
     let offer = |(name, path): (String, PathBuf)| Ok((name, store::offer(&path)?));
-    let manifest = serde_json::to_string(&image.manifest);
+    let images = plan.images.iter();
+    let manifests = images.map(|of| serde_json::to_string(&of.image.manifest));
+    let manifests = manifests.collect::<Result<Vec<_>, _>>();
     Ok(Task {
         scenario: given.scenario,
         inputs: given
@@ -101,7 +102,7 @@ pub(crate) fn task(
             .into_iter()
             .map(offer)
             .collect::<Result<_, StoreError>>()?,
-        manifest: manifest.map_err(|error| CodecError::Encode(error.to_string()))?,
+        manifests: manifests.map_err(|error| CodecError::Encode(error.to_string()))?,
         files: files.map(offer).collect::<Result<_, StoreError>>()?,
         partition,
         sandboxed: given.sandboxed,

@@ -30,11 +30,14 @@ pub struct Workload<'a> {
     pub image: &'a str,
 }
 
-/// Checks the programs of `workload`, whose image has the tree `root`; a line of each of them.
+/// A program of the workload by its name: a line of it, if there is anything to say, or why it cannot run.
+pub(crate) type Checked = (String, Result<Option<String>, ProgramError>);
+
+/// Checks the programs of `workload`, whose image has the tree `root`, one by one.
 ///
 /// # Errors
-/// What is wrong with the first that cannot run.
-pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<String>, ProgramError> {
+/// When nothing can run.
+pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<Checked>, ProgramError> {
     if !root.has_shell() {
         return Err(ProgramError::NoShell(workload.image.to_owned()));
     }
@@ -48,18 +51,18 @@ pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<String>, Pr
     for (name, _) in workload.large_files.iter() {
         root.add(&format!("{HOME}/{name}"), b"");
     }
-    let mut lines = Vec::new();
-    for (name, bytes) in workload.files {
-        if !is_called(workload.command, name) {
-            continue;
-        }
-        if let Some(binary) = Binary::read(&bytes[..]) {
-            lines.extend(check_binary(&root, &workload, name, binary)?);
-        } else if let Some(words) = interpreter_line(bytes) {
-            check_script(&root, &workload, name, &words)?;
-        }
-    }
-    Ok(lines)
+    let called = workload.files.iter();
+    let called = called.filter(|(name, _)| is_called(workload.command, name));
+    let checked = called.filter_map(|(name, bytes)| {
+        let checked = if let Some(binary) = Binary::read(&bytes[..]) {
+            check_binary(&root, &workload, name, binary)
+        } else {
+            let words = interpreter_line(bytes)?;
+            check_script(&root, &workload, name, &words).map(|()| None)
+        };
+        Some((name.clone(), checked))
+    });
+    Ok(checked.collect())
 }
 
 /// Whether a word of the command is the file `name`, with or without folders before it.

@@ -101,7 +101,14 @@ fn said(
         large_files: &LargeFiles::default(),
         image: "small",
     };
-    check(root, workload)
+    lines(root, workload)
+}
+
+/// A line of each program, or why the first that cannot run cannot.
+fn lines(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<String>, ProgramError> {
+    let checked = check(root, workload)?.into_iter();
+    let lines = checked.filter_map(|(_, checked)| checked.transpose());
+    lines.collect()
 }
 
 const MAIN: &str = "int f(void); int main(void) { return f(); }";
@@ -397,7 +404,7 @@ fn a_command_that_finds_its_libraries_itself_is_let_be() {
         large_files: &large_files,
         image: "small",
     };
-    assert!(check(&root, of("./x")).is_err());
-    assert!(check(&root, of("LD_LIBRARY_PATH=/opt ./x")).is_ok());
-    assert!(check(&root, of("./xx")).is_ok());
+    assert!(lines(&root, of("./x")).is_err());
+    assert!(lines(&root, of("LD_LIBRARY_PATH=/opt ./x")).is_ok());
+    assert!(lines(&root, of("./xx")).is_ok());
 }

@@ -3,6 +3,7 @@
 //! Says what a run would do, defaults included, and nothing that is not in the plan. Printed by `belljar
 //! check`.
 
+use std::collections::BTreeSet;
 use std::{fmt, iter};
 
 use super::{NodeKind, Plan, network};
@@ -19,12 +20,10 @@ impl fmt::Display for Plan {
             writeln!(f, "           {}", self.description)?;
         }
         writeln!(f, "seed       {}", self.seed)?;
-        writeln!(f, "image      {}", self.image.dir.display())?;
-        for (kind, head) in self
-            .kinds()
-            .iter()
-            .zip(iter::once("nodes").chain(iter::repeat("")))
-        {
+        for (head, of) in heads("image").zip(&self.images) {
+            writeln!(f, "{head:<10} {}", of.image.dir.display())?;
+        }
+        for (head, kind) in heads("nodes").zip(self.kinds()) {
             write!(f, "{head:<10} ")?;
             self.describe_kind(kind, f)?;
         }
@@ -39,9 +38,7 @@ impl fmt::Display for Plan {
         for line in self.command.lines() {
             writeln!(f, "workload   {line}")?;
         }
-        for (name, value) in &self.environment {
-            writeln!(f, "           {name}={value}")?;
-        }
+        self.describe_environment(f)?;
         for kind in self.kinds().iter().filter(|kind| kind.ranks > 1) {
             write!(f, "ranks      up to {} on each node", kind.ranks)?;
             match &kind.group {
@@ -75,7 +72,9 @@ impl fmt::Display for Plan {
         }
         write!(f, "trace      {}", self.describe_trace())?;
         for own in &self.probes {
-            for (path, places) in &own.places {
+            // Of several images most files are the same.
+            let places: BTreeSet<_> = own.places.iter().flatten().collect();
+            for (path, places) in places {
                 let places: Vec<String> = places.iter().map(|at| format!("{at:#x}")).collect();
                 let (name, places) = (&own.probe.name, places.join(", "));
                 write!(f, "\nprobe      {name}: {path} at {places}")?;
@@ -86,9 +85,38 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    /// Variables that all nodes have, then those of nodes of single images.
+    fn describe_environment(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_all = |name: &String, value: &String| {
+            let mut images = self.images.iter();
+            images.all(|image| image.environment.get(name) == Some(value))
+        };
+        for (number, image) in self.images.iter().enumerate() {
+            for (name, value) in &image.environment {
+                match of_all(name, value) {
+                    true if number > 0 => {}
+                    true => writeln!(f, "           {name}={value}")?,
+                    false => writeln!(
+                        f,
+                        "           {name}={value} on {}",
+                        image.image.manifest.recipe
+                    )?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn describe_kind(&self, kind: &NodeKind, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(group) = &kind.group {
             write!(f, "group {group}: ")?;
+        }
+        if self.images.len() > 1 {
+            write!(
+                f,
+                "image {}: ",
+                self.image_of_kind(kind).image.manifest.recipe
+            )?;
         }
         write!(
             f,
@@ -138,6 +166,11 @@ impl Plan {
             (true, false) => format!("{}, {by}", describe_selection(&self.trace)),
         }
     }
+}
+
+/// What stands before each of several lines: `head`, then nothing.
+fn heads(head: &str) -> impl Iterator<Item = &str> {
+    iter::once(head).chain(iter::repeat(""))
 }
 
 fn describe_selection(trace: &Trace) -> String {

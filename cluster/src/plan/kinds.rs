@@ -8,6 +8,7 @@ use belljar_exact::{CyclesPerInstruction, Timing};
 use belljar_sim::Frequency;
 
 use super::error::PlanError;
+use super::images::{self, ImagePlan};
 use super::{Plan, cycles_per_instruction};
 use crate::scenario::{Nodes, Scenario, TimingTable};
 
@@ -25,6 +26,8 @@ pub struct NodeKind {
     pub first: u32,
     /// How many there are.
     pub count: u32,
+    /// The number of their image in the plan.
+    pub image: usize,
     /// RAM of each in bytes.
     pub memory: u64,
     /// Processors of each.
@@ -56,6 +59,11 @@ impl Plan {
     /// What node `node` is.
     pub fn kind_of(&self, node: u32) -> &NodeKind {
         &self.kinds[self.kind_number(node)]
+    }
+
+    /// The image of nodes of this kind.
+    pub fn image_of_kind(&self, kind: &NodeKind) -> &ImagePlan {
+        &self.images[kind.image]
     }
 
     /// The clock of each node.
@@ -104,6 +112,7 @@ pub(super) fn within(scenario: &Scenario, number: usize, error: PlanError) -> Pl
 pub(super) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
     let all = scenario.nodes.kinds(scenario.workload.ranks_per_node);
     let is_timed = all.iter().any(|(nodes, _)| nodes.timing.is_some());
+    let (_, images) = images::tables(scenario);
     let (mut kinds, mut first) = (Vec::new(), 0);
     for (number, (mut nodes, ranks)) in all.into_iter().enumerate() {
         if is_timed {
@@ -115,6 +124,7 @@ pub(super) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
         kinds.push(NodeKind {
             group: label(scenario, number),
             first,
+            image: images[number],
             ..made
         });
         first += count;
@@ -128,6 +138,7 @@ fn kind(nodes: &Nodes, ranks: u32) -> Result<NodeKind, PlanError> {
         group: None,
         first: 0,
         count: nodes.count(),
+        image: 0,
         memory: nodes.memory.0,
         vcpus: nodes.vcpus,
         clock: nodes.clock.0,

@@ -69,17 +69,11 @@ pub enum PartsError {
     RunDisk(io::Error),
 }
 
-/// What all nodes share.
+/// What nodes share.
 pub(crate) struct Parts {
-    kernel: Arc<KernelImage>,
-    initrd: Arc<[u8]>,
+    /// What those of each image share.
+    images: Vec<ImageParts>,
     makers: Makers,
-    root: Disk,
-    run_disk: Disk,
-    /// By what calls are seen, if not by the preloaded library.
-    pub(crate) probes: Option<RunProbes>,
-    /// By what stacks of calls are unwound, where frames are recorded.
-    pub(crate) code: Option<Arc<Files>>,
     /// Whether nodes that boot take their memory in huge pages.
     huge_pages: bool,
     /// None where there are none, or only the node to be cloned is made.
@@ -88,10 +82,22 @@ pub(crate) struct Parts {
     pub(crate) disk_hashes: DiskHashes,
 }
 
+/// What all nodes of an image share.
+pub(crate) struct ImageParts {
+    kernel: Arc<KernelImage>,
+    initrd: Arc<[u8]>,
+    root: Disk,
+    run_disk: Disk,
+    /// By what calls are seen, if not by the preloaded library.
+    pub(crate) probes: Option<RunProbes>,
+    /// By what stacks of calls are unwound, where frames are recorded.
+    pub(crate) code: Option<Arc<Files>>,
+}
+
 /// XXH3 of what is on the disks that a run brings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskHashes {
-    /// On the run disk.
+    /// On the run disk; where nodes have several images, of the hashes of theirs.
     pub(crate) run: u64,
     /// On the disk of large files, if there is one.
     pub(crate) large_files: Option<u128>,
@@ -110,26 +116,36 @@ impl Parts {
 
     /// The same without large files, which the node to be cloned does not need.
     pub(crate) fn of_template(plan: &Plan) -> Result<Self, PartsError> {
-        let initrd = std::fs::read(&plan.image.initrd).map_err(|source| PartsError::Initrd {
-            path: plan.image.initrd.clone(),
-            source,
-        })?;
-        let run_disk = run_disk::build(plan).map_err(PartsError::RunDisk)?;
+        let (mut images, mut hashes) = (Vec::new(), Vec::new());
+        for number in 0..plan.images.len() {
+            let (parts, hash) = ImageParts::load(plan, number)?;
+            images.push(parts);
+            hashes.push(hash);
+        }
+        let run = match hashes[..] {
+            [one] => one,
+            _ => XxHash3_64::oneshot(
+                &hashes
+                    .iter()
+                    .flat_map(|it| it.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            ),
+        };
         Ok(Self {
-            kernel: Arc::new(KernelImage::open(&plan.image.kernel)?),
-            initrd: initrd.into(),
+            images,
             makers: Makers::open(plan)?,
-            root: Disk::open(&plan.image.root)?,
-            probes: RunProbes::of(plan)?,
-            code: code_files(plan)?,
             huge_pages: host_memory::is_plenty_for(plan.memory_of(0..plan.nodes)),
             large_files: None,
             disk_hashes: DiskHashes {
-                run: XxHash3_64::oneshot(&run_disk),
+                run,
                 large_files: None,
             },
-            run_disk: Disk::from_bytes(run_disk),
         })
+    }
+
+    /// What node `index` of `plan` shares with those of its image.
+    pub(crate) fn of_node(&self, plan: &Plan, index: u32) -> &ImageParts {
+        &self.images[plan.kind_of(index).image]
     }
 
     /// Builds node `index`, to be booted.
@@ -137,7 +153,13 @@ impl Parts {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
         let kind = plan.kind_number(index);
-        let mut config = self.config(plan, (kind, index), seed, self.own_disks(), &words);
+        let mut config = self.config(
+            plan,
+            (kind, index),
+            seed,
+            self.own_disks(plan, kind),
+            &words,
+        );
         config.huge_pages = self.huge_pages;
         Node::new(&config, self.makers.node(plan, kind, index, seed))
     }
@@ -164,7 +186,7 @@ impl Parts {
         index: u32,
     ) -> Result<Node, NodeError> {
         let (seed, kind) = (Seed(plan.seed), plan.kind_number(index));
-        let config = self.config(plan, (kind, index), seed, self.own_disks(), "");
+        let config = self.config(plan, (kind, index), seed, self.own_disks(plan, kind), "");
         let maker = self.makers.node(plan, kind, index, seed);
         Node::clone_of(snapshot, &config, maker)
     }
@@ -189,14 +211,15 @@ impl Parts {
         state: &[u8],
     ) -> Result<Node, NodeError> {
         let (seed, kind) = (Seed(plan.seed), plan.kind_number(index));
-        let config = self.config(plan, (kind, index), seed, self.own_disks(), "");
+        let config = self.config(plan, (kind, index), seed, self.own_disks(plan, kind), "");
         let maker = self.makers.node(plan, kind, index, seed);
         Node::restore(&config, ram, state, maker)
     }
 
-    fn own_disks(&self) -> RunDisks {
+    fn own_disks(&self, plan: &Plan, kind: usize) -> RunDisks {
+        let image = plan.kinds()[kind].image;
         RunDisks {
-            run: self.run_disk.clone(),
+            run: self.images[image].run_disk.clone(),
             large_files: self.large_files.clone(),
         }
     }
@@ -210,12 +233,13 @@ impl Parts {
         words: &str,
     ) -> NodeConfig {
         let kind = &plan.kinds()[kind];
+        let (image, append) = (&self.images[kind.image], &plan.image_of_kind(kind).append);
         let disk = |disk: Disk, name: &str| DiskConfig {
             disk,
             name: name.to_owned(),
             latency: DISK_LATENCY,
         };
-        let mut disks = vec![disk(self.root.clone(), "root"), disk(own.run, "run")];
+        let mut disks = vec![disk(image.root.clone(), "root"), disk(own.run, "run")];
         disks.extend(own.large_files.map(|large| disk(large, "files")));
         NodeConfig {
             index: u64::from(index),
@@ -226,9 +250,9 @@ impl Parts {
             slice: plan.slice,
             frequency: kind.clock,
             instruction_set: kind.instruction_set.clone(),
-            kernel: self.kernel.clone(),
-            initrd: Some(self.initrd.clone()),
-            command_line: format!("{words} {}", plan.append).trim_end().to_owned(),
+            kernel: image.kernel.clone(),
+            initrd: Some(image.initrd.clone()),
+            command_line: format!("{words} {}", append).trim_end().to_owned(),
             disks,
             net: Some(NetConfig {
                 mac: Mac::of_host(index).0,
@@ -238,6 +262,29 @@ impl Parts {
             streams: 2,
             exit_device: false,
         }
+    }
+}
+
+impl ImageParts {
+    /// Of image number `number`, and the hash of the run disk that it is given.
+    fn load(plan: &Plan, number: usize) -> Result<(Self, u64), PartsError> {
+        let of = &plan.images[number];
+        let image = &of.image;
+        let initrd = std::fs::read(&image.initrd).map_err(|source| PartsError::Initrd {
+            path: image.initrd.clone(),
+            source,
+        })?;
+        let run_disk = run_disk::build(plan, of).map_err(PartsError::RunDisk)?;
+        let hash = XxHash3_64::oneshot(&run_disk);
+        let parts = Self {
+            kernel: Arc::new(KernelImage::open(&image.kernel)?),
+            initrd: initrd.into(),
+            root: Disk::open(&image.root)?,
+            probes: RunProbes::of(plan, number)?,
+            code: code_files(plan, image)?,
+            run_disk: Disk::from_bytes(run_disk),
+        };
+        Ok((parts, hash))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where a run's MPI calls are seen: probes in the libraries of its image and in the workload's
 //! own files, which nodes of the exact engine get.
 //!
-//! Made once for all nodes of this host, from the very files that the guests see. The template
+//! Made once for all nodes of an image on this host, from the very files that the guests see. The template
 //! of clones gets none, as it runs no workload. Called when the nodes' parts are loaded.
 
 /// Probes of the user's.
@@ -30,23 +30,23 @@ pub(crate) struct RunProbes {
 }
 
 impl RunProbes {
-    /// The probes for `plan`, if its calls are seen by probes.
+    /// The probes for nodes of `plan` with image number `image`, if its calls are seen by probes.
     ///
     /// # Errors
     /// When the image's root file system can't be read.
-    pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, ErofsError> {
+    pub(crate) fn of(plan: &Plan, image: usize) -> Result<Option<Self>, ErofsError> {
         if !plan.traces_by_probes() {
             return Ok(None);
         }
         let mut targets = Targets::default();
-        for file in root_tree(&plan.image.root)?.files {
+        for file in root_tree(&plan.images[image].image.root)?.files {
             let path = file.path.clone();
             targets.add(&path, &ReadCache::new(file));
         }
         for (name, content) in &plan.files {
             targets.add(name, &content[..]);
         }
-        add_own(plan, &mut targets)?;
+        add_own(plan, image, &mut targets)?;
         let pages = targets.pages().iter().map(|page| ProbedPage {
             bytes: page.bytes.clone(),
             places: page.places.clone(),
@@ -60,19 +60,19 @@ impl RunProbes {
 }
 
 /// Adds the user's probes, after all others: where there is another one, both are seen.
-fn add_own(plan: &Plan, targets: &mut Targets) -> Result<(), ErofsError> {
+fn add_own(plan: &Plan, image: usize, targets: &mut Targets) -> Result<(), ErofsError> {
     if plan.probes.is_empty() {
         return Ok(());
     }
     let places = |path: &str| {
         let probes = plan.probes.iter().zip(0..);
-        let found = probes.filter_map(|(own, number)| Some((own.places.get(path)?, number)));
+        let found = probes.filter_map(|(own, number)| Some((own.places[image].get(path)?, number)));
         let each = |(places, number): (&Vec<u64>, u32)| -> Vec<(u64, u32)> {
             places.iter().map(|place| (*place, number)).collect()
         };
         found.flat_map(each).collect::<Vec<(u64, u32)>>()
     };
-    for file in root_tree(&plan.image.root)?.files {
+    for file in root_tree(&plan.images[image].image.root)?.files {
         let found = places(&file.path);
         if !found.is_empty() {
             let data = ReadCache::new(file);

@@ -1,6 +1,6 @@
 //! The disk by which a run hands its nodes the workload.
 //!
-//! A tar archive, the same on every node and byte for byte the same in every run of a plan: it has no
+//! A tar archive, the same on every node of an image and byte for byte the same in every run of a plan: it has no
 //! host's date, user or order in it. Called by [`Parts`](crate::plan::parts); the image's init unpacks it.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use belljar_fabric::Mac;
 
 use crate::batch::COMMANDS;
-use crate::plan::Plan;
+use crate::plan::{ImagePlan, Plan};
 use crate::scenario::Arp;
 
 /// Node 0's address; the others' follow.
@@ -19,11 +19,11 @@ pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The host file in the form of Open MPI; `hosts` is in that of MPICH.
 pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
 
-/// The archive for `plan`, padded to whole disk sectors.
+/// The archive for nodes of `plan` with `image`, padded to whole disk sectors.
 ///
 /// # Errors
 /// When a name is longer than an archive can hold.
-pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
+pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     add(
         &mut archive,
@@ -31,18 +31,18 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
         0o755,
         script(&plan.command).as_bytes(),
     )?;
-    let environment = environment(plan.nodes, &plan.launchers, &plan.environment);
+    let environment = environment(plan.nodes, &image.launchers, &image.environment);
     add(&mut archive, "env", 0o644, environment.as_bytes())?;
     let ranks = |node| plan.kind_of(node).ranks;
     let hosts = |slots| host_file((0..plan.nodes).map(ranks), slots);
     add(&mut archive, "hosts", 0o644, hosts(":").as_bytes())?;
-    if !plan.launchers.is_empty() {
+    if !image.launchers.is_empty() {
         let hosts = hosts(" slots=");
         add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
     }
     add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
     for (name, script) in COMMANDS {
-        if plan.commands.contains(&name) {
+        if image.commands.contains(&name) {
             add(
                 &mut archive,
                 &format!("bin/{name}"),
@@ -63,7 +63,7 @@ pub fn build(plan: &Plan) -> io::Result<Vec<u8>> {
             belljar_guest_lib::PRELOAD,
         )?;
     }
-    if let Some(secure_shell) = &plan.secure_shell {
+    if let Some(secure_shell) = &image.secure_shell {
         for (name, mode, text) in secure_shell.files()? {
             add(&mut archive, &name, mode, text.as_bytes())?;
         }

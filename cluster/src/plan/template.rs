@@ -17,6 +17,7 @@ use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::plan::Plan;
+use crate::plan::images::ImagePlan;
 use crate::plan::kinds::NodeKind;
 use crate::plan::parts::{MTU, Parts, PartsError};
 use crate::scenario::Results;
@@ -80,17 +81,19 @@ pub enum TemplateError {
 
 /// What a snapshot for nodes of `plan` of this `kind` depends on.
 pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
+    let ImagePlan { image, append, .. } = plan.image_of_kind(kind);
+    let manifest = &image.manifest;
     let mut identity = vec![
         ("belljar", env!("CARGO_PKG_VERSION").to_owned()),
         ("build", build()),
         ("engine", plan.engine.name().to_owned()),
-        ("image", plan.image.manifest.key.clone()),
-        ("kernel", plan.image.manifest.kernel_release.clone()),
+        ("image", manifest.key.clone()),
+        ("kernel", manifest.kernel_release.clone()),
         // An image that is built again may have newer packages.
-        ("kernel file", plan.image.manifest.kernel.sha256.clone()),
-        ("initramfs", plan.image.manifest.initrd.sha256.clone()),
-        ("root file system", plan.image.manifest.root.sha256.clone()),
-        ("command line", plan.append.clone()),
+        ("kernel file", manifest.kernel.sha256.clone()),
+        ("initramfs", manifest.initrd.sha256.clone()),
+        ("root file system", manifest.root.sha256.clone()),
+        ("command line", append.clone()),
         ("memory", kind.memory.to_string()),
         ("clock", format!("{} Hz", kind.clock.as_hz())),
         ("processor", kind.instruction_set.to_string()),

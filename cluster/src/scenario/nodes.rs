@@ -7,7 +7,7 @@ use belljar_cpu::{IsaError, Level};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{NoiseTable, TimingTable};
+use super::{Image, NoiseTable, TimingTable};
 use crate::scenario::quantity::{Bytes, Duration, Rate};
 
 /// The nodes: all alike, but for what groups say.
@@ -59,6 +59,8 @@ pub struct NodeGroup {
     pub name: Option<String>,
     /// How many nodes, whose numbers follow those of the group before.
     pub count: u32,
+    /// What they boot; the scenario's image when absent.
+    pub image: Option<Image>,
     /// RAM of each.
     pub memory: Option<Bytes>,
     /// Processors of each.

@@ -66,13 +66,7 @@ impl Scenario {
                 *path = name;
             }
         };
-        if let Some(toml::Value::String(recipe)) = table
-            .get_mut("image")
-            .and_then(|image| image.get_mut("recipe"))
-            && let Some(full) = belljar_images::place(folder, Path::new(&*recipe)).to_str()
-        {
-            *recipe = full.to_owned();
-        }
+        place_images(&mut table, folder);
         if let Some(network) = table.get_mut("network") {
             let graph = network.get_mut("topology");
             if let Some(file) = graph.and_then(|topology| topology.get_mut("graphml")) {
@@ -109,6 +103,24 @@ impl Scenario {
             reason: error.to_string(),
         })?;
         Ok(Standalone { text, inputs })
+    }
+}
+
+/// Names the recipes of all images by whole paths, but for built-in ones.
+fn place_images(table: &mut toml::Table, folder: &Path) {
+    let place = |holder: &mut toml::Value| {
+        if let Some(toml::Value::String(recipe)) = holder.get_mut("recipe")
+            && let Some(full) = belljar_images::place(folder, Path::new(&*recipe)).to_str()
+        {
+            *recipe = full.to_owned();
+        }
+    };
+    table.get_mut("image").map(place);
+    let groups = table.get_mut("nodes").and_then(|it| it.get_mut("group"));
+    if let Some(toml::Value::Array(groups)) = groups {
+        for image in groups.iter_mut().filter_map(|it| it.get_mut("image")) {
+            place(image);
+        }
     }
 }
 

@@ -202,6 +202,65 @@ fn groups_have_their_own_memory_processors_and_slots() {
     run.assert_same(&again.success());
 }
 
+/// Two nodes, and two with another image.
+const IMAGES: [&str; 2] = [
+    "--set",
+    "nodes.group=[{ count = 2 }, { name = \"tested\", count = 2, image = { recipe = \"bookworm-smp\" } }]",
+];
+
+#[test]
+fn groups_boot_their_own_images_and_one_program_runs_on_all() {
+    let Some((dir, scenario)) = images() else {
+        return;
+    };
+    let with = |more: &[&'static str]| [&IMAGES[..], more].concat();
+    let run = |out: &str, more: &[&'static str]| dir.run(&scenario, out, &with(more)).success();
+    let one = run("one", &[]);
+    let told = one.text("stdout");
+    for (node, found) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
+        let line = format!("node{node}: {found}\n");
+        assert!(told.contains(&line), "{told}");
+    }
+    let ranks = |told: &str| told.matches("took").count();
+    assert_eq!(ranks(&told), 4, "{told}");
+    // Places in files of both images have names.
+    let (sites, error, code) = dir.call(&["trace", "sites", "--json", "one"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{sites}");
+    let sites: Value = serde_json::from_str(&sites).expect("JSON");
+    let text = sites.to_string();
+    assert!(text.contains("\"main\""), "{text}");
+    let local = ["--launch", "local", "--hosts", "a,b", "--threads", "1"];
+    one.assert_same(&run("hosts", &local));
+    one.assert_same(&resumed(&dir, &scenario, "killed", &IMAGES));
+    let (told, error, code) = dir.call(&["check", "one/scenario.toml"]);
+    assert_eq!(code, Some(0), "{error}");
+    let said = "group tested: image bookworm-smp: 2 x";
+    assert!(told.contains(said), "{told}");
+}
+
+fn images() -> Option<(Dir, Scenario)> {
+    let dir = Dir::new()?;
+    if !compiled(&dir, "mpicc.mpich", "halves", HALVES, &["-O1", "-g"]) {
+        return None;
+    }
+    let look = "test -e /usr/bin/hackbench; echo \"$(hostname): $?\"";
+    let command = format!("mpiexec.hydra -n 4 sh -c '{look}'; mpiexec.hydra -n 4 ./halves");
+    let scenario = Scenario::new(4, &command);
+    let scenario = scenario.working("files = { halves = \"halves\" }");
+    let scenario = scenario.with("[checkpoint]\nevery = \"40 ms\"\n[trace]\nframes = 2");
+    Some((dir, scenario))
+}
+
+#[test]
+fn an_image_that_is_not_there_is_told_with_its_group() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(3, "true");
+    let groups = "nodes.group=[{ count = 1 }, { name = \"other\", count = 2, image = { recipe = \"no.toml\" } }]";
+    let refused = dir.run(&scenario, "out", &["--set", groups]).stderr;
+    assert!(refused.contains("[[nodes.group]] other: "), "{refused}");
+    assert!(refused.contains("no.toml"), "{refused}");
+}
+
 #[test]
 fn counts_that_do_not_add_up_are_refused_before_anything_runs() {
     let Some(dir) = Dir::new() else { return };

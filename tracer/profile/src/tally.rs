@@ -54,12 +54,15 @@ struct Doing {
     stack: Vec<Frame>,
 }
 
+/// What begins at which address of a kernel: a function; what is none begins at addresses without a name.
+pub type KernelFunctions = BTreeMap<u64, Option<Arc<str>>>;
+
 /// Samples of any number of nodes, summed up.
 #[derive(Debug, Default)]
 pub struct Tally {
     filter: Filter,
-    /// What begins at which address of the kernel: a function, or what is none.
-    kernel: BTreeMap<u64, Option<Arc<str>>>,
+    /// The kernels of nodes from these numbers on.
+    kernels: BTreeMap<u32, KernelFunctions>,
     every: u64,
     files: Vec<CodeFile>,
     numbers: BTreeMap<CodeFile, u32>,
@@ -79,15 +82,16 @@ impl Tally {
         }
     }
 
-    /// Names the kernel's functions, each of which begins at its address; what is none begins at addresses without a name.
+    /// Names the functions of the kernel that nodes from number `first` on have, up to those for which another one is named.
     #[must_use]
-    pub fn with_kernel(mut self, functions: BTreeMap<u64, Option<Arc<str>>>) -> Self {
-        self.kernel = functions;
+    pub fn with_kernel(mut self, first: u32, functions: KernelFunctions) -> Self {
+        self.kernels.insert(first, functions);
         self
     }
 
-    fn kernel_function(&self, address: u64) -> Option<Arc<str>> {
-        let (_, function) = self.kernel.range(..=address).next_back()?;
+    fn kernel_function(&self, node: u32, address: u64) -> Option<Arc<str>> {
+        let (_, kernel) = self.kernels.range(..=node).next_back()?;
+        let (_, function) = kernel.range(..=address).next_back()?;
         function.clone()
     }
 
@@ -147,7 +151,9 @@ impl Tally {
         let doing = Doing {
             node,
             rank: sample.rank,
-            kernel: sample.kernel.map(|address| self.kernel_function(address)),
+            kernel: sample
+                .kernel
+                .map(|address| self.kernel_function(node, address)),
             stack: stack.collect(),
         };
         let count = self.counts.entry(doing).or_default();

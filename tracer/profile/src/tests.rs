@@ -120,7 +120,7 @@ fn functions_of_the_kernel_are_named_where_it_has_names() {
     ] {
         let functions = functions.into_iter();
         let functions = functions.map(|(at, name)| (at, name.map(Arc::from)));
-        let mut tally = Tally::new(Filter::default()).with_kernel(functions.collect());
+        let mut tally = Tally::new(Filter::default()).with_kernel(0, functions.collect());
         assert_eq!(read(file.path(), &mut tally).unwrap(), State::Whole);
         let folded = text(&tally.name(Split::None, names), Format::Folded);
         assert!(folded.contains(stack), "{folded}");

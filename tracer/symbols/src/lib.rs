@@ -24,10 +24,11 @@ mod symbols;
 pub use kallsyms::KernelSymbols;
 pub use symbols::{Place, Symbols};
 
-/// The files of a guest.
+/// The files of guests, which may have several at one path.
 pub trait FileSource {
-    /// What the file at `path` holds, which begins with `/`; links are followed. `None` where there is none.
-    fn read(&self, path: &str) -> Option<Vec<u8>>;
+    /// What the first file at `path` holds that `fits`; the path begins with `/`, and links are followed. `None`
+    /// where there is none.
+    fn find(&self, path: &str, fits: &mut dyn FnMut(&[u8]) -> bool) -> Option<Vec<u8>>;
 }
 
 #[cfg(test)]

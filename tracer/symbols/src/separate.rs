@@ -31,8 +31,8 @@ pub(crate) fn debug_file(path: &str, data: &[u8], files: &dyn FileSource) -> Opt
     ];
     let mut others = candidates.iter().filter(|candidate| *candidate != path);
     others.find_map(|candidate| {
-        let found = files.read(candidate)?;
-        (crc32fast::hash(&found) == checksum).then_some(found)
+        let mut is_right = |found: &[u8]| crc32fast::hash(found) == checksum;
+        files.find(candidate, &mut is_right)
     })
 }
 
@@ -44,16 +44,16 @@ pub(crate) fn common_file(data: &[u8], files: &dyn FileSource) -> Option<Vec<u8>
     let (path, id) = link.split_at(link.iter().position(|byte| *byte == 0)?);
     let path = std::str::from_utf8(path).ok()?;
     let id = id.get(1..)?;
-    let right = |found: &Vec<u8>| has_build_id(found, id);
-    let by_path = path.starts_with('/').then(|| files.read(path)).flatten();
-    by_path.filter(right).or_else(|| by_build_id(id, files))
+    let by_path = || files.find(path, &mut |found| has_build_id(found, id));
+    let by_path = path.starts_with('/').then(by_path).flatten();
+    by_path.or_else(|| by_build_id(id, files))
 }
 
 fn by_build_id(id: &[u8], files: &dyn FileSource) -> Option<Vec<u8>> {
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = digits.split_at_checked(2)?;
-    let found = files.read(&format!("{FOLDER}/.build-id/{first}/{rest}.debug"))?;
-    has_build_id(&found, id).then_some(found)
+    let path = format!("{FOLDER}/.build-id/{first}/{rest}.debug");
+    files.find(&path, &mut |found| has_build_id(found, id))
 }
 
 fn has_build_id(data: &[u8], id: &[u8]) -> bool {

@@ -54,7 +54,12 @@ impl<'f> Symbols<'f> {
 }
 
 fn load(path: &str, build_id: &[u8], files: &dyn FileSource) -> Option<Module> {
-    let data = files.read(path)?;
-    let own = parse(&data)?.build_id().ok().flatten().unwrap_or_default();
-    (build_id.is_empty() || own == build_id).then(|| Module::of(path, &data, files))
+    let data = files.find(path, &mut |data| {
+        let elf = parse(data);
+        elf.is_some_and(|elf| {
+            let own = elf.build_id().ok().flatten().unwrap_or_default();
+            build_id.is_empty() || own == build_id
+        })
+    })?;
+    Some(Module::of(path, &data, files))
 }

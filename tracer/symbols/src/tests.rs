@@ -13,8 +13,8 @@ use crate::{FileSource, Place, Symbols};
 struct Folder(BTreeMap<String, Vec<u8>>);
 
 impl FileSource for Folder {
-    fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.0.get(path).cloned()
+    fn find(&self, path: &str, fits: &mut dyn FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+        self.0.get(path).filter(|data| fits(data)).cloned()
     }
 }
 

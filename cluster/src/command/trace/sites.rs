@@ -81,8 +81,10 @@ fn named_sites(arguments: &SitesArguments, path: &Path) -> Result<(CallSites, Tr
 
 /// The files that a run's nodes have.
 pub(crate) struct RunFiles {
-    root: GuestRoot,
-    kernel: PathBuf,
+    /// By images.
+    roots: Vec<GuestRoot>,
+    /// The first node of each group, with its kernel.
+    kernels: Vec<(u32, PathBuf)>,
 }
 
 impl RunFiles {
@@ -91,26 +93,40 @@ impl RunFiles {
         let text = fs::read_to_string(path)
             .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
         let plan = Plan::resolve(&Scenario::parse(path, &text, &[])?, path)?;
-        let mut root = GuestRoot::open(&plan.image)?;
-        for (name, content) in &plan.files {
-            root.add(&workload_path(name), content);
-        }
+        let roots = plan.images.iter().map(|of| {
+            let mut root = GuestRoot::open(&of.image)?;
+            for (name, content) in &plan.files {
+                root.add(&workload_path(name), content);
+            }
+            Ok(root)
+        });
+        let kernels = plan.kinds().iter().map(|kind| {
+            let kernel = plan.image_of_kind(kind).image.kernel.clone();
+            (kind.first, kernel)
+        });
+        let mut kernels: Vec<(u32, PathBuf)> = kernels.collect();
+        kernels.dedup_by(|next, before| next.1 == before.1);
         Ok(Self {
-            root,
-            kernel: plan.image.kernel,
+            roots: roots.collect::<Result<_>>()?,
+            kernels,
         })
     }
 
-    /// The functions of the nodes' kernel, if that has a table of them.
-    pub(crate) fn kernel_symbols(&self) -> Result<Option<KernelSymbols>> {
-        let kernel = KernelImage::open(&self.kernel)?;
-        Ok(KernelSymbols::of(kernel.contents()))
+    /// The functions of the nodes' kernels that have a table of them, each with the first of the nodes that
+    /// have it; those up to the next one have it, too.
+    pub(crate) fn kernel_symbols(&self) -> Result<Vec<(u32, Option<KernelSymbols>)>> {
+        let each = self.kernels.iter().map(|(first, path)| {
+            let kernel = KernelImage::open(path)?;
+            Ok((*first, KernelSymbols::of(kernel.contents())))
+        });
+        each.collect()
     }
 }
 
 impl FileSource for RunFiles {
-    fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.root.read(path)
+    fn find(&self, path: &str, fits: &mut dyn FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+        let mut found = self.roots.iter().filter_map(|root| root.read(path));
+        found.find(|data| fits(data))
     }
 }
 

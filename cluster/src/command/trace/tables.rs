@@ -45,11 +45,12 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
         );
     }
     let scenario = Scenario::parse(&path, &text, &[])?;
-    let image = Plan::image_of(&scenario, &path)?;
-    Ok(tables_in(
-        &GuestRoot::open(&image)?,
-        implementation(trace)?,
-    )?)
+    let first = implementation(trace)?;
+    let roots = Plan::images_of(&scenario, &path)?.into_iter();
+    let mut each = roots.map(|image| Ok(tables_in(&GuestRoot::open(&image)?, first)?));
+    // Of nodes of several images those that have an MPI library run its calls.
+    let found = each.next().context("a scenario has an image")?;
+    found.or_else(|error: anyhow::Error| each.find_map(Result::ok).ok_or(error))
 }
 
 /// Variables in a scenario that make MPI libraries choose other algorithms than by their own rules.

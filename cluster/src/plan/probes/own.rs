@@ -86,25 +86,43 @@ pub enum ProbeError {
     Kernel(#[from] kernel::KernelPlaceError),
 }
 
+/// Addresses by file: a path in an image, of the workload's `/root/NAME`, or [`KERNEL`].
+pub(crate) type Places = BTreeMap<String, Vec<u64>>;
+
 /// A probe with its places.
 #[derive(Clone, Debug)]
 pub struct OwnProbe {
     /// What it records.
     pub(crate) probe: Probe,
-    /// Addresses by file: a path in the image, of the workload's `/root/NAME`, or [`KERNEL`].
-    pub(crate) places: BTreeMap<String, Vec<u64>>,
+    /// Its places on nodes of each of the plan's images; there are some on those of one at least.
+    pub(crate) places: Vec<Places>,
 }
 
-/// The probes of `scenario`, in the files of `root`, the workload's own `files` and the kernel whose file is `kernel`.
+/// What nodes of an image have besides the workload's files.
+pub(crate) struct System<'a> {
+    root: &'a GuestRoot,
+    kernel: Kernel<'a>,
+}
+
+impl<'a> System<'a> {
+    /// The image's tree, and the file of its kernel.
+    pub(crate) fn new(root: &'a GuestRoot, kernel: &'a Path) -> Self {
+        Self {
+            root,
+            kernel: Kernel::at(kernel),
+        }
+    }
+}
+
+/// The probes of `scenario`, on nodes with these `systems` and in the workload's own `files`.
 ///
 /// # Errors
 /// See [`ProbeError`].
 pub(crate) fn resolve(
     scenario: &Scenario,
     engine: Engine,
-    root: &GuestRoot,
+    mut systems: Vec<System<'_>>,
     files: &BTreeMap<String, Vec<u8>>,
-    kernel: &Path,
 ) -> Result<Vec<OwnProbe>, ProbeError> {
     let trace = &scenario.trace;
     let key = match (trace.probe.is_empty(), trace.messages) {
@@ -130,12 +148,11 @@ pub(crate) fn resolve(
         return Err(ProbeError::TooMany(trace.probe.len()));
     }
     let tables = trace.probe.iter();
-    let mut kernel = Kernel::at(kernel);
     let mut probes = tables
-        .map(|table| probe(table, root, files, &mut kernel))
+        .map(|table| probe(table, &mut systems, files))
         .collect::<Result<Vec<_>, _>>()?;
     if trace.messages {
-        probes.extend(messages::probes(root, files)?);
+        probes.extend(messages::probes(&mut systems, files)?);
     }
     match probes.len() > MOST_PROBES {
         true => Err(ProbeError::TooMany(probes.len())),
@@ -145,9 +162,8 @@ pub(crate) fn resolve(
 
 fn probe(
     table: &ProbeTable,
-    root: &GuestRoot,
+    systems: &mut [System<'_>],
     files: &BTreeMap<String, Vec<u8>>,
-    kernel: &mut Kernel<'_>,
 ) -> Result<OwnProbe, ProbeError> {
     let wrong = |reason| ProbeError::Table {
         file: table.file.clone(),
@@ -200,11 +216,40 @@ fn probe(
         result: table.result.as_ref().map(kind).transpose()?,
         purpose: ProbePurpose::User,
     };
-    let places = match table.file.as_str() {
-        KERNEL => BTreeMap::from([(KERNEL.to_owned(), kernel.places(place)?)]),
-        file => places(file, place, root, files)?,
-    };
+    let places = on_systems(&table.file, place, systems, files)?;
     Ok(OwnProbe { probe, places })
+}
+
+/// The places of a probe on nodes with each of these systems; none where it has no such file or place.
+///
+/// # Errors
+/// When none of them has any: why the first has not.
+fn on_systems(
+    file: &str,
+    place: Place<'_>,
+    systems: &mut [System<'_>],
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<Places>, ProbeError> {
+    let mut refused = None;
+    let each = systems.iter_mut().map(|system| {
+        let found = match file {
+            KERNEL => system
+                .kernel
+                .places(place)
+                .map(|found| BTreeMap::from([(KERNEL.to_owned(), found)]))
+                .map_err(ProbeError::from),
+            file => places(file, place, system.root, files),
+        };
+        found.unwrap_or_else(|error| {
+            refused.get_or_insert(error);
+            Places::new()
+        })
+    });
+    let each: Vec<Places> = each.collect();
+    match refused {
+        Some(error) if each.iter().all(Places::is_empty) => Err(error),
+        _ => Ok(each),
+    }
 }
 
 /// What is looked for in a file.
@@ -229,7 +274,7 @@ fn places(
     place: Place<'_>,
     root: &GuestRoot,
     files: &BTreeMap<String, Vec<u8>>,
-) -> Result<BTreeMap<String, Vec<u64>>, ProbeError> {
+) -> Result<Places, ProbeError> {
     let is_pattern = file.contains(['*', '?']);
     let mut found = BTreeMap::new();
     let mut refused = None;
@@ -303,7 +348,8 @@ mod tests {
         root.add("/usr/bin/script", b"#!/bin/sh\n");
         root.link("/bin", "usr/bin");
         let files = BTreeMap::new();
-        let resolved = resolve(&scenario, Engine::Exact, &root, &files, Path::new("/"));
+        let systems = vec![System::new(&root, Path::new("/"))];
+        let resolved = resolve(&scenario, Engine::Exact, systems, &files);
         resolved.unwrap_err().to_string()
     }
 
@@ -348,23 +394,14 @@ mod tests {
             );
             let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
             let root = GuestRoot::default();
-            let error = resolve(
-                &scenario,
-                Engine::Exact,
-                &root,
-                &BTreeMap::new(),
-                Path::new("/"),
-            );
-            let error = error.unwrap_err().to_string();
+            let under = |engine| {
+                let systems = vec![System::new(&root, Path::new("/"))];
+                let error = resolve(&scenario, engine, systems, &BTreeMap::new());
+                error.unwrap_err().to_string()
+            };
+            let error = under(Engine::Exact);
             assert!(error.contains(words), "{error}");
-            let error = resolve(
-                &scenario,
-                Engine::Kvm,
-                &root,
-                &BTreeMap::new(),
-                Path::new("/"),
-            );
-            let error = error.unwrap_err().to_string();
+            let error = under(Engine::Kvm);
             assert!(error.contains("engine = \"exact\""), "{error}");
         }
     }

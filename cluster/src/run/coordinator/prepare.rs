@@ -231,7 +231,7 @@ impl Setup<'_> {
         let logs = Logs::begin(index, plan.profile.is_some(), self.directory)?;
         let mut runner = Runner::new(index, node, tracer, logs);
         runner.begin_calls(plan, parts);
-        let profile = plan.profile.zip(parts.code.clone());
+        let profile = plan.profile.zip(parts.of_node(plan, index).code.clone());
         if let Some((profile, files)) = profile {
             let bytes = runner.begin_profile(profile, files);
             let written = runner.logs.write(Stream::Profile, &bytes);
@@ -274,7 +274,7 @@ impl Setup<'_> {
                 tracer,
                 state,
             } = restored;
-            let profile = plan.profile.zip(parts.code.clone());
+            let profile = plan.profile.zip(parts.of_node(plan, index).code.clone());
             let profile = profile.zip(state.profile());
             let mut runner = Runner::resume(index, node, tracer, directory, state)?;
             if let Some(((profile, files), saved)) = profile {

@@ -34,6 +34,7 @@ impl GuestMemory for View<'_> {
 impl Runner {
     /// Sees the node's calls from now on, in the way of the run's engine.
     pub(crate) fn begin_calls(&mut self, plan: &Plan, parts: &Parts) {
+        let parts = parts.of_node(plan, self.index);
         if let (Some(tracer), Some(code)) = (&mut self.tracer, &parts.code) {
             tracer.record_frames(plan.trace.frames, code.clone());
         }

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use belljar_trace::{MESSAGE, Probe, ProbeAt, ProbePurpose, ValueKind};
 
-use super::{OwnProbe, Place, ProbeError, places};
-use crate::mpirun::GuestRoot;
+use super::{OwnProbe, Place, ProbeError, System, on_systems};
 
 /// UCX, by the name with which its packages install it.
 const UCX: &str = "*/libucp.so*";
@@ -31,14 +30,14 @@ const FUNCTIONS: [(&str, &str, ProbePurpose); 8] = [
 /// The probes by which messages are seen.
 ///
 /// # Errors
-/// When there is no library that has them, or one lacks a function.
+/// When no node has a library that has them, or one lacks a function.
 pub(super) fn probes(
-    root: &GuestRoot,
+    systems: &mut [System<'_>],
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Vec<OwnProbe>, ProbeError> {
     let mut probes = Vec::new();
     for (file, symbol, purpose) in FUNCTIONS {
-        match places(file, Place::Symbol(symbol), root, files) {
+        match on_systems(file, Place::Symbol(symbol), systems, files) {
             Ok(places) => probes.push(OwnProbe {
                 probe: probe(file, symbol, purpose),
                 places,
@@ -79,11 +78,16 @@ fn probe(file: &str, symbol: &str, purpose: ProbePurpose) -> Probe {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::mpirun::GuestRoot;
 
     #[test]
     fn an_image_without_such_a_library_is_refused() {
-        let error = probes(&GuestRoot::default(), &BTreeMap::new()).unwrap_err();
+        let root = GuestRoot::default();
+        let mut systems = [System::new(&root, Path::new("/"))];
+        let error = probes(&mut systems, &BTreeMap::new()).unwrap_err();
         let error = error.to_string();
         assert!(
             error.contains("libucp.so") && error.contains("ob1"),

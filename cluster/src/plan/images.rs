@@ -1,0 +1,192 @@
+//! The images of a run's nodes, and what of the run depends on them.
+//!
+//! A plan has at least one, and no two of its images are the same: groups of nodes that name the same recipe share
+//! one. Programs of the workload may run on any node, so each must be able to start on one image at least. Made when a
+//! plan is made; asked wherever nodes are made.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_images::Image;
+
+use super::error::PlanError;
+use super::files::find_image;
+use super::kinds::{self, NodeKind};
+use super::launchers;
+use super::secure_shell::SecureShell;
+use crate::mpirun::check::{self, Checked, Workload};
+use crate::mpirun::large_files::LargeFiles;
+use crate::mpirun::{GuestRoot, ProgramError};
+use crate::scenario::{Image as ImageTable, Scenario};
+
+/// An image, and what nodes of it get.
+#[derive(Clone, Debug)]
+pub struct ImagePlan {
+    /// What boots.
+    pub image: Image,
+    /// Words for the kernel's command line.
+    pub append: String,
+    /// The workload's environment, with the image's own.
+    pub environment: BTreeMap<String, String>,
+    /// What launchers of MPI need in it besides, where the image has them.
+    pub launchers: BTreeMap<String, String>,
+    /// The project's own commands that nodes get, such as `srun`.
+    pub commands: Vec<&'static str>,
+    /// The image's secure shell server, where nodes run it.
+    pub secure_shell: Option<SecureShell>,
+}
+
+/// An image's tables without repetition, and for each kind of nodes the number of its image.
+pub(super) fn tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>) {
+    let groups = scenario.nodes.group.iter();
+    let mut of_kinds: Vec<&ImageTable> = groups
+        .map(|group| group.image.as_ref().unwrap_or(&scenario.image))
+        .collect();
+    if of_kinds.is_empty() {
+        of_kinds.push(&scenario.image);
+    }
+    let (mut all, mut numbers): (Vec<&ImageTable>, _) = (Vec::new(), Vec::new());
+    for table in of_kinds {
+        let known = all.iter().position(|other| *other == table);
+        numbers.push(known.unwrap_or(all.len()));
+        if known.is_none() {
+            all.push(table);
+        }
+    }
+    (all, numbers)
+}
+
+/// The images of `scenario`, which was read from `path`, as [`tables`] has them.
+pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let (tables, numbers) = tables(scenario);
+    let each = tables.iter().enumerate().map(|(image, table)| {
+        let found = find_image(&belljar_images::place(folder, &table.recipe));
+        found.map_err(|error| blame(scenario, &numbers, image, error))
+    });
+    each.collect()
+}
+
+/// An error that concerns an image, by the first group that has it unless that is the scenario's own.
+fn blame(scenario: &Scenario, numbers: &[usize], image: usize, error: PlanError) -> PlanError {
+    let group = numbers.iter().position(|number| *number == image);
+    match group {
+        Some(group)
+            if scenario
+                .nodes
+                .group
+                .get(group)
+                .is_some_and(|it| it.image.is_some()) =>
+        {
+            kinds::within(scenario, group, error)
+        }
+        _ => error,
+    }
+}
+
+/// What images are made into plans with.
+pub(super) struct Makings<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) kinds: &'a [NodeKind],
+    pub(super) files: &'a BTreeMap<String, Vec<u8>>,
+    pub(super) large_files: &'a LargeFiles,
+}
+
+/// The plans of `images`, whose trees are `roots`, and the workload's programs in words, each with its libraries.
+///
+/// # Errors
+/// When an image can run nothing, or a program of the workload can start on none of them.
+pub(super) fn resolve(
+    makings: &Makings<'_>,
+    images: Vec<Image>,
+    roots: &[GuestRoot],
+) -> Result<(Vec<ImagePlan>, Vec<String>), PlanError> {
+    let (tables, _) = tables(makings.scenario);
+    let mut verdicts: BTreeMap<String, Result<Option<String>, ProgramError>> = BTreeMap::new();
+    let mut plans = Vec::new();
+    for ((image, root), table) in images.into_iter().zip(roots).zip(tables) {
+        let mut environment = image.manifest.environment.clone();
+        environment.extend(makings.scenario.workload.environment.clone());
+        for (program, verdict) in makings.check(root, &environment, &image)? {
+            match verdicts.get(&program) {
+                Some(Err(_)) if verdict.is_ok() => verdicts.insert(program, verdict),
+                Some(_) => None,
+                None => verdicts.insert(program, verdict),
+            };
+        }
+        plans.push(makings.plan(image, root, &table.append, environment));
+    }
+    let lines = verdicts.into_values().collect::<Result<Vec<_>, _>>()?;
+    Ok((plans, lines.into_iter().flatten().collect()))
+}
+
+impl Makings<'_> {
+    fn check(
+        &self,
+        root: &GuestRoot,
+        environment: &BTreeMap<String, String>,
+        image: &Image,
+    ) -> Result<Vec<Checked>, ProgramError> {
+        let workload = Workload {
+            command: &self.scenario.workload.command,
+            environment,
+            files: self.files,
+            large_files: self.large_files,
+            image: &image.manifest.recipe,
+        };
+        check::check(root, workload)
+    }
+
+    fn plan(
+        &self,
+        image: Image,
+        root: &GuestRoot,
+        append: &str,
+        mut environment: BTreeMap<String, String>,
+    ) -> ImagePlan {
+        let command = &self.scenario.workload.command;
+        let commands = launchers::wanted_commands(root, command, self.files);
+        if !commands.is_empty() {
+            let path = launchers::path_with_commands(environment.get("PATH"));
+            environment.insert("PATH".to_owned(), path);
+        }
+        let is_container = image.manifest.container.is_some();
+        ImagePlan {
+            append: append.to_owned(),
+            launchers: launchers::environment(root, is_container, self.kinds),
+            commands,
+            secure_shell: SecureShell::wanted(root, command, self.files, &environment),
+            environment,
+            image,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_share_images_that_are_the_same() {
+        let of = |groups: &str| {
+            let text = format!(
+                "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\
+                 nodes = {{ memory = \"1 GiB\", clock = \"1 GHz\", group = [{groups}] }}\n"
+            );
+            let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
+            let (tables, numbers) = tables(&scenario);
+            let table = |it: &ImageTable| format!("{} {}", it.recipe.display(), it.append);
+            let names: Vec<String> = tables.into_iter().map(table).collect();
+            (names.join(", "), numbers)
+        };
+        assert_eq!(of(""), ("r ".to_owned(), vec![0]));
+        let other = "{ count = 1, image = { recipe = \"s\" } }";
+        let plain = "{ count = 1 }";
+        assert_eq!(of(other), ("s ".to_owned(), vec![0]));
+        let mixed = of(&format!("{other}, {plain}, {other}"));
+        assert_eq!(mixed, ("s , r ".to_owned(), vec![0, 1, 0]));
+        let same = "{ count = 1, image = { recipe = \"r\", append = \"quiet\" } }";
+        let words = of(&format!("{plain}, {same}"));
+        assert_eq!(words, ("r , r quiet".to_owned(), vec![0, 1]));
+    }
+}
