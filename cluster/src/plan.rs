@@ -213,6 +213,7 @@ impl Plan {
         let network = NetworkPlan::resolve(scenario, folder)?;
         let workload = &scenario.workload;
         let (files, large_files) = read_files(&workload.files, folder)?;
+        images::check_number(scenario, images.len())?;
         let roots = images.iter().map(GuestRoot::open);
         let roots = roots.collect::<Result<Vec<_>, _>>()?;
         let systems = images.iter().zip(&roots);

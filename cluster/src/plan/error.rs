@@ -38,6 +38,16 @@ pub enum PlanError {
         /// The recipe's file.
         recipe: PathBuf,
     },
+    /// Another host handed over other images than the scenario needs.
+    #[error(
+        "the scenario has {needed} images, and {given} were handed over; run the same build of belljar on all hosts"
+    )]
+    Images {
+        /// How many it needs.
+        needed: usize,
+        /// How many there are.
+        given: usize,
+    },
     /// The network cannot be.
     #[error("network{0}")]
     Network(#[from] NetworkError),

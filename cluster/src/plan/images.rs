@@ -56,6 +56,15 @@ pub(super) fn tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>) {
     (all, numbers)
 }
 
+/// Refuses any other number of images than `scenario` has; another host may hand over what it likes.
+pub(super) fn check_number(scenario: &Scenario, given: usize) -> Result<(), PlanError> {
+    let (tables, _) = tables(scenario);
+    match tables.len() {
+        needed if needed == given => Ok(()),
+        needed => Err(PlanError::Images { needed, given }),
+    }
+}
+
 /// The images of `scenario`, which was read from `path`, as [`tables`] has them.
 pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -168,12 +177,15 @@ mod tests {
 
     #[test]
     fn groups_share_images_that_are_the_same() {
-        let of = |groups: &str| {
+        let scenario = |groups: &str| {
             let text = format!(
                 "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\
                  nodes = {{ memory = \"1 GiB\", clock = \"1 GHz\", group = [{groups}] }}\n"
             );
-            let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap();
+            Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()
+        };
+        let of = |groups: &str| {
+            let scenario = scenario(groups);
             let (tables, numbers) = tables(&scenario);
             let table = |it: &ImageTable| format!("{} {}", it.recipe.display(), it.append);
             let names: Vec<String> = tables.into_iter().map(table).collect();
@@ -183,10 +195,13 @@ mod tests {
         let other = "{ count = 1, image = { recipe = \"s\" } }";
         let plain = "{ count = 1 }";
         assert_eq!(of(other), ("s ".to_owned(), vec![0]));
-        let mixed = of(&format!("{other}, {plain}, {other}"));
-        assert_eq!(mixed, ("s , r ".to_owned(), vec![0, 1, 0]));
+        let mixed_text = format!("{other}, {plain}, {other}");
+        assert_eq!(of(&mixed_text), ("s , r ".to_owned(), vec![0, 1, 0]));
         let same = "{ count = 1, image = { recipe = \"r\", append = \"quiet\" } }";
         let words = of(&format!("{plain}, {same}"));
         assert_eq!(words, ("r , r quiet".to_owned(), vec![0, 1]));
+        assert!(check_number(&scenario(plain), 1).is_ok());
+        let error = check_number(&scenario(&mixed_text), 1).unwrap_err();
+        assert!(error.to_string().contains("2 images"), "{error}");
     }
 }
