@@ -109,7 +109,7 @@ fn the_container_file_builds_a_container_that_runs_nodes() {
         eprintln!("SKIPPED: the container file is not built: apt install buildah");
         return;
     }
-    let store = Store(clean.dir.path("containers"));
+    let store = Store::new(&clean.dir);
     let debian = store.call(&["from", "scratch"]);
     store.call(&["add", &debian, &plain(&clean.root), "/"]);
     store.call(&["commit", "--rm", &debian, "docker.io/library/debian:12"]);
@@ -131,19 +131,42 @@ fn the_container_file_builds_a_container_that_runs_nodes() {
     assert!(told.contains("2 nodes"), "{told}");
 }
 
-/// A store of container images of a test's own. Files are copied, not laid over each other, as that needs the kernel's consent.
-struct Store(PathBuf);
+/// A store of container images of a test's own.
+struct Store {
+    folder: PathBuf,
+    driver: &'static str,
+}
 
 impl Store {
-    /// Has buildah do something; what it wrote, errors apart.
-    fn call(&self, words: &[&str]) -> String {
+    /// Its images are laid over each other where the kernel lets them, and else copied.
+    fn new(dir: &Dir) -> Self {
+        let overlay = Self {
+            folder: dir.path("containers-overlay"),
+            driver: "overlay",
+        };
+        let usable = overlay.buildah(&["info"]).output();
+        if usable.is_ok_and(|ended| ended.status.success()) {
+            return overlay;
+        }
+        Self {
+            folder: dir.path("containers-vfs"),
+            driver: "vfs",
+        }
+    }
+
+    fn buildah(&self, words: &[&str]) -> Command {
         let mut buildah = Command::new("buildah");
-        buildah.args(["--storage-driver", "vfs", "--root"]);
-        buildah.arg(self.0.join("root")).arg("--runroot");
-        buildah.arg(self.0.join("run")).args(words);
+        buildah.args(["--storage-driver", self.driver, "--root"]);
+        buildah.arg(self.folder.join("root")).arg("--runroot");
+        buildah.arg(self.folder.join("run")).args(words);
         // What it unpacks in between goes away with the store.
-        let told = done(buildah.env("TMPDIR", self.0.parent().expect("a folder")));
-        told.trim_end().to_owned()
+        buildah.env("TMPDIR", self.folder.parent().expect("a folder"));
+        buildah
+    }
+
+    /// Has buildah do something; what it wrote to its standard output.
+    fn call(&self, words: &[&str]) -> String {
+        done(&mut self.buildah(words)).trim_end().to_owned()
     }
 }
 
