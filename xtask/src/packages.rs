@@ -115,6 +115,7 @@ pub(crate) const TEST: &[Package] = &[
         "plays what traces are exported as",
     ),
     package("g++", "/usr/bin/g++", "builds motifs of models"),
+    package("buildah", "/usr/bin/buildah", "builds the container"),
     package("chromium", "/usr/bin/chromium", "shows reports of runs"),
     package("nodejs", "/usr/bin/node", "tests the script of reports"),
     package("npm", "/usr/bin/npx", "gets what checks its types"),

@@ -1,10 +1,12 @@
-//! The Debian package on a Debian that has nothing else, as somebody installs it.
+//! The Debian package on a Debian that has nothing else, as somebody installs it, and in a container.
 //!
-//! The steps are those of the container file, in a root file system that is made for it. Guest images are this host's, as building one takes minutes.
+//! The steps are those of the container file, in a root file system that is made for it; buildah builds the container from the same. Guest images are this host's, as
+//! building one takes minutes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use belljar_tests::{Dir, root};
 
@@ -14,6 +16,7 @@ const PACKAGE: &str = "BELLJAR_PACKAGE";
 /// What runs two nodes in the new root.
 const RUN: &str = r#"
 set -e
+exec 2>&1
 belljar doctor || { echo "doctor: $?"; exit 1; }
 man=/usr/share/man/man1
 test -s $man/belljar.1.gz && test -s $man/belljar-replay-calibrate.1.gz
@@ -23,39 +26,68 @@ belljar new two.toml
 belljar run two.toml --nodes 2 --out out
 "#;
 
+/// A Debian that has apt and nothing else, with what this host's apt needs to reach packages. Never changed: tests copy it.
+struct Clean {
+    /// Where this test works, and where the root is.
+    dir: Dir,
+    root: PathBuf,
+    package: PathBuf,
+}
+
+/// The tests' own, made by the first that asks, and gone with the last that has it.
+static CLEAN: Mutex<Weak<Clean>> = Mutex::new(Weak::new());
+
+impl Clean {
+    /// `None`, said loudly, where one cannot be had.
+    fn get() -> Option<Arc<Self>> {
+        let mut shared = CLEAN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(clean) = shared.upgrade() {
+            return Some(clean);
+        }
+        let clean = Arc::new(Self::make()?);
+        *shared = Arc::downgrade(&clean);
+        Some(clean)
+    }
+
+    fn make() -> Option<Self> {
+        let dir = Dir::new()?;
+        let Some(package) = std::env::var_os(PACKAGE).map(PathBuf::from) else {
+            eprintln!(
+                "SKIPPED: there is no package, as cargo-deb is not installed (cargo install cargo-deb --locked); with it, run: cargo xtask test install"
+            );
+            return None;
+        };
+        let own = std::fs::metadata("/proc/self").map(|own| own.uid());
+        if own.is_ok_and(|uid| uid != 0) {
+            eprintln!("SKIPPED: a root file system is entered by root");
+            return None;
+        }
+        let root = dir.path("debian");
+        let made = Command::new("mmdebstrap")
+            .args(["--quiet", "--variant=apt", "bookworm"])
+            .arg(&root)
+            .output()
+            .expect("mmdebstrap is installed");
+        if !made.status.success() {
+            let told = String::from_utf8_lossy(&made.stderr);
+            eprintln!("SKIPPED: mmdebstrap failed: {told}");
+            return None;
+        }
+        for file in ["/etc/resolv.conf", "/etc/hosts"] {
+            let _ = std::fs::copy(file, root.join(file.trim_start_matches('/')));
+        }
+        // mmdebstrap took this host's sources of packages; what apt needs to reach them is taken, too.
+        share_apt(&root);
+        Some(Self { dir, root, package })
+    }
+}
+
 #[test]
 fn the_package_works_on_a_debian_that_has_nothing_else() {
-    let Some(dir) = Dir::new() else { return };
-    let Some(package) = std::env::var_os(PACKAGE).map(PathBuf::from) else {
-        eprintln!(
-            "SKIPPED: there is no package, as cargo-deb is not installed (cargo install cargo-deb --locked); with it, run: cargo xtask test install"
-        );
-        return;
-    };
-    let own = std::fs::metadata("/proc/self").map(|own| own.uid());
-    if own.is_ok_and(|uid| uid != 0) {
-        eprintln!("SKIPPED: a root file system is entered by root");
-        return;
-    }
-    let debian = dir.path("debian");
-    let made = Command::new("mmdebstrap")
-        .args(["--quiet", "--variant=apt", "bookworm"])
-        .arg(&debian)
-        .output()
-        .expect("mmdebstrap is installed");
-    if !made.status.success() {
-        eprintln!(
-            "SKIPPED: mmdebstrap failed: {}",
-            String::from_utf8_lossy(&made.stderr)
-        );
-        return;
-    }
-    std::fs::copy(&package, debian.join("tmp/belljar.deb")).expect("the package is copied");
-    for file in ["/etc/resolv.conf", "/etc/hosts"] {
-        let _ = std::fs::copy(file, debian.join(file.trim_start_matches('/')));
-    }
-    // mmdebstrap took this host's sources of packages; what apt needs to reach them is taken, too.
-    share_apt(&debian);
+    let Some(clean) = Clean::get() else { return };
+    let debian = clean.dir.path("installed");
+    done(Command::new("cp").arg("-a").args([&clean.root, &debian]));
+    std::fs::copy(&clean.package, debian.join("tmp/belljar.deb")).expect("the package is copied");
     inside(&debian, &installation());
     let images = cache();
     let inner = debian.join("root/.cache/belljar");
@@ -70,10 +102,85 @@ fn the_package_works_on_a_debian_that_has_nothing_else() {
     assert!(told.contains("2 nodes"), "{told}");
 }
 
+#[test]
+fn the_container_file_builds_a_container_that_runs_nodes() {
+    let Some(clean) = Clean::get() else { return };
+    if Command::new("buildah").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: the container file is not built: apt install buildah");
+        return;
+    }
+    let store = Store::new(&clean.dir);
+    let debian = store.call(&["from", "scratch"]);
+    store.call(&["add", &debian, &plain(&clean.root), "/"]);
+    store.call(&["commit", "--rm", &debian, "docker.io/library/debian:12"]);
+    let context = clean.dir.path("context");
+    std::fs::create_dir_all(&context).expect("a folder");
+    std::fs::copy(&clean.package, context.join("belljar.deb")).expect("the package is copied");
+    let (file, context) = (plain(&container_file()), plain(&context));
+    let build = ["build", "--isolation", "chroot", "--pull-never"];
+    let what = ["--file", &file, "--tag", "belljar", &context];
+    store.call(&[&build[..], &what].concat());
+
+    let entry = ["inspect", "--type", "image", "--format"];
+    let entry = [&entry[..], &["{{.OCIv1.Config.Entrypoint}}", "belljar"]].concat();
+    assert_eq!(store.call(&entry), "[/usr/bin/belljar]");
+    let own = store.call(&["from", "--pull-never", "belljar"]);
+    let images = format!("{}:/root/.cache/belljar", plain(&cache()));
+    let run = ["run", "--isolation", "chroot", "--volume", &images, &own];
+    let told = store.call(&[&run[..], &["sh", "-c", RUN]].concat());
+    assert!(told.contains("2 nodes"), "{told}");
+}
+
+/// A store of container images of a test's own.
+struct Store {
+    folder: PathBuf,
+    driver: &'static str,
+}
+
+impl Store {
+    /// Its images are laid over each other where the kernel lets them, and else copied.
+    fn new(dir: &Dir) -> Self {
+        let overlay = Self {
+            folder: dir.path("containers-overlay"),
+            driver: "overlay",
+        };
+        let usable = overlay.buildah(&["info"]).output();
+        if usable.is_ok_and(|ended| ended.status.success()) {
+            return overlay;
+        }
+        Self {
+            folder: dir.path("containers-vfs"),
+            driver: "vfs",
+        }
+    }
+
+    fn buildah(&self, words: &[&str]) -> Command {
+        let mut buildah = Command::new("buildah");
+        buildah.args(["--storage-driver", self.driver, "--root"]);
+        buildah.arg(self.folder.join("root")).arg("--runroot");
+        buildah.arg(self.folder.join("run")).args(words);
+        // What it unpacks in between goes away with the store.
+        buildah.env("TMPDIR", self.folder.parent().expect("a folder"));
+        buildah
+    }
+
+    /// Has buildah do something; what it wrote to its standard output.
+    fn call(&self, words: &[&str]) -> String {
+        done(&mut self.buildah(words)).trim_end().to_owned()
+    }
+}
+
+fn plain(path: &Path) -> String {
+    path.to_str().expect("a plain path").to_owned()
+}
+
+fn container_file() -> PathBuf {
+    root().join("xtask/package/Containerfile")
+}
+
 /// What the container file runs.
 fn installation() -> String {
-    let path = root().join("xtask/package/Containerfile");
-    let text = std::fs::read_to_string(path).expect("the container file");
+    let text = std::fs::read_to_string(container_file()).expect("the container file");
     let run = text.lines().find_map(|line| line.strip_prefix("RUN "));
     run.expect("it installs the package").to_owned()
 }
@@ -96,26 +203,22 @@ fn share_apt(debian: &Path) {
 
 /// Runs a command in the root.
 fn inside(debian: &Path, command: &str) {
-    let ended = Command::new("chroot")
-        .arg(debian)
-        .args(["sh", "-ec", command])
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .output()
-        .expect("chroot starts");
-    let told = [ended.stdout, ended.stderr].concat();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&told));
+    let mut chroot = Command::new("chroot");
+    chroot.arg(debian).args(["sh", "-ec", command]);
+    done(chroot.env("DEBIAN_FRONTEND", "noninteractive"));
 }
 
 /// Runs a command where what it mounts is gone afterwards.
 fn namespaced(command: &str) -> String {
-    let ended = Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "sh", "-ec", command])
-        .env("HOME", "/root")
-        .env_remove("XDG_CACHE_HOME")
-        .output()
-        .expect("unshare starts");
-    let told = [ended.stdout, ended.stderr].concat();
-    let told = String::from_utf8_lossy(&told).into_owned();
-    assert!(ended.status.success(), "{told}");
-    told
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--pid", "--fork", "sh", "-ec", command]);
+    done(unshare.env("HOME", "/root").env_remove("XDG_CACHE_HOME"))
+}
+
+/// Runs a program that ends well; what it wrote to its standard output.
+fn done(command: &mut Command) -> String {
+    let ended = command.output().expect("the program starts");
+    let [told, errors] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(ended.status.success(), "{command:?}: {told}{errors}");
+    told.into_owned()
 }

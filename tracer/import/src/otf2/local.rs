@@ -1,7 +1,7 @@
 //! What a location's own numbers and clock mean.
 //!
 //! Each process numbers what it meets for itself, and tables translate; where there is none, numbers are the global ones. Its clock is corrected by offsets
-//! that were measured at some times, with straight lines between them. Read before the location's events.
+//! that were measured at some times, with straight lines between them, and those before the first and after the last drawn out. Read before the location's events.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Local {
             match kind {
                 MAPPING_TABLE => own.table(&mut fields)?,
                 CLOCK_OFFSET => {
-                    let (time, offset) = (fields.fixed()?, fields.fixed()?);
+                    let (time, offset) = (fields.fixed()?, fields.number()?);
                     own.offsets.push((time, offset.cast_signed()));
                 }
                 _ => {}
@@ -77,14 +77,17 @@ impl Local {
     /// A time by the clock of all.
     pub(super) fn time(&self, own: u64) -> u64 {
         let after = self.offsets.partition_point(|(time, _)| *time <= own);
-        let before = after.checked_sub(1).and_then(|at| self.offsets.get(at));
-        let offset = match (before, self.offsets.get(after)) {
-            (Some(&(from, first)), Some(&(to, last))) => {
-                let part = (own - from) as f64 / (to - from).max(1) as f64;
-                first.saturating_add(((last as f64 - first as f64) * part).round() as i64)
+        let last = self.offsets.len().saturating_sub(2);
+        let line = after.saturating_sub(1).min(last);
+        let offset = match self.offsets.get(line..).unwrap_or_default() {
+            [] => 0,
+            [(_, offset)] => *offset,
+            [(from, first), (to, second), ..] => {
+                let span = i128::from(*to) - i128::from(*from);
+                let climb = i128::from(*second) - i128::from(*first);
+                let part = (i128::from(own) - i128::from(*from)) as f64 / span.max(1) as f64;
+                first.saturating_add((climb as f64 * part).round() as i64)
             }
-            (Some(&(_, offset)), None) | (None, Some(&(_, offset))) => offset,
-            (None, None) => 0,
         };
         own.saturating_add_signed(offset)
     }
@@ -95,14 +98,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_are_corrected_between_measurements() {
-        let local = Local {
-            offsets: vec![(1000, 10), (2000, 30)],
+    fn clocks_are_corrected_by_the_nearest_measurements() {
+        let with = |offsets: &[(u64, i64)]| Local {
+            offsets: offsets.to_vec(),
             ..Local::default()
         };
-        let times = [0, 1000, 1500, 2000, 9000].map(|own| local.time(own));
-        assert_eq!(times, [10, 1010, 1520, 2030, 9030]);
+        let local = with(&[(1000, 10), (2000, 30), (4000, 30)]);
+        let times = [500, 1000, 1500, 2000, 3000, 9000].map(|own| local.time(own));
+        assert_eq!(times, [500, 1010, 1520, 2030, 3030, 9030]);
+        let local = with(&[(1000, -10), (2000, -30)]);
+        assert_eq!([500, 3000].map(|own| local.time(own)), [500, 2950]);
+        assert_eq!(with(&[(1000, 10)]).time(7), 17);
         assert_eq!(Local::default().time(77), 77);
+        let hostile = with(&[(0, i64::MIN), (u64::MAX, i64::MAX), (u64::MAX, 1)]);
+        assert_eq!(hostile.time(5), 0);
     }
 
     /// As the `otf2` package of PyPI writes them: regions 0 to 2, two communicators, two offsets.
@@ -113,10 +122,12 @@ mod tests {
             0x05, 0x0b, 3, 1, 3, 0, 1, 5, 1, 6, 2, 0x2c, 1, //
             0x05, 0x0d, 6, 1, 2, 1, 1, 7, 1, 9, 1, 0x64, 2, 0xe8, 3,
         ]);
+        // The time has eight bytes, the offset as many as it needs, after their number, and the deviation eight again.
         bytes.extend_from_slice(&[0x06, 0x19, 0xe8, 3, 0, 0, 0, 0, 0, 0, 8]);
-        bytes.truncate(bytes.len() - 1);
         bytes.extend_from_slice(&(-5i64).to_le_bytes());
-        bytes.extend_from_slice(&[8, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f, 2, 1]);
+        bytes.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0xe0, 0x3f]);
+        bytes.extend_from_slice(&[0x06, 0x11, 0xe8, 7, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0xe0, 0x3f, 2, 1]);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("0.def");
         std::fs::write(&path, &bytes).expect("it is written");
@@ -125,6 +136,7 @@ mod tests {
         assert_eq!(regions, [5, 6, 300, 3]);
         let comms = [7, 100, 1].map(|number| local.global(Kind::Comm, number));
         assert_eq!(comms, [9, 1000, 1]);
-        assert_eq!(local.time(2000), 1995);
+        assert_eq!(local.time(1000), 995);
+        assert_eq!(local.time(2024), 2024);
     }
 }
