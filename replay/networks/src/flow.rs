@@ -8,6 +8,8 @@
 
 /// Max-min fair rates.
 mod fair;
+/// Its state as plain values.
+mod state;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +19,12 @@ use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
 use crate::network::{
-    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of, on_wire,
+    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, NetworkState, Pace, SEGMENT,
+    frames_of, on_wire,
 };
 use crate::way::{Ways, name};
 use fair::Sharing;
+pub use state::FlowState;
 
 /// A flow that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +175,17 @@ impl Network for FlowNetwork {
             }
         });
         loads.filter(|load| load.bytes > 0).collect()
+    }
+
+    fn saved(&self) -> Option<NetworkState> {
+        Some(NetworkState::Flow(self.save()))
+    }
+
+    fn continues_from(&mut self, state: NetworkState) -> bool {
+        match state {
+            NetworkState::Flow(state) => self.restore(state),
+            NetworkState::Packet(_) => false,
+        }
     }
 }
 
