@@ -57,12 +57,12 @@ fn ends(jobs: &[(u64, [u32; 2])]) -> Vec<u64> {
     let mut all = vec![0; jobs.len()];
     for job in order {
         let (begins, hosts) = jobs[job];
-        while let Some((time, ended)) = contention.next_end(Some(begins)) {
+        while let NextEnd::Job(time, ended) = contention.next_end(Some(begins)) {
             all[ended] = time;
         }
         contention.begin(begins, job, &hosts);
     }
-    while let Some((time, ended)) = contention.next_end(None) {
+    while let NextEnd::Job(time, ended) = contention.next_end(None) {
         all[ended] = time;
     }
     all
