@@ -147,6 +147,8 @@ pub struct ContentionStateError;
 /// Jobs on one network.
 pub struct Contention<'p> {
     engine: Engine<'p, 'p>,
+    /// Events that are played at once, at most.
+    at_once: u32,
     /// Hosts that there are.
     hosts: u32,
     jobs: &'p [(Range<u32>, Range<u32>)],
@@ -163,6 +165,7 @@ impl<'p> Contention<'p> {
         engine.place_all(0);
         Ok(Self {
             engine,
+            at_once: AT_ONCE,
             hosts: setting.network.hosts(),
             jobs: &joined.jobs,
         })
@@ -178,7 +181,10 @@ impl<'p> Contention<'p> {
 
     /// Plays until a job ends, though not beyond `until`, in picoseconds, and not for long at once.
     pub fn next_end(&mut self, until: Option<u64>) -> NextEnd {
-        match self.engine.next_end(until.unwrap_or(u64::MAX), AT_ONCE) {
+        match self
+            .engine
+            .next_end(until.unwrap_or(u64::MAX), self.at_once)
+        {
             Some(Some((time, job))) => NextEnd::Job(time, job as usize),
             Some(None) => NextEnd::Nothing,
             None => NextEnd::NotYet,

@@ -122,7 +122,7 @@ impl Network for FlowNetwork {
             let last = way.transmission(bytes);
             for link in over.iter() {
                 if let Some(own) = self.small.get_mut(*link as usize) {
-                    *own += bytes + HEADERS;
+                    *own = own.saturating_add(bytes + HEADERS);
                 }
             }
             return Some(time + after + last);
@@ -166,7 +166,7 @@ impl Network for FlowNetwork {
         let all = (0..links.len() as LinkId).flat_map(both);
         let carried = self.sharing.carried().zip(&self.small);
         let loads = all.zip(carried).map(|((link, direction), (flows, small))| {
-            let bytes = flows as u64 + small;
+            let bytes = (flows as u64).saturating_add(*small);
             LinkLoad {
                 name: name(&self.topology, link, direction),
                 bytes,
