@@ -17,6 +17,8 @@ mod devices;
 mod engine;
 /// Files that people are sent: traces, tables and scenarios.
 mod files;
+/// Saved states of simulations of many jobs.
+mod mix;
 /// Mutations of inputs.
 pub mod mutate;
 /// Networks from files, and their saved states.
@@ -232,6 +234,20 @@ pub const TARGETS: &[Target] = &[
         run: checkpoint::target,
         seeds: checkpoint::seeds,
         longest: 1 << 17,
+    },
+    Target {
+        name: "mix",
+        about: "saved states of simulations of many jobs, restored and played",
+        run: mix::matrix,
+        seeds: mix::matrix_seeds,
+        longest: 4096,
+    },
+    Target {
+        name: "contention",
+        about: "saved states of jobs whose messages contend, restored and played",
+        run: mix::messages,
+        seeds: mix::messages_seeds,
+        longest: 1 << 14,
     },
 ];
 

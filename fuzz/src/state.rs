@@ -3,7 +3,8 @@
 //! A state is refused, or the node runs for a while without a panic. Called by name from `lib.rs`, with
 //! nodes of [`boot`](crate::boot).
 
-use belljar_vmm::{KernelImage, Node, NodeError, NodeStop};
+use belljar_sim::{Distribution, Seed, Span};
+use belljar_vmm::{KernelImage, Node, NodeError, NodeStop, NoiseSource};
 
 use crate::boot::{MEMORY, at, config, elf, engine};
 
@@ -56,7 +57,7 @@ fn kernel() -> KernelImage {
         .expect("it is a kernel")
 }
 
-/// Nodes that have not begun, that run, and that something waits for.
+/// Nodes that have not begun, that run, that something waits for, and whose processors are taken now and then.
 pub(crate) fn node_seeds() -> Vec<Vec<u8>> {
     let mut node = Node::new(&config(kernel()), engine).expect("a node");
     let mut seeds = vec![node.save().expect("plain values")];
@@ -66,5 +67,25 @@ pub(crate) fn node_seeds() -> Vec<Vec<u8>> {
     node.write_control(at(31), b"another\n".to_vec());
     node.deliver_frame(at(32), vec![0xff; 64]);
     seeds.push(node.save().expect("plain values"));
+    node.begin_noise(&noise(), Seed(1), 0, at(33));
+    seeds.push(node.save().expect("plain values"));
+    run(&mut node, 20);
+    seeds.push(node.save().expect("plain values"));
     seeds
+}
+
+/// Detours of every spacing.
+fn noise() -> Vec<NoiseSource> {
+    let source = |(number, spacing, distribution)| NoiseSource {
+        period: Span::from_us(5),
+        spacing,
+        lengths: vec![Span::from_us(1), Span::from_us(2)],
+        distribution,
+        is_synchronised: number == 0,
+        number,
+    };
+    let (fixed, chance) = (Distribution::Fixed, Distribution::Exponential);
+    [(0, fixed, fixed), (1, chance, chance)]
+        .map(source)
+        .to_vec()
 }

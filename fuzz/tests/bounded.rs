@@ -184,6 +184,16 @@ fn checkpoint() {
 }
 
 #[test]
+fn mix() {
+    mutations("mix", 5000);
+}
+
+#[test]
+fn contention() {
+    mutations("contention", 3000);
+}
+
+#[test]
 fn targets_have_names_of_their_own() {
     let mut names: Vec<&str> = belljar_fuzz::TARGETS.iter().map(|one| one.name).collect();
     names.sort_unstable();

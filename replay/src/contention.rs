@@ -5,10 +5,11 @@
 
 use std::ops::Range;
 
-use belljar_networks::LinkLoad;
+use belljar_networks::{LinkLoad, NetworkState};
 use belljar_program::{Collective, Operation, Program};
+use serde::{Deserialize, Serialize};
 
-use crate::engine::{Engine, Timing};
+use crate::engine::{Engine, EngineState, Timing};
 use crate::replay::{Calibration, ReplayError, Setting, engine};
 
 /// Programs of jobs, joined into one.
@@ -115,9 +116,41 @@ impl Joined {
     }
 }
 
+/// Events that are played at once, at most, until whoever asks for the next end is asked whether to continue.
+const AT_ONCE: u32 = 1 << 16;
+
+/// What comes next of jobs that run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextEnd {
+    /// This job ends at this time, in picoseconds.
+    Job(u64, usize),
+    /// None ends until the time that was asked for, or ever.
+    Nothing,
+    /// It is not known yet; asking again continues.
+    NotYet,
+}
+
+/// All that changes of a [`Contention`], as plain values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ContentionState {
+    engine: EngineState,
+    network: NetworkState,
+    /// By process.
+    hosts: Vec<u32>,
+}
+
+/// Why jobs cannot continue from a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state of the jobs' messages is damaged, or of other jobs")]
+pub struct ContentionStateError;
+
 /// Jobs on one network.
 pub struct Contention<'p> {
     engine: Engine<'p, 'p>,
+    /// Events that are played at once, at most.
+    at_once: u32,
+    /// Hosts that there are.
+    hosts: u32,
     jobs: &'p [(Range<u32>, Range<u32>)],
 }
 
@@ -128,10 +161,12 @@ impl<'p> Contention<'p> {
     /// [`ReplayError`] when a message is larger than any that there is, or the routing does not fit.
     pub fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self, ReplayError> {
         let timing = Timing::Replayed(&joined.residuals);
-        let mut engine = engine(&joined.program, setting, timing)?;
+        let mut engine = engine(&joined.program, setting, timing)?.without_times();
         engine.place_all(0);
         Ok(Self {
             engine,
+            at_once: AT_ONCE,
+            hosts: setting.network.hosts(),
             jobs: &joined.jobs,
         })
     }
@@ -144,10 +179,42 @@ impl<'p> Contention<'p> {
         }
     }
 
-    /// Plays until a job ends, though not beyond `until`: when, in picoseconds, and which. `None` if none ends until then, or ever.
-    pub fn next_end(&mut self, until: Option<u64>) -> Option<(u64, usize)> {
-        let (time, job) = self.engine.next_end(until.unwrap_or(u64::MAX))?;
-        Some((time, job as usize))
+    /// Plays until a job ends, though not beyond `until`, in picoseconds, and not for long at once.
+    pub fn next_end(&mut self, until: Option<u64>) -> NextEnd {
+        match self
+            .engine
+            .next_end(until.unwrap_or(u64::MAX), self.at_once)
+        {
+            Some(Some((time, job))) => NextEnd::Job(time, job as usize),
+            Some(None) => NextEnd::Nothing,
+            None => NextEnd::NotYet,
+        }
+    }
+
+    /// All that changes, when all ends were asked for that there are. `None` on a network of formulas, which cannot be saved.
+    pub fn save(&self) -> Option<ContentionState> {
+        Some(ContentionState {
+            network: self.engine.saved_network()?,
+            engine: self.engine.save(),
+            hosts: self.engine.hosts().to_vec(),
+        })
+    }
+
+    /// Continues from `state`, which anybody may have written.
+    ///
+    /// # Errors
+    /// When it is none of these jobs on this network; then this must not be used any more.
+    pub fn restore(&mut self, state: ContentionState) -> Result<(), ContentionStateError> {
+        let there = |host: &u32| *host < self.hosts;
+        let sound = state.hosts.len() == self.engine.hosts().len()
+            && state.hosts.iter().all(there)
+            && self.engine.network().continues_from(state.network)
+            && self.engine.restore(state.engine);
+        if !sound {
+            return Err(ContentionStateError);
+        }
+        self.engine.place(state.hosts);
+        Ok(())
     }
 
     /// What links have carried.

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::Schedule;
-use belljar_networks::{Arrival, LinkLoad, Network};
+use belljar_networks::{Arrival, LinkLoad, Network, NetworkState};
 use belljar_program::{Program, Slot};
 use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
@@ -331,16 +331,37 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.hosts = vec![host; self.program.processes.len()];
     }
 
+    /// Processes are on these hosts.
+    pub(crate) fn place(&mut self, hosts: Vec<u32>) {
+        self.hosts = hosts;
+    }
+
+    /// By process, its host.
+    pub(crate) fn hosts(&self) -> &[u32] {
+        &self.hosts
+    }
+
+    /// All that changes of the network, where it can be saved.
+    pub(crate) fn saved_network(&self) -> Option<NetworkState> {
+        self.network.saved()
+    }
+
     /// The job that ended first of those that this was not told yet, and when.
     pub(crate) fn ended(&mut self) -> Option<(u64, u32)> {
         self.over.pop_front()
     }
 
-    /// Plays until a job ends, though not beyond `until`: which, and when.
-    pub(crate) fn next_end(&mut self, until: u64) -> Option<(u64, u32)> {
+    /// Plays until a job ends, though not beyond `until`: which, and when, if any does. `None` when it is not known after so many events.
+    pub(crate) fn next_end(&mut self, until: u64, most: u32) -> Option<Option<(u64, u32)>> {
         let mut arrived = Vec::new();
-        while self.over.is_empty() && self.step(until, &mut arrived).is_some() {}
-        self.ended()
+        let mut left = most;
+        while self.over.is_empty() && self.step(until, &mut arrived).is_some() {
+            left -= 1;
+            if left == 0 && self.over.is_empty() {
+                return None;
+            }
+        }
+        Some(self.ended())
     }
 
     /// What links have carried.

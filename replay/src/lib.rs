@@ -34,7 +34,7 @@ mod rewrite;
 pub use background::{
     Background, BackgroundFigures, BackgroundSetting, BackgroundState, BackgroundStateError,
 };
-pub use contention::{Contention, Joined};
+pub use contention::{Contention, ContentionState, ContentionStateError, Joined, NextEnd};
 pub use costs::{Costs, CostsError, Protocol, Work};
 pub use dependence::{Cost, Without, without};
 pub use fitting::{Fitted, FittedCost, Traced, fit_costs};

@@ -25,6 +25,16 @@ pub enum NetworkModel {
     LogGops(u32, Parameters),
 }
 
+impl NetworkModel {
+    /// Hosts that there are.
+    pub fn hosts(&self) -> u32 {
+        match self {
+            Self::Packet(topology, _) | Self::Flow(topology, _) => topology.hosts(),
+            Self::LogGops(hosts, _) => *hosts,
+        }
+    }
+}
+
 /// On what a program is played.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -82,7 +92,7 @@ pub enum ReplayError {
 }
 
 /// What calls took beyond what is explained: by thread and call, in picoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Calibration {
     pub(crate) residuals: Vec<Vec<i64>>,
 }
@@ -199,10 +209,7 @@ pub(crate) fn engine<'p, 'r>(
 ) -> Result<Engine<'p, 'r>, ReplayError> {
     let spans = setting.costs.at(setting.clock, setting.scale);
     let pace = spans.pace();
-    let hosts = match &setting.network {
-        NetworkModel::Packet(topology, _) | NetworkModel::Flow(topology, _) => topology.hosts(),
-        NetworkModel::LogGops(hosts, _) => *hosts,
-    };
+    let hosts = setting.network.hosts();
     for (process, host) in program.processes.iter().zip(&setting.hosts) {
         if *host >= hosts {
             return Err(ReplayError::Host {

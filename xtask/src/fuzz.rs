@@ -74,6 +74,10 @@ enum Target {
     Checkpoint,
     /// Container images and root file systems, written as images.
     Root,
+    /// Saved states of simulations of many jobs, restored and played.
+    Mix,
+    /// Saved states of jobs whose messages contend, restored and played.
+    Contention,
 }
 
 /// The command line.

@@ -9,10 +9,14 @@ mod files;
 mod messages;
 /// The table as Apache Parquet.
 mod parquet;
+/// One combination, from where it was to its end.
+mod play;
 /// Pictures of a simulation.
 mod plots;
 /// Simulations that were broken off, continued.
 mod resume;
+/// The state of a combination that is being simulated.
+mod state;
 /// Traffic of traced runs.
 mod traced;
 
@@ -23,15 +27,18 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use belljar_analysis::Table;
 use belljar_cluster::mix::{Combination, Level, Mix, combinations};
-use belljar_mixes::{Job, Machine, Measures, Simulated, simulate as play, simulate_with};
-use belljar_replay::Contention;
+use belljar_cluster::scenario::quantity::Duration;
+use belljar_fabric::Topology;
+use belljar_mixes::{Job, Measures};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::output::show;
 use super::replay::watch::{Watch, on_all_processors};
-use messages::{AllPlayed, Messages};
+use messages::AllPlayed;
+use play::{Outcome, play};
 use resume::Folder;
+use state::Keeper;
 use traced::Runs;
 
 #[derive(Args)]
@@ -41,9 +48,12 @@ pub(crate) struct SimulateArguments {
     /// A new folder for what becomes of jobs and links: a folder for each combination, and the table of all.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Continue a simulation that was broken off: combinations that were done in the folder are not simulated again.
+    /// Continue a simulation that was broken off: combinations that were done in the folder are not simulated again, and others from the state that was kept of them.
     #[arg(long, requires = "out")]
     resume: bool,
+    /// How often, by the host's clock, the state of a combination is kept in the folder.
+    #[arg(long, value_name = "TIME", default_value = "60 s", requires = "out")]
+    checkpoint_every: Duration,
     /// The table as JSON.
     #[arg(long)]
     json: bool,
@@ -81,7 +91,8 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let folder = arguments.out.as_deref();
     let folder = folder.map(|out| Folder::open(out, path, arguments.resume));
     let folder = folder.transpose()?;
-    let rows = simulate_all(path, &all, folder.as_ref())?;
+    let every = std::time::Duration::from_nanos(arguments.checkpoint_every.0.as_ps() / 1000);
+    let rows = simulate_all(path, &all, folder.as_ref().map(|folder| (folder, every)))?;
     let keys: Vec<String> = all.first().map_or_else(Vec::new, |of| {
         of.values.iter().map(|(key, _)| key.clone()).collect()
     });
@@ -140,19 +151,26 @@ fn wanted(
     })
 }
 
-/// Simulates all on all processors; rows of those that were simulated to their ends.
-fn simulate_all(path: &Path, all: &[Wanted], out: Option<&Folder>) -> Result<Vec<Row>> {
+/// Simulates all on all processors, and keeps their states so often where there is a folder; rows of those that were simulated to their ends.
+fn simulate_all(
+    path: &Path,
+    all: &[Wanted],
+    out: Option<(&Folder, std::time::Duration)>,
+) -> Result<Vec<Row>> {
     let template = "{pos} of {len} simulated {wide_bar} {eta}";
     let watch = Watch::of(Some(all.len() as u64), 1, template)?;
     let rows = on_all_processors(all.len(), &watch, |index| {
-        let Some(out) = out else {
-            return one(path, &all[index], None, &watch);
+        let wanted = &all[index];
+        let Some((out, every)) = out else {
+            return Ok(one(path, wanted, None, &watch)?.map(|(_, row)| row));
         };
-        if let Some(row) = out.row(index, &all[index].values) {
-            return Ok(Some(row));
+        let row = match out.row(index, &wanted.values) {
+            Some(row) => Some(row),
+            None => in_folder(path, (index, wanted), (out, every), &watch)?,
+        };
+        if row.is_some() {
+            state::forget(&out.of(index))?;
         }
-        let row = one(path, &all[index], Some(&out.of(index)), &watch)?;
-        row.iter().try_for_each(|row| out.keep(index, row))?;
         Ok(row)
     });
     watch.finish();
@@ -160,52 +178,62 @@ fn simulate_all(path: &Path, all: &[Wanted], out: Option<&Folder>) -> Result<Vec
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// Simulates a combination; `None` when told to stop.
-fn one(path: &Path, wanted: &Wanted, folder: Option<&Path>, watch: &Watch) -> Result<Option<Row>> {
-    let (topology, settings) = wanted.mix.machine(path)?;
-    let policies = wanted.mix.policies(&topology, &settings)?;
-    let snapshots = wanted.mix.snapshots();
-    let machine = Machine {
-        topology: &topology,
-        slots: wanted.mix.ranks_per_host,
-        snapshots: &snapshots,
-    };
-    let jobs = &wanted.jobs;
-    let mut links = Vec::new();
-    let simulated: Simulated = match wanted.mix.level {
-        Level::Matrix => play(machine, jobs, policies, |_| watch.continues())?,
-        Level::Message => {
-            let joined = messages::joined(jobs, &wanted.played);
-            let network = (&topology, &settings);
-            let setting = messages::setting(&wanted.played, network, wanted.mix.model)?;
-            let mut messages = Messages(Contention::new(&joined, &setting)?);
-            let simulated = simulate_with(machine, jobs, policies, &mut messages, |_| {
-                watch.continues()
-            })?;
-            links = messages.0.links();
-            simulated
-        }
-    };
-    if !watch.continues() {
+/// Simulates a combination from where it was, and leaves what became of it in the folder; `None` when told to stop.
+fn in_folder(
+    path: &Path,
+    (index, wanted): (usize, &Wanted),
+    (out, every): (&Folder, std::time::Duration),
+    watch: &Watch,
+) -> Result<Option<Row>> {
+    let of = (&wanted.jobs[..], &wanted.played);
+    let of = state::digest(out.mix(), &wanted.values, of)?;
+    let mut keeper = Keeper::new(&out.of(index), of, every);
+    let Some(((topology, outcome), row)) = one(path, wanted, Some(&mut keeper), watch)? else {
         return Ok(None);
-    }
-    let measures = Measures::of(&simulated, &wanted.jobs, topology.hosts());
-    if let Some(folder) = folder {
-        files::write(folder, &topology, &wanted.jobs, &simulated)?;
-        plots::gantt(
-            &folder.join("gantt.svg"),
-            topology.hosts(),
-            (&wanted.jobs, &simulated),
-        )?;
-        plots::loads(&folder.join("loads.svg"), &simulated)?;
-        if wanted.mix.level == Level::Message {
-            files::carried(&folder.join("carried.csv"), &links)?;
-        }
-    }
-    Ok(Some(Row {
+    };
+    leave(&out.of(index), &topology, wanted, &outcome)?;
+    out.keep(index, &row)?;
+    Ok(Some(row))
+}
+
+/// Simulates a combination, on which machine, with what became of it; `None` when told to stop.
+fn one(
+    path: &Path,
+    wanted: &Wanted,
+    keeper: Option<&mut Keeper>,
+    watch: &Watch,
+) -> Result<Option<((Topology, Outcome), Row)>> {
+    let (topology, settings) = wanted.mix.machine(path)?;
+    let Some(outcome) = play(wanted, (&topology, &settings), keeper, watch)? else {
+        return Ok(None);
+    };
+    let measures = Measures::of(&outcome.0, &wanted.jobs, topology.hosts());
+    let row = Row {
         values: wanted.values.clone(),
         measures,
-    }))
+    };
+    Ok(Some(((topology, outcome), row)))
+}
+
+/// Leaves what became of a combination in its folder.
+fn leave(
+    folder: &Path,
+    topology: &Topology,
+    wanted: &Wanted,
+    (simulated, links): &Outcome,
+) -> Result<()> {
+    let jobs = &wanted.jobs;
+    files::write(folder, topology, jobs, simulated)?;
+    plots::gantt(
+        &folder.join("gantt.svg"),
+        topology.hosts(),
+        (jobs, simulated),
+    )?;
+    plots::loads(&folder.join("loads.svg"), simulated)?;
+    if wanted.mix.level == Level::Message {
+        files::carried(&folder.join("carried.csv"), links)?;
+    }
+    Ok(())
 }
 
 /// For people.

@@ -1,6 +1,6 @@
 //! Many jobs on one interconnect: when they come, which starts on which hosts, and what links carry then.
 //!
-//! [`simulate`] plays jobs under [`Policies`]: a scheduler, a selection of hosts, a mapping of processes, a router; each is a trait that others may implement. Knows no trace and no guest.
+//! [`Simulation`] plays jobs under [`Policies`]: a scheduler, a selection of hosts, a mapping of processes, a router; each is a trait that others may implement. Knows no trace and no guest.
 //! Called by `belljar simulate`.
 //!
 //! From top to bottom: `simulation` knows all; `scheduler`, `selection`, `mapping` and `routing` are policies and do not know each other; `job` and `load` know nothing of them.
@@ -17,6 +17,8 @@ mod log;
 mod mapping;
 /// What a simulation says of a machine.
 mod measures;
+/// What policies remember.
+mod memory;
 /// Over which links flows go.
 mod routing;
 /// Which jobs start.
@@ -35,9 +37,11 @@ pub use load::{LinkUse, Load, Loads};
 pub use log::{Log, LoggedJob};
 pub use mapping::{Block, Cyclic, Greedy as GreedyMapping, Mapping, Placing};
 pub use measures::{JobMeasures, Measures};
+pub use memory::Memory;
 pub use routing::{Fabric, Greedy as GreedyRouter, Placed, Router, Way};
 pub use scheduler::{Conservative, Easy, Fcfs, Queue, Running, Scheduler, Waiting};
 pub use selection::{Anywhere, Contiguous, Hosts, Linear, Selection, TopologyAware};
 pub use simulation::{
-    JobOutcome, Machine, MixError, Policies, Progress, Simulated, simulate, simulate_with,
+    AsLong, JobOutcome, Machine, MixError, MixState, MixStateError, Next, Policies, Progress,
+    Simulated, Simulation, Step, simulate,
 };

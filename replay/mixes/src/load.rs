@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::Nanos;
 
@@ -27,7 +27,7 @@ pub struct Loads {
 }
 
 /// What links carry together at some time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// When, in nanoseconds.
     pub time: Nanos,
@@ -50,7 +50,60 @@ pub struct LinkUse {
     pub capacity: u64,
 }
 
+/// All that changes of [`Loads`], as plain values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LoadsState {
+    /// By link: bits a second now, bits carried, when that was worked out, and the most.
+    links: Vec<(u64, f64, Nanos, u64)>,
+    /// A sum whose last bits depend on the order of all changes.
+    squares: f64,
+}
+
+impl LoadsState {
+    /// Whether links carry this now.
+    pub(crate) fn carries(&self, now: &[u64]) -> bool {
+        self.links.iter().map(|(now, ..)| now).eq(now)
+    }
+}
+
 impl Loads {
+    /// All that changes.
+    pub(crate) fn save(&self) -> LoadsState {
+        let links = self.now.iter().zip(&self.carried).zip(&self.most);
+        LoadsState {
+            links: links
+                .map(|((now, (carried, since)), most)| (*now, *carried, *since, *most))
+                .collect(),
+            squares: self.squares,
+        }
+    }
+
+    /// Continues at `time` from `state`, which anybody may have written; whether it can be one of these links. If not, nothing has changed.
+    #[must_use]
+    pub(crate) fn restore(&mut self, time: Nanos, state: &LoadsState) -> bool {
+        let amount = |value: f64| value.is_finite() && value >= 0.0;
+        let mut links = state.links.iter();
+        let sound = state.links.len() == self.capacity.len()
+            && state.squares.is_finite()
+            && links.all(|(now, carried, since, most)| {
+                amount(*carried) && *since <= time && now <= most
+            });
+        if !sound {
+            return false;
+        }
+        self.counts.clear();
+        self.sum = 0;
+        self.squares = state.squares;
+        for (link, (now, carried, since, most)) in state.links.iter().enumerate() {
+            self.now[link] = *now;
+            self.carried[link] = (*carried, *since);
+            self.most[link] = *most;
+            *self.counts.entry(*now).or_default() += 1;
+            self.sum += u128::from(*now);
+        }
+        true
+    }
+
     /// Of links that can carry so much, and carry nothing.
     pub fn new(capacity: Vec<u64>) -> Self {
         let links = capacity.len();

@@ -5,6 +5,7 @@
 use belljar_fabric::Topology;
 
 use crate::job::Traffic;
+use crate::memory::Memory;
 
 /// What is to be placed.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +23,7 @@ pub struct Placing<'a> {
 }
 
 /// Places processes. Implement it for a policy of your own.
-pub trait Mapping {
+pub trait Mapping: Memory {
     /// The host of each process.
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32>;
 }
@@ -30,6 +31,8 @@ pub trait Mapping {
 /// Fills one host after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Block;
+
+impl Memory for Block {}
 
 impl Mapping for Block {
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
@@ -43,6 +46,8 @@ impl Mapping for Block {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cyclic;
 
+impl Memory for Cyclic {}
+
 impl Mapping for Cyclic {
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
         let host = |rank: u32| placing.hosts[rank as usize % placing.hosts.len()];
@@ -53,6 +58,8 @@ impl Mapping for Cyclic {
 /// Places next the process with most traffic to those that are placed, on the host with a slot from which that traffic goes over fewest switches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
+
+impl Memory for Greedy {}
 
 impl Mapping for Greedy {
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {

@@ -9,6 +9,7 @@ use belljar_fabric::{Direction, LinkId, Paths, Routes, Routing, RoutingError, To
 
 use crate::job::Traffic;
 use crate::load::Loads;
+use crate::memory::Memory;
 
 /// A way, by its links as [`Loads`] numbers them.
 pub type Way = Arc<[u32]>;
@@ -27,7 +28,7 @@ pub struct Placed<'a> {
 }
 
 /// Routes flows. Implement it for a policy of your own.
-pub trait Router {
+pub trait Router: Memory {
     /// The way of each flow of the job's traffic, in their order; empty within a host.
     fn route(&mut self, placed: Placed<'_>) -> Vec<Way>;
 }
@@ -84,6 +85,9 @@ impl Fabric {
     }
 }
 
+/// Ways that are known are found again.
+impl Memory for Fabric {}
+
 impl Router for Fabric {
     fn route(&mut self, placed: Placed<'_>) -> Vec<Way> {
         let mut own: BTreeMap<u32, u64> = BTreeMap::new();
@@ -132,6 +136,8 @@ impl Greedy {
         })
     }
 }
+
+impl Memory for Greedy {}
 
 impl Router for Greedy {
     fn route(&mut self, placed: Placed<'_>) -> Vec<Way> {

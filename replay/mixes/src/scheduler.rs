@@ -4,6 +4,7 @@
 //! ended.
 
 use crate::job::Nanos;
+use crate::memory::Memory;
 
 /// A job that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Queue<'a> {
 }
 
 /// Decides which jobs start. Implement it for a policy of your own.
-pub trait Scheduler {
+pub trait Scheduler: Memory {
     /// The places in the queue of jobs that start now, in the order in which they get hosts.
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize>;
 }
@@ -47,6 +48,8 @@ pub trait Scheduler {
 /// First come, first served: nobody starts before the first that waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fcfs;
+
+impl Memory for Fcfs {}
 
 impl Scheduler for Fcfs {
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
@@ -63,6 +66,8 @@ impl Scheduler for Fcfs {
 /// EASY backfilling: others may start before the first that waits if that does not delay it (D. Lifka, "The ANL/IBM SP scheduling system", 1995).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Easy;
+
+impl Memory for Easy {}
 
 impl Scheduler for Easy {
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
@@ -115,6 +120,8 @@ impl Scheduler for Easy {
 /// in scheduling the IBM SP2 with backfilling", 2001). All reservations are made anew at each decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conservative;
+
+impl Memory for Conservative {}
 
 impl Scheduler for Conservative {
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {

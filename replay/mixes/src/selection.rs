@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use belljar_fabric::Topology;
-use belljar_sim::Random;
+use belljar_sim::{Random, decode, encode};
+
+use crate::memory::Memory;
 
 /// The hosts, and which of them are free.
 #[derive(Clone, Debug)]
@@ -57,7 +59,7 @@ impl Hosts {
 }
 
 /// Chooses hosts. Implement it for a policy of your own.
-pub trait Selection {
+pub trait Selection: Memory {
     /// So many of the free hosts; `None` if the policy has none to give now.
     fn select(&mut self, count: u32, hosts: &Hosts, topology: &Topology) -> Option<Vec<u32>>;
 }
@@ -65,6 +67,8 @@ pub trait Selection {
 /// The first that are free.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Linear;
+
+impl Memory for Linear {}
 
 impl Selection for Linear {
     fn select(&mut self, count: u32, hosts: &Hosts, _: &Topology) -> Option<Vec<u32>> {
@@ -75,6 +79,18 @@ impl Selection for Linear {
 /// Any that are free, each as likely.
 #[derive(Clone, Debug)]
 pub struct Anywhere(pub Random);
+
+impl Memory for Anywhere {
+    fn save(&self) -> Vec<u8> {
+        // A place in a stream of random numbers is a few bytes.
+        encode(&self.0).unwrap_or_default()
+    }
+
+    fn restore(&mut self, saved: &[u8]) -> bool {
+        let random = decode(saved).map(|random| self.0 = random);
+        random.is_ok()
+    }
+}
 
 impl Selection for Anywhere {
     fn select(&mut self, count: u32, hosts: &Hosts, _: &Topology) -> Option<Vec<u32>> {
@@ -96,6 +112,8 @@ impl Selection for Anywhere {
 /// The first whose numbers follow one another.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Contiguous;
+
+impl Memory for Contiguous {}
 
 impl Selection for Contiguous {
     fn select(&mut self, count: u32, hosts: &Hosts, _: &Topology) -> Option<Vec<u32>> {
@@ -119,6 +137,8 @@ impl Selection for Contiguous {
 /// Hosts of as few switches as possible: of those switches that have enough, the one with fewest free; else those with most free first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TopologyAware;
+
+impl Memory for TopologyAware {}
 
 impl Selection for TopologyAware {
     fn select(&mut self, count: u32, hosts: &Hosts, topology: &Topology) -> Option<Vec<u32>> {

@@ -1,13 +1,18 @@
 //! Many jobs on one interconnect, at the level of traffic matrices.
 //!
-//! A job that runs is a constant flow for as long as it runs (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). How long that is somebody else may say: [`simulate_with`] asks a
-//! [`Progress`], to which jobs may be messages that contend; with [`simulate`] they do not change each other's length. Events are arrivals and ends; at one time ends come before arrivals, and both in the order of jobs, so that a simulation is a function of its jobs, its policies and their seeds. Called by
-//! `belljar simulate`.
+//! A job that runs is a constant flow for as long as it runs (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). How long that is somebody else says: [`Simulation::step`] asks a
+//! [`Progress`], to which jobs may be messages that contend; with [`AsLong`] they do not change each other's length. Events are arrivals and ends; at one time ends come before arrivals, and both in the order of jobs, so that a simulation is a function of its jobs, its policies and their seeds. Between
+//! two steps it can be saved, and another one continue from there. Called by `belljar simulate`.
 
-use std::collections::{BTreeMap, BTreeSet};
+/// How jobs that run come to their ends.
+mod progress;
+/// A simulation's state as plain values.
+mod state;
+
+use std::collections::BTreeMap;
 
 use belljar_fabric::Topology;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Nanos};
 use crate::load::{LinkUse, Load, Loads};
@@ -15,6 +20,8 @@ use crate::mapping::{Mapping, Placing};
 use crate::routing::{Placed, Router, Way};
 use crate::scheduler::{Queue, Running, Scheduler, Waiting};
 use crate::selection::{Hosts, Selection};
+pub use progress::{AsLong, Next, Progress};
+pub use state::{MixState, MixStateError};
 
 /// How jobs are dealt with.
 pub struct Policies {
@@ -29,7 +36,7 @@ pub struct Policies {
 }
 
 /// What became of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// Its number, by the order in which it was given.
     pub job: usize,
@@ -99,6 +106,14 @@ impl Machine<'_> {
         job.ranks.div_ceil(self.slots.max(1))
     }
 
+    fn waiting(&self, number: usize, job: &Job) -> Waiting {
+        Waiting {
+            job: number,
+            hosts: self.hosts_for(job),
+            estimate: job.estimate,
+        }
+    }
+
     fn check(&self, jobs: &[Job]) -> Result<(), MixError> {
         let there = self.topology.hosts();
         for (number, job) in jobs.iter().enumerate() {
@@ -119,36 +134,6 @@ impl Machine<'_> {
     }
 }
 
-/// How jobs that run come to their ends.
-pub trait Progress {
-    /// A job begins at `now`, no earlier than anything that this was told or told of: its rank `i` on host `places[i]`.
-    fn begin(&mut self, now: Nanos, job: usize, places: &[u32]);
-
-    /// The next job that ends, and when; `None` where none ends until `until`, or ever.
-    fn next_end(&mut self, until: Option<Nanos>) -> Option<(Nanos, usize)>;
-}
-
-/// Jobs that run as long as they say, and no longer than their users say.
-struct AsLong<'a> {
-    jobs: &'a [Job],
-    ends: BTreeSet<(Nanos, usize)>,
-}
-
-impl Progress for AsLong<'_> {
-    fn begin(&mut self, now: Nanos, job: usize, _places: &[u32]) {
-        let lasts = self.jobs[job].duration.min(self.jobs[job].estimate);
-        self.ends.insert((now.saturating_add(lasts), job));
-    }
-
-    fn next_end(&mut self, until: Option<Nanos>) -> Option<(Nanos, usize)> {
-        let (time, _) = self.ends.first()?;
-        match until.is_none_or(|until| *time <= until) {
-            true => self.ends.pop_first(),
-            false => None,
-        }
-    }
-}
-
 /// A job that runs.
 struct Under {
     hosts: Vec<u32>,
@@ -156,19 +141,34 @@ struct Under {
     ways: Vec<Way>,
 }
 
-struct Simulation<'a> {
+/// Jobs that come, wait, run and end.
+pub struct Simulation<'a> {
     machine: Machine<'a>,
     jobs: &'a [Job],
+    /// Jobs, in the order in which they come.
+    order: Vec<usize>,
+    /// How many of these have come.
+    arrived: usize,
     policies: Policies,
     hosts: Hosts,
     loads: Loads,
     waiting: Vec<Waiting>,
     under: BTreeMap<usize, Under>,
-    progress: &'a mut dyn Progress,
     out: Simulated,
 }
 
-/// Simulates jobs that do not change each other's length; `each` is asked at each time at which something happens, and says whether to continue.
+/// What a step of a simulation was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All that happens at this time has happened.
+    Happened(Nanos),
+    /// Nothing; whoever plays the jobs gave time to look at other things.
+    Paused,
+    /// Nothing happens any more.
+    Over,
+}
+
+/// Simulates jobs that do not change each other's length; `each` is told each time at which something happened, and says whether to continue.
 ///
 /// # Errors
 /// [`MixError`] when a job cannot run on the machine.
@@ -176,87 +176,111 @@ pub fn simulate(
     machine: Machine<'_>,
     jobs: &[Job],
     policies: Policies,
-    each: impl FnMut(Nanos) -> bool,
-) -> Result<Simulated, MixError> {
-    let mut progress = AsLong {
-        jobs,
-        ends: BTreeSet::new(),
-    };
-    simulate_with(machine, jobs, policies, &mut progress, each)
-}
-
-/// Simulates jobs that end when `progress` says; a job that never does keeps its hosts.
-///
-/// # Errors
-/// [`MixError`] when a job cannot run on the machine.
-pub fn simulate_with(
-    machine: Machine<'_>,
-    jobs: &[Job],
-    policies: Policies,
-    progress: &mut dyn Progress,
     mut each: impl FnMut(Nanos) -> bool,
 ) -> Result<Simulated, MixError> {
-    machine.check(jobs)?;
-    let links = machine.topology.links().iter();
-    let capacity = links.flat_map(|link| [link.spec.bandwidth; 2]).collect();
-    let outcome = |job| JobOutcome {
-        job,
-        start: None,
-        end: None,
-        hosts: Vec::new(),
-    };
-    let mut simulation = Simulation {
-        machine,
-        jobs,
-        policies,
-        hosts: Hosts::new(machine.topology.hosts()),
-        loads: Loads::new(capacity),
-        waiting: Vec::new(),
-        under: BTreeMap::new(),
-        progress,
-        out: Simulated {
-            jobs: (0..jobs.len()).map(outcome).collect(),
-            ..Simulated::default()
-        },
-    };
-    let mut order: Vec<usize> = (0..jobs.len()).collect();
-    order.sort_by_key(|job| (jobs[*job].arrival, *job));
-    let mut arrivals = order.into_iter().peekable();
-    let mut snapshots = machine.snapshots.iter().copied().peekable();
-    loop {
-        let arrives = arrivals.peek().map(|job| jobs[*job].arrival);
-        let ended = simulation.progress.next_end(arrives);
-        let Some(now) = ended.map(|(time, _)| time).or(arrives) else {
-            break;
-        };
-        while let Some(time) = snapshots.next_if(|time| *time < now) {
-            simulation.snapshot(time);
-        }
+    let mut simulation = Simulation::new(machine, jobs, policies)?;
+    let mut progress = AsLong::of(&simulation);
+    while let Step::Happened(now) = simulation.step(&mut progress) {
         if !each(now) {
             break;
         }
-        let mut next = ended;
-        while let Some((_, job)) = next {
-            simulation.end(now, job);
-            next = simulation.progress.next_end(Some(now));
-        }
-        while let Some(job) = arrivals.next_if(|job| jobs[*job].arrival <= now) {
-            simulation.arrive(job);
-        }
-        simulation.start(now);
-        simulation.out.loads.push(simulation.loads.at(now));
-        simulation.out.end = now;
     }
-    snapshots.for_each(|time| simulation.snapshot(time));
-    simulation.out.links = simulation.loads.uses(simulation.out.end);
-    Ok(simulation.out)
+    Ok(simulation.finish())
 }
 
-impl Simulation<'_> {
-    fn snapshot(&mut self, time: Nanos) {
-        let links = 0..self.machine.topology.links().len() as u32 * 2;
-        let loads = links.map(|link| self.loads.of(link)).collect();
-        self.out.snapshots.push((time, loads));
+impl<'a> Simulation<'a> {
+    /// Nothing has happened.
+    ///
+    /// # Errors
+    /// [`MixError`] when a job cannot run on the machine.
+    pub fn new(
+        machine: Machine<'a>,
+        jobs: &'a [Job],
+        policies: Policies,
+    ) -> Result<Self, MixError> {
+        machine.check(jobs)?;
+        let links = machine.topology.links().iter();
+        let capacity = links.flat_map(|link| [link.spec.bandwidth; 2]).collect();
+        let outcome = |job| JobOutcome {
+            job,
+            ..JobOutcome::default()
+        };
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by_key(|job| (jobs[*job].arrival, *job));
+        Ok(Self {
+            machine,
+            jobs,
+            order,
+            arrived: 0,
+            policies,
+            hosts: Hosts::new(machine.topology.hosts()),
+            loads: Loads::new(capacity),
+            waiting: Vec::new(),
+            under: BTreeMap::new(),
+            out: Simulated {
+                jobs: (0..jobs.len()).map(outcome).collect(),
+                ..Simulated::default()
+            },
+        })
+    }
+
+    /// The job that comes next.
+    fn next_arrival(&self) -> Option<(Nanos, usize)> {
+        let job = *self.order.get(self.arrived)?;
+        Some((self.jobs[job].arrival, job))
+    }
+
+    /// Lets happen all that happens at the next time at which anything does. Jobs that run are played by `progress`, which is the same one at each step; one that never ends keeps its hosts.
+    pub fn step(&mut self, progress: &mut dyn Progress) -> Step {
+        let arrives = self.next_arrival().map(|(time, _)| time);
+        let ended = match progress.next_end(arrives) {
+            Next::End(time, job) => Some((time, job)),
+            Next::Nothing => None,
+            Next::Pause => return Step::Paused,
+        };
+        let Some(now) = ended.map(|(time, _)| time).or(arrives) else {
+            return Step::Over;
+        };
+        // Whoever plays jobs from a state of anybody's may tell an end that was before.
+        let now = now.max(self.out.end);
+        self.snapshots_before(now);
+        let mut next = ended;
+        while let Some((_, job)) = next {
+            self.end(now, job);
+            next = loop {
+                match progress.next_end(Some(now)) {
+                    Next::End(time, job) => break Some((time, job)),
+                    Next::Nothing => break None,
+                    // It is in the middle of this time, at which nobody else can look.
+                    Next::Pause => {}
+                }
+            };
+        }
+        while let Some((_, job)) = self.next_arrival().filter(|(time, _)| *time <= now) {
+            self.arrived += 1;
+            self.arrive(job);
+        }
+        self.start(now, progress);
+        self.out.loads.push(self.loads.at(now));
+        self.out.end = now;
+        Step::Happened(now)
+    }
+
+    /// What became of all, until now.
+    pub fn finish(mut self) -> Simulated {
+        self.snapshots_before(Nanos::MAX);
+        self.out.links = self.loads.uses(self.out.end);
+        self.out
+    }
+
+    /// Sees the network at the times before `now` at which that is wanted.
+    fn snapshots_before(&mut self, now: Nanos) {
+        let times = self.machine.snapshots.iter().skip(self.out.snapshots.len());
+        for time in times.take_while(|time| **time < now || now == Nanos::MAX) {
+            let links = 0..self.machine.topology.links().len() as u32 * 2;
+            let loads = links.map(|link| self.loads.of(link)).collect();
+            self.out.snapshots.push((*time, loads));
+        }
     }
 
     /// A job ends.
@@ -275,18 +299,14 @@ impl Simulation<'_> {
 
     fn arrive(&mut self, number: usize) {
         let job = &self.jobs[number];
-        let waiting = Waiting {
-            job: number,
-            hosts: self.machine.hosts_for(job),
-            estimate: job.estimate,
-        };
+        let waiting = self.machine.waiting(number, job);
         let after = |other: &Waiting| self.jobs[other.job].priority >= job.priority;
         let place = self.waiting.partition_point(after);
         self.waiting.insert(place, waiting);
     }
 
     /// Starts jobs, as long as the scheduler has some that get hosts.
-    fn start(&mut self, now: Nanos) {
+    fn start(&mut self, now: Nanos, progress: &mut dyn Progress) {
         let running: Vec<Running> = self
             .under
             .values()
@@ -306,7 +326,7 @@ impl Simulation<'_> {
             let Some(waiting) = self.waiting.get(place).copied() else {
                 continue;
             };
-            if !gone.contains(&place) && self.begin(now, waiting) {
+            if !gone.contains(&place) && self.begin(now, waiting, progress) {
                 gone.push(place);
             }
         }
@@ -317,7 +337,7 @@ impl Simulation<'_> {
     }
 
     /// A job begins, if the policy has hosts for it.
-    fn begin(&mut self, now: Nanos, waiting: Waiting) -> bool {
+    fn begin(&mut self, now: Nanos, waiting: Waiting, progress: &mut dyn Progress) -> bool {
         let topology = self.machine.topology;
         let selection = &mut self.policies.selection;
         let Some(hosts) = selection.select(waiting.hosts, &self.hosts, topology) else {
@@ -343,7 +363,7 @@ impl Simulation<'_> {
                 self.loads.add(now, *link, flow.rate);
             }
         }
-        self.progress.begin(now, waiting.job, &places);
+        progress.begin(now, waiting.job, &places);
         let outcome = &mut self.out.jobs[waiting.job];
         (outcome.start, outcome.hosts) = (Some(now), hosts.clone());
         let under = Under {

@@ -8,6 +8,8 @@
 
 /// Max-min fair rates.
 mod fair;
+/// Its state as plain values.
+mod state;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +19,12 @@ use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
 use crate::network::{
-    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, Pace, SEGMENT, frames_of, on_wire,
+    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, NetworkState, Pace, SEGMENT,
+    frames_of, on_wire,
 };
 use crate::way::{Ways, name};
 use fair::Sharing;
+pub use state::FlowState;
 
 /// A flow that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +122,7 @@ impl Network for FlowNetwork {
             let last = way.transmission(bytes);
             for link in over.iter() {
                 if let Some(own) = self.small.get_mut(*link as usize) {
-                    *own += bytes + HEADERS;
+                    *own = own.saturating_add(bytes + HEADERS);
                 }
             }
             return Some(time + after + last);
@@ -162,7 +166,7 @@ impl Network for FlowNetwork {
         let all = (0..links.len() as LinkId).flat_map(both);
         let carried = self.sharing.carried().zip(&self.small);
         let loads = all.zip(carried).map(|((link, direction), (flows, small))| {
-            let bytes = flows as u64 + small;
+            let bytes = (flows as u64).saturating_add(*small);
             LinkLoad {
                 name: name(&self.topology, link, direction),
                 bytes,
@@ -171,6 +175,17 @@ impl Network for FlowNetwork {
             }
         });
         loads.filter(|load| load.bytes > 0).collect()
+    }
+
+    fn saved(&self) -> Option<NetworkState> {
+        Some(NetworkState::Flow(self.save()))
+    }
+
+    fn continues_from(&mut self, state: NetworkState) -> bool {
+        match state {
+            NetworkState::Flow(state) => self.restore(state),
+            NetworkState::Packet(_) => false,
+        }
     }
 }
 

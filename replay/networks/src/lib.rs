@@ -25,12 +25,13 @@ mod transport;
 /// Ways through a network.
 mod way;
 
-pub use flow::FlowNetwork;
+pub use flow::{FlowNetwork, FlowState};
 pub use live::{LiveNetwork, LiveState};
 pub use loggops::{LogGops, Parameters};
 pub use network::{
-    Arrival, LinkLoad, MOST_BYTES, Message, MessageId, Network, Pace, frames_of, on_wire,
+    Arrival, LinkLoad, MOST_BYTES, Message, MessageId, Network, NetworkState, Pace, frames_of,
+    on_wire,
 };
-pub use packet::PacketNetwork;
+pub use packet::{PacketNetwork, PacketState};
 pub use transport::Sent;
 pub use way::Latencies;

@@ -5,6 +5,9 @@
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::flow::FlowState;
+use crate::packet::PacketState;
+
 /// The number of a message that is under way, as whoever sends it counts them.
 pub type MessageId = u32;
 
@@ -80,6 +83,26 @@ pub trait Network {
 
     /// What links carried, those that carried anything.
     fn loads(&self) -> Vec<LinkLoad>;
+
+    /// All that changes, between two events, where a model can be saved.
+    fn saved(&self) -> Option<NetworkState> {
+        None
+    }
+
+    /// Continues from `state`, which anybody may have written; whether it can be one of this network. If not, the network must not be used any more.
+    #[must_use]
+    fn continues_from(&mut self, _state: NetworkState) -> bool {
+        false
+    }
+}
+
+/// All that changes of a network, as plain values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum NetworkState {
+    /// Of messages that share links.
+    Flow(FlowState),
+    /// Of frames.
+    Packet(PacketState),
 }
 
 /// Frames of a message of so many bytes: one at least.

@@ -2,17 +2,25 @@
 //!
 //! Nothing else goes over it. Called by replay.
 
-use belljar_fabric::{Direction, Fabric, RoutingError, Settings, Topology};
+use belljar_fabric::{Direction, Fabric, FabricState, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
+use serde::{Deserialize, Serialize};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, Pace};
-use crate::transport::Transport;
+use crate::network::{Arrival, LinkLoad, Message, Network, NetworkState, Pace};
+use crate::transport::{Transport, TransportState};
 use crate::way::name;
 
 /// A network of frames.
 pub struct PacketNetwork {
     fabric: Fabric,
     transport: Transport,
+}
+
+/// All that changes of a [`PacketNetwork`], as plain values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PacketState {
+    fabric: FabricState,
+    transport: TransportState,
 }
 
 impl PacketNetwork {
@@ -69,6 +77,23 @@ impl Network for PacketNetwork {
             }
         }
         loads
+    }
+
+    fn saved(&self) -> Option<NetworkState> {
+        // What hosts send is in the fabric as soon as anything has happened.
+        Some(NetworkState::Packet(PacketState {
+            fabric: self.fabric.save(),
+            transport: self.transport.save(),
+        }))
+    }
+
+    fn continues_from(&mut self, state: NetworkState) -> bool {
+        match state {
+            NetworkState::Packet(state) => {
+                self.fabric.restore(state.fabric).is_ok() && self.transport.restore(state.transport)
+            }
+            NetworkState::Flow(_) => false,
+        }
     }
 }
 

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::mix::MessageModel;
 use belljar_fabric::{Settings, Topology};
-use belljar_mixes::{Job, Nanos, Progress};
+use belljar_mixes::{Job, Nanos, Next, Progress};
+use belljar_networks::LinkLoad;
 use belljar_program::Program;
-use belljar_replay::{Contention, Joined, NetworkModel, Setting};
+use belljar_replay::{Contention, ContentionState, Joined, NetworkModel, NextEnd, Setting};
 
+use super::play::Saved;
 use super::traced::Runs;
 use crate::command::replay::job::Calibrated;
 
@@ -121,16 +123,45 @@ pub(super) fn setting(
 }
 
 /// Jobs end when all of their ranks have left their last calls.
-pub(super) struct Messages<'p>(pub(super) Contention<'p>);
+pub(super) struct Messages<'p>(Contention<'p>);
+
+impl<'p> Messages<'p> {
+    /// None of these jobs has begun.
+    pub(super) fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self> {
+        Ok(Self(Contention::new(joined, setting)?))
+    }
+
+    /// What links have carried.
+    pub(super) fn links(&self) -> Vec<LinkLoad> {
+        self.0.links()
+    }
+
+    /// Continues from a state, which anybody may have written.
+    ///
+    /// # Errors
+    /// When it is none of these jobs on this network.
+    pub(super) fn restore(&mut self, state: ContentionState) -> Result<()> {
+        Ok(self.0.restore(state)?)
+    }
+}
 
 impl Progress for Messages<'_> {
     fn begin(&mut self, now: Nanos, job: usize, places: &[u32]) {
         self.0.begin(now.saturating_mul(1000), job, places);
     }
 
-    fn next_end(&mut self, until: Option<Nanos>) -> Option<(Nanos, usize)> {
+    fn next_end(&mut self, until: Option<Nanos>) -> Next {
         let until = until.map(|until| until.saturating_mul(1000));
-        let (time, job) = self.0.next_end(until)?;
-        Some((time.div_ceil(1000), job))
+        match self.0.next_end(until) {
+            NextEnd::Job(time, job) => Next::End(time.div_ceil(1000), job),
+            NextEnd::Nothing => Next::Nothing,
+            NextEnd::NotYet => Next::Pause,
+        }
+    }
+}
+
+impl Saved for Messages<'_> {
+    fn save(&self) -> Option<ContentionState> {
+        self.0.save()
     }
 }

@@ -1,6 +1,6 @@
 //! Simulations that were broken off, continued.
 //!
-//! The folder of results has the mix, and the row of each combination that was simulated to its end: those are taken from there, all others begun again. Called by `simulate`.
+//! The folder of results has the mix, and the row of each combination that was simulated to its end: those are taken from there, all others continue from the state that was kept of them, or begin. Called by `simulate`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,11 @@ const MIX_FILE: &str = "mix.toml";
 const ROW_FILE: &str = "row.toml";
 
 /// The folder of results.
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    /// The mix's text.
+    mix: String,
+}
 
 impl Folder {
     /// A new folder for a mix, or with `resume` the one that it has already.
@@ -33,8 +37,11 @@ impl Folder {
                     path.display()
                 )
             })?;
-            fs::write(&kept, text).with_context(|| format!("cannot write {}", kept.display()))?;
-            return Ok(Self(path.to_owned()));
+            fs::write(&kept, &text).with_context(|| format!("cannot write {}", kept.display()))?;
+            return Ok(Self {
+                path: path.to_owned(),
+                mix: text,
+            });
         }
         let before = fs::read_to_string(&kept).with_context(|| {
             format!("cannot read {}, which a simulation leaves", kept.display())
@@ -46,17 +53,25 @@ impl Folder {
                 path.display()
             );
         }
-        Ok(Self(path.to_owned()))
+        Ok(Self {
+            path: path.to_owned(),
+            mix: text,
+        })
+    }
+
+    /// The mix's text.
+    pub(super) fn mix(&self) -> &str {
+        &self.mix
     }
 
     /// The folder of a combination.
     pub(super) fn of(&self, combination: usize) -> PathBuf {
-        self.0.join(combination.to_string())
+        self.path.join(combination.to_string())
     }
 
     /// A file for all of them.
     pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// The row of a combination that was simulated before, with these values.

@@ -160,7 +160,7 @@ fn it_ends_when_told_to() {
         snapshots: &[],
     };
     let jobs = [job(0, 2, 10), job(20, 2, 10)];
-    let of = simulate(machine, &jobs, policies(Fcfs), |now| now < 15 * SECOND).unwrap();
+    let of = simulate(machine, &jobs, policies(Fcfs), |now| now < 10 * SECOND).unwrap();
     assert_eq!(of.jobs[0].end, Some(10 * SECOND));
     assert_eq!(of.jobs[1].start, None);
     assert_eq!(Measures::of(&of, &jobs, 8).left, 1);

@@ -4,7 +4,12 @@
 //! begins or ends on a link of their own. So a change costs as much as links are shared, and not as much as there are flows in the network. Links never carry more than they can.
 //! Rates are bytes a picosecond. All steps are in the order of numbers, so sums are the same each time. Called by flows.
 
+/// Flows and links as plain values.
+mod state;
+
 use std::sync::Arc;
+
+pub(super) use state::SharingState;
 
 /// The number of a flow.
 type FlowId = u32;

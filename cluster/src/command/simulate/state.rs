@@ -1,0 +1,205 @@
+//! The state of a combination that is being simulated, kept in a file.
+//!
+//! It is written now and then by the host's clock, and when a simulation is broken off; `--resume` continues from there. A file is whole or not there: it is written under another name first. It may be anybody's, so its version, what it is a state of and its sum are looked at before anything of it
+//! is used, and the rest by those whose state it is. Called by `simulate`.
+// When states are written is the host's affair; what is in them is not.
+#![allow(clippy::disallowed_methods)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use belljar_mixes::{Job, MixState, Traffic};
+use belljar_program::Program;
+use belljar_replay::ContentionState;
+use belljar_sim::{check, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::messages::AllPlayed;
+use twox_hash::{XxHash3_64, XxHash3_128};
+
+/// A combination's state, in its folder.
+const STATE_FILE: &str = "state";
+/// What it is called until all of it is there.
+const HALF_FILE: &str = "state.incomplete";
+/// What the file begins with; its last byte is the version.
+const MAGIC: [u8; 8] = *b"BELLMIX\x01";
+/// Bytes before the state: the magic ones, what it is a state of, the state's sum.
+const HEADER: usize = 8 + 16 + 8;
+/// Bytes of a file, at most: more is no state that could be read.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A combination's state; that of nothing is its beginning.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Jobs, queue, hosts and loads.
+    pub(super) mix: Option<MixState>,
+    /// At the level of messages, what jobs that run are doing.
+    pub(super) jobs: Option<ContentionState>,
+}
+
+/// What says everything of a simulation that its state does not: two that differ in anything have different ones.
+///
+/// # Errors
+/// When something cannot be encoded.
+pub(super) fn digest(
+    mix: &str,
+    values: &[(String, String)],
+    (jobs, played): (&[Job], &AllPlayed),
+) -> Result<u128> {
+    let mut hasher = XxHash3_128::new();
+    hasher.write(&encode(&(mix, values))?);
+    // Jobs of a kind share what they send.
+    let mut known: BTreeMap<*const Traffic, usize> = BTreeMap::new();
+    for job in jobs {
+        let next = known.len();
+        let number = *known.entry(&raw const *job.traffic).or_insert(next);
+        let sent = (number == next).then_some(&*job.traffic);
+        let needs = (job.ranks, job.duration, job.estimate, job.priority);
+        let run = (job.run, number, sent);
+        hasher.write(&encode(&(&*job.name, job.arrival, needs, run))?);
+    }
+    for (number, of) in played {
+        hasher.write(&encode(&(number, &of.calibration, of.costs, of.clock))?);
+        write_program(&mut hasher, &of.program)?;
+    }
+    Ok(hasher.finish_128())
+}
+
+/// A thread at a time: a program is large.
+fn write_program(hasher: &mut XxHash3_128, program: &Program) -> Result<()> {
+    let tables = (&program.processes, &program.channels, &program.parts);
+    hasher.write(&encode(&(tables, &program.partitioned))?);
+    for thread in &program.threads {
+        hasher.write(&encode(thread)?);
+    }
+    let mut known: BTreeMap<*const u32, usize> = BTreeMap::new();
+    for own in &program.collectives {
+        // Operations on a communicator share its members.
+        let next = known.len();
+        let number = *known.entry(own.members.as_ptr()).or_insert(next);
+        let members = (number == next).then_some(&own.members[..]);
+        hasher.write(&encode(&(own.communicator, &own.direct, number, members))?);
+    }
+    Ok(())
+}
+
+/// Keeps a combination's state.
+pub(super) struct Keeper {
+    path: PathBuf,
+    digest: u128,
+    every: Duration,
+    last: Instant,
+}
+
+impl Keeper {
+    /// Keeps states in a combination's folder, so often.
+    pub(super) fn new(folder: &Path, digest: u128, every: Duration) -> Self {
+        Self {
+            path: folder.join(STATE_FILE),
+            digest,
+            every,
+            last: Instant::now(),
+        }
+    }
+
+    /// Whether it is time to keep a state.
+    pub(super) fn is_due(&self) -> bool {
+        self.last.elapsed() >= self.every
+    }
+
+    /// Keeps a state, in place of the one before.
+    ///
+    /// # Errors
+    /// When it is too large, or cannot be written.
+    pub(super) fn keep(&mut self, state: &State) -> Result<()> {
+        self.write(state)
+            .with_context(|| format!("cannot keep the state {}", self.path.display()))?;
+        // Writing a large one takes long, which is not to be all that is done.
+        self.last = Instant::now();
+        Ok(())
+    }
+
+    fn write(&self, state: &State) -> Result<()> {
+        let bytes = encode(state)?;
+        check::<State>(&bytes)?;
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let half = self.path.with_file_name(HALF_FILE);
+        let mut file = File::create(&half)?;
+        file.write_all(&MAGIC)?;
+        file.write_all(&self.digest.to_le_bytes())?;
+        file.write_all(&XxHash3_64::oneshot(&bytes).to_le_bytes())?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        Ok(fs::rename(&half, &self.path)?)
+    }
+
+    /// The state that was kept, if one was.
+    ///
+    /// # Errors
+    /// When there is a file that is not one of this simulation; what to do then.
+    pub(super) fn kept(&self) -> Result<Option<State>> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file.with_context(|| self.refused())?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES)
+            .read_to_end(&mut bytes)
+            .with_context(|| self.refused())?;
+        self.state(&bytes).map(Some).with_context(|| self.refused())
+    }
+
+    /// What to say of a state from which this cannot continue.
+    pub(super) fn refused(&self) -> String {
+        format!(
+            "cannot continue from {}; remove the file to begin this combination again",
+            self.path.display()
+        )
+    }
+
+    fn state(&self, bytes: &[u8]) -> Result<State> {
+        let header = bytes.split_first_chunk::<HEADER>();
+        let Some((header, state)) = header.filter(|(header, _)| header[..7] == MAGIC[..7]) else {
+            bail!("it is no state of a simulation");
+        };
+        if header[7] != MAGIC[7] {
+            bail!(
+                "it is of version {}, and this program reads version {}",
+                header[7],
+                MAGIC[7]
+            );
+        }
+        if header[8..24] != self.digest.to_le_bytes() {
+            bail!(
+                "it is of another simulation: the mix, its jobs or their traced runs have changed"
+            );
+        }
+        if header[24..] != XxHash3_64::oneshot(state).to_le_bytes() {
+            bail!("it is damaged: its sum is not that of what is in it");
+        }
+        Ok(decode(state)?)
+    }
+}
+
+/// Removes what was kept in a combination's folder: nobody will continue from it.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(super) fn forget(folder: &Path) -> Result<()> {
+    for name in [STATE_FILE, HALF_FILE] {
+        let path = folder.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
