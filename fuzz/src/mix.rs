@@ -135,7 +135,7 @@ fn setting(frames: bool) -> Setting {
             false => NetworkModel::Flow(star(), Settings::default()),
         },
         costs: Costs::of(Implementation::Mpich),
-        clock: Frequency::from_hz(2_000_000_000).expect("a frequency"),
+        clocks: vec![Frequency::from_hz(2_000_000_000).expect("a frequency")],
         hosts: Vec::new(),
         scale: 1.0,
     }

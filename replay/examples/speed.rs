@@ -116,7 +116,7 @@ fn setting(model: &str, topology: Topology) -> Setting {
     Setting {
         network,
         costs: Costs::of(Implementation::Mpich),
-        clock: Frequency::from_hz(2_600_000_000).expect("a frequency"),
+        clocks: vec![Frequency::from_hz(2_600_000_000).expect("a frequency")],
         hosts: (0..hosts).collect(),
         scale: 1.0,
     }

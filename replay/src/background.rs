@@ -97,13 +97,13 @@ impl Background {
         routes: &Routes,
     ) -> Result<Self, RoutingError> {
         let scale = setting.scale;
-        let spans = job.costs.at(job.clock, scale);
-        let network = LiveNetwork::new(topology.clone(), routes, spans.pace())?;
+        let spans = job.costs.at(&job.clocks, scale);
         let processes = job.program.processes.iter();
         let hosts: Vec<u32> = processes
             .map(|process| setting.hosts.get(process.node as usize).copied())
             .map(|host| host.unwrap_or(0))
             .collect();
+        let network = LiveNetwork::new(topology.clone(), routes, spans.paces(&hosts))?;
         let player = Player::new(job, |job| {
             let timing = Timing::Replayed(&job.calibration.residuals);
             let network = Box::new(network);

@@ -4,7 +4,8 @@
 //! `pingpong`: as it is, with 1 Gb/s, with 100 Gb/s, and with 20 us; what these do not determine (`begin`, `combine`, `copy`) is estimated. What they miss is in
 //! each call's residual. Called by the engine.
 
-use belljar_networks::{Pace, frames_of};
+use belljar_networks::{Pace, Paces, frames_of};
+use belljar_program::ProcessId;
 use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
 use serde::{Deserialize, Serialize};
@@ -76,7 +77,7 @@ pub struct Work {
 
 impl Work {
     /// Cycles for a message of so many bytes.
-    fn cycles(&self, bytes: u64) -> f64 {
+    pub(crate) fn cycles(&self, bytes: u64) -> f64 {
         let further = frames_of(bytes) - 1;
         let several = if further > 0 { self.several } else { 0.0 };
         self.first + several + self.frame * further as f64
@@ -197,19 +198,22 @@ impl Costs {
         }
     }
 
-    /// What these are in picoseconds on processors of this clock.
-    pub(crate) fn at(&self, clock: Frequency, scale: f64) -> Spans {
-        let ps = scale * 1e12 / clock.as_hz() as f64;
-        Spans { costs: *self, ps }
+    /// What these are in picoseconds on processors of the processes' clocks; the last one is that of all further processes.
+    pub(crate) fn at(&self, clocks: &[Frequency], scale: f64) -> Spans {
+        let ps = |clock: &Frequency| scale * 1e12 / clock.as_hz() as f64;
+        Spans {
+            costs: *self,
+            ps: clocks.iter().map(ps).collect(),
+        }
     }
 }
 
 /// Costs in picoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Spans {
     pub(crate) costs: Costs,
-    /// Picoseconds of a cycle.
-    ps: f64,
+    /// Picoseconds of a cycle, by process.
+    ps: Vec<f64>,
 }
 
 /// Cycles from a process to another of its host, and for each full frame's data.
@@ -217,43 +221,53 @@ const WITHIN: f64 = 1_500.0;
 const COPIES: f64 = 150.0;
 
 impl Spans {
-    fn of(&self, cycles: f64) -> u64 {
-        (cycles * self.ps) as u64
+    fn of(&self, process: ProcessId, cycles: f64) -> u64 {
+        let own = self.ps.get(process as usize).or(self.ps.last());
+        (cycles * own.copied().unwrap_or(0.0)) as u64
     }
 
     /// Until a message's first frame leaves.
-    pub(crate) fn first(&self) -> u64 {
-        self.of(self.costs.send.first)
+    pub(crate) fn first(&self, process: ProcessId) -> u64 {
+        self.of(process, self.costs.send.first)
     }
 
     /// Until all of it has been handed over.
-    pub(crate) fn send(&self, bytes: u64) -> u64 {
-        self.of(self.costs.send.cycles(bytes))
+    pub(crate) fn send(&self, process: ProcessId, bytes: u64) -> u64 {
+        self.of(process, self.costs.send.cycles(bytes))
     }
 
-    pub(crate) fn receive(&self, bytes: u64) -> u64 {
-        self.of(self.costs.receive.cycles(bytes))
+    pub(crate) fn receive(&self, process: ProcessId, bytes: u64) -> u64 {
+        self.of(process, self.costs.receive.cycles(bytes))
     }
 
-    pub(crate) fn control(&self) -> u64 {
-        self.of(self.costs.control)
+    pub(crate) fn control(&self, process: ProcessId) -> u64 {
+        self.of(process, self.costs.control)
     }
 
-    pub(crate) fn begin(&self) -> u64 {
-        self.of(self.costs.begin)
+    pub(crate) fn begin(&self, process: ProcessId) -> u64 {
+        self.of(process, self.costs.begin)
     }
 
-    pub(crate) fn combine(&self, bytes: u64) -> u64 {
-        self.of(self.costs.combine * bytes as f64)
+    pub(crate) fn combine(&self, process: ProcessId, bytes: u64) -> u64 {
+        self.of(process, self.costs.combine * bytes as f64)
     }
 
-    pub(crate) fn copy(&self, bytes: u64) -> u64 {
-        self.of(self.costs.copy * bytes as f64)
+    pub(crate) fn copy(&self, process: ProcessId, bytes: u64) -> u64 {
+        self.of(process, self.costs.copy * bytes as f64)
     }
 
-    /// What hosts do for each frame.
-    pub(crate) fn pace(&self) -> Pace {
-        let span = |cycles| Span::from_ps(self.of(cycles));
+    /// What hosts do for each frame: as their first process's processor does, and hosts without a process as the last one's.
+    pub(crate) fn paces(&self, hosts: &[u32]) -> Paces {
+        let last = self.ps.len().saturating_sub(1) as ProcessId;
+        let paces = Paces::from(self.pace(last));
+        let processes = hosts.iter().enumerate().rev();
+        processes.fold(paces, |paces, (process, host)| {
+            paces.with(*host, self.pace(process as ProcessId))
+        })
+    }
+
+    fn pace(&self, process: ProcessId) -> Pace {
+        let span = |cycles| Span::from_ps(self.of(process, cycles));
         Pace {
             sends: span(self.costs.send.frame),
             receives: span(self.costs.take_in),

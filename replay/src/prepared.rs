@@ -14,7 +14,7 @@ use crate::costs::{Costs, CostsError};
 use crate::replay::{Calibration, largest};
 
 /// What such files begin with; the last byte is the version.
-const MAGIC: [u8; 8] = *b"BELLJOB\x01";
+const MAGIC: [u8; 8] = *b"BELLJOB\x02";
 
 /// Length of what stands before the job itself: the magic number, hosts, ranks.
 const HEAD: usize = 16;
@@ -31,7 +31,7 @@ pub struct PreparedJob {
     pub(crate) program: Program,
     pub(crate) calibration: Calibration,
     pub(crate) costs: Costs,
-    pub(crate) clock: Frequency,
+    pub(crate) clocks: Vec<Frequency>,
     /// How many hosts it needs.
     hosts: u32,
 }
@@ -65,11 +65,11 @@ struct File {
     program: ProgramState,
     residuals: Vec<Vec<i64>>,
     costs: Costs,
-    clock: Frequency,
+    clocks: Vec<Frequency>,
 }
 
 impl PreparedJob {
-    /// A program with its calibration, on hosts of this kind. Processes that were on one node are on one host.
+    /// A program with its calibration, on hosts whose processors have these clocks, by process. Processes that were on one node are on one host.
     ///
     /// # Errors
     /// When it has no processes.
@@ -77,7 +77,7 @@ impl PreparedJob {
         mut program: Program,
         calibration: Calibration,
         costs: Costs,
-        clock: Frequency,
+        clocks: Vec<Frequency>,
     ) -> Result<Self, PreparedError> {
         let mut nodes: Vec<u32> = program.processes.iter().map(|it| it.node).collect();
         nodes.sort_unstable();
@@ -96,7 +96,7 @@ impl PreparedJob {
             program,
             calibration,
             costs,
-            clock,
+            clocks,
         };
         job.check()?;
         Ok(job)
@@ -128,7 +128,7 @@ impl PreparedJob {
             program: self.program.save(),
             residuals: self.calibration.residuals.clone(),
             costs: self.costs,
-            clock: self.clock,
+            clocks: self.clocks.clone(),
         };
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.hosts.to_le_bytes());
@@ -167,7 +167,7 @@ impl PreparedJob {
                 residuals: file.residuals,
             },
             costs: file.costs,
-            clock: file.clock,
+            clocks: file.clocks,
             hosts,
         };
         job.check()?;
@@ -183,6 +183,9 @@ impl PreparedJob {
             return Err(PreparedError::Empty);
         }
         let damaged = |what| Err(PreparedError::Damaged(what));
+        if self.clocks.len() != program.processes.len() {
+            return damaged("it has another number of clocks than of ranks");
+        }
         if program.processes.len() > MOST_RANKS {
             return damaged("it has too many ranks");
         }

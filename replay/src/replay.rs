@@ -42,8 +42,8 @@ pub struct Setting {
     pub network: NetworkModel,
     /// What hosts do for messages.
     pub costs: Costs,
-    /// The clock of the hosts' processors.
-    pub clock: Frequency,
+    /// The clock of each process's processor, by the program's order; the last one is that of all further processes.
+    pub clocks: Vec<Frequency>,
     /// The host of each process, by the program's order.
     pub hosts: Vec<u32>,
     /// What processors' own work is multiplied by: 0.5 for processors that are twice as fast.
@@ -207,8 +207,8 @@ pub(crate) fn engine<'p, 'r>(
     setting: &'p Setting,
     timing: Timing<'r>,
 ) -> Result<Engine<'p, 'r>, ReplayError> {
-    let spans = setting.costs.at(setting.clock, setting.scale);
-    let pace = spans.pace();
+    let spans = setting.costs.at(&setting.clocks, setting.scale);
+    let paces = spans.paces(&setting.hosts);
     let hosts = setting.network.hosts();
     for (process, host) in program.processes.iter().zip(&setting.hosts) {
         if *host >= hosts {
@@ -224,15 +224,15 @@ pub(crate) fn engine<'p, 'r>(
     }
     let network: Box<dyn Network> = match &setting.network {
         NetworkModel::Packet(topology, settings) => {
-            Box::new(PacketNetwork::new(topology.clone(), settings, pace)?)
+            Box::new(PacketNetwork::new(topology.clone(), settings, paces)?)
         }
         NetworkModel::Flow(topology, settings) => Box::new(FlowNetwork::new(
             topology.clone(),
             &settings.routes(),
-            pace,
+            paces,
         )?),
         NetworkModel::LogGops(hosts, parameters) => {
-            Box::new(LogGops::new(*hosts, *parameters, pace))
+            Box::new(LogGops::new(*hosts, *parameters, paces))
         }
     };
     let place = (setting.hosts.as_slice(), setting.scale);

@@ -57,7 +57,7 @@ fn setting(latency: Span) -> Setting {
     Setting {
         network: NetworkModel::Flow(topology, Settings::default()),
         costs: Costs::of(Implementation::Mpich),
-        clock: Frequency::from_hz(1_000_000_000).unwrap(),
+        clocks: vec![Frequency::from_hz(1_000_000_000).unwrap()],
         hosts: (0..ranks).collect(),
         scale: 1.0,
     }

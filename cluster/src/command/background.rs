@@ -70,9 +70,9 @@ fn prepared(run: &Path) -> Result<PathBuf> {
         program,
         calibration,
         costs,
-        clock,
+        clocks,
     } = Calibrated::of_run(run)?;
-    let job = PreparedJob::new(program, calibration, costs, clock)?;
+    let job = PreparedJob::new(program, calibration, costs, clocks)?;
     let keep = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;
         let mut file = tempfile::NamedTempFile::new_in(&folder)?;

@@ -4,12 +4,12 @@
 //! Called by `main`.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::phase_spans;
+use belljar_analysis::{Comparable, Lines, Several, Shape, phase_spans, time_words};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::stream::PROFILE_FOLDER;
 use belljar_profile::{Filter, Format, KernelFunctions, Named, Split, State, Tally};
@@ -25,8 +25,9 @@ use super::trace::{PhaseChoice, RunFiles, time, trace_file};
                         belljar profile hpl-profile --rank 0 --svg hpl.svg"
 )]
 pub(crate) struct ProfileArguments {
-    /// A run directory.
-    directory: PathBuf,
+    /// A run directory; of several, functions' shares stand next to each other.
+    #[arg(required = true, value_name = "DIRECTORY")]
+    directories: Vec<PathBuf>,
     /// Folded stacks instead of the table: a line for each, for other tools.
     #[arg(long, conflicts_with = "json")]
     folded: bool,
@@ -68,32 +69,10 @@ enum By {
 
 /// `belljar profile`.
 pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
-    let trace = trace_file(&arguments.directory);
-    let spans = arguments
-        .phase
-        .map(|choice| phase_spans(&trace, choice.phase()));
-    let filter = Filter {
-        spans: spans.transpose()?,
-        nodes: arguments.node.clone(),
-        ranks: arguments.rank.clone(),
-        from: time("--from", arguments.from.as_deref())?.map(|time| time.as_ps()),
-        to: time("--to", arguments.to.as_deref())?.map(|time| time.as_ps()),
+    let [directory] = arguments.directories.as_slice() else {
+        return several(arguments);
     };
-    let directory = &arguments.directory;
-    let files = match RunFiles::of(&directory.join(SCENARIO_FILE)) {
-        Ok(files) => Some(files),
-        Err(error) => {
-            eprintln!("warning: functions are not named: {error:#}");
-            None
-        }
-    };
-    let (tally, state) = read(directory, tally(filter, files.as_ref()))?;
-    let split = match arguments.by {
-        None => Split::None,
-        Some(By::Node) => Split::Node,
-        Some(By::Rank) => Split::Rank,
-    };
-    let named = name(&tally, split, files.as_ref());
+    let (named, state) = named(arguments, directory)?;
     for (path, format) in [
         (&arguments.pprof, Format::Pprof),
         (&arguments.svg, Format::Svg),
@@ -109,10 +88,96 @@ pub(crate) fn profile(arguments: &ProfileArguments) -> Result<ExitCode> {
         _ => Format::Table,
     };
     show(|out| named.write(format, out))?;
+    remark(state);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The profiles of several runs, next to each other.
+fn several(arguments: &ProfileArguments) -> Result<ExitCode> {
+    if arguments.folded || arguments.pprof.is_some() || arguments.svg.is_some() {
+        bail!("--folded, --pprof and --svg are for one run at a time; leave out the others");
+    }
+    let mut found = Vec::new();
+    for directory in &arguments.directories {
+        let (named, state) = named(arguments, directory)?;
+        remark(state);
+        found.push((directory.display().to_string(), Shares(named)));
+    }
+    let found = Several(found);
+    show(|out| match arguments.json {
+        true => found.write_json(out),
+        false => found.write(out),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The samples of a run that are wanted, with functions' names.
+fn named(arguments: &ProfileArguments, directory: &Path) -> Result<(Named, State)> {
+    let trace = trace_file(directory);
+    let spans = arguments
+        .phase
+        .map(|choice| phase_spans(&trace, choice.phase()));
+    let filter = Filter {
+        spans: spans.transpose()?,
+        nodes: arguments.node.clone(),
+        ranks: arguments.rank.clone(),
+        from: time("--from", arguments.from.as_deref())?.map(|time| time.as_ps()),
+        to: time("--to", arguments.to.as_deref())?.map(|time| time.as_ps()),
+    };
+    let files = match RunFiles::of(&directory.join(SCENARIO_FILE)) {
+        Ok(files) => Some(files),
+        Err(error) => {
+            eprintln!("warning: functions are not named: {error:#}");
+            None
+        }
+    };
+    let (tally, state) = read(directory, tally(filter, files.as_ref()))?;
+    let split = match arguments.by {
+        None => Split::None,
+        Some(By::Node) => Split::Node,
+        Some(By::Rank) => Split::Rank,
+    };
+    Ok((name(&tally, split, files.as_ref()), state))
+}
+
+/// Says what is to know of an unfinished run.
+fn remark(state: State) {
     if state == State::Cut {
         note!("note: the run was broken off, or is under way; this is what is known so far");
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// The profile of one run of several.
+struct Shares(Named);
+
+impl Comparable for Shares {
+    const SHAPES: &'static [Shape] = &[
+        Shape::new("All samples", "figure", &[""]),
+        Shape::new("Functions", "function", &["self", "time", "total"]),
+    ];
+
+    fn told(&self) -> Vec<Lines> {
+        let profile = &self.0;
+        let all = profile.samples();
+        let share = |part: u64| format!("{:.1} %", part as f64 * 100.0 / all.max(1) as f64);
+        let time = |samples: u64| time_words(samples.saturating_mul(profile.every));
+        let whole = [
+            ("samples", all.to_string()),
+            ("one each", time_words(profile.every)),
+            ("time", time(all)),
+        ];
+        let whole = whole.map(|(name, value)| (name.to_owned(), vec![value]));
+        let rows = profile.rows();
+        let functions = rows.iter().map(|row| {
+            let cells = vec![share(row.own), time(row.own), share(row.total)];
+            (row.name.to_owned(), cells)
+        });
+        vec![whole.to_vec(), functions.collect()]
+    }
+
+    fn json(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.0.write(Format::Json, out)
+    }
 }
 
 /// Whether a run has a profile.
@@ -184,7 +249,7 @@ pub(super) fn name(tally: &Tally, split: Split, files: Option<&RunFiles>) -> Nam
     })
 }
 
-fn write(named: &Named, format: Format, path: &Path) -> std::io::Result<()> {
+fn write(named: &Named, format: Format, path: &Path) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     named.write(format, &mut file)?;
     file.flush()

@@ -123,7 +123,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         bounds: &bounds,
         loops: &loops,
         costs: wanted.costs,
-        clock: wanted.clock,
+        clocks: &wanted.clocks,
     };
     if let Some(out) = &arguments.out {
         keep(&job, out, &said)?;

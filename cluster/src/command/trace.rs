@@ -307,10 +307,14 @@ fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let (statistics, state) = of(&path)?;
     let groups = nodes::groups_of(&path);
     results(&state, |out| match arguments.json {
-        true => statistics.write_json(out),
+        true => {
+            let mut text = Vec::new();
+            statistics.write_json(&mut text)?;
+            nodes::add_to(&text, &groups, out)
+        }
         false => {
             statistics.write(out)?;
-            out.write_all(groups.as_bytes())
+            out.write_all(nodes::told(&groups).as_bytes())
         }
     })
 }

@@ -51,7 +51,7 @@ pub(crate) fn target(data: &[u8]) {
     let setting = |network| Setting {
         network,
         costs: Costs::of(Implementation::OpenMpi),
-        clock: Frequency::from_hz(1_000_000_000).expect("a frequency"),
+        clocks: vec![Frequency::from_hz(1_000_000_000).expect("a frequency")],
         hosts: hosts.clone(),
         scale: 1.0,
     };

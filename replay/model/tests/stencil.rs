@@ -61,7 +61,7 @@ fn learned(folder: &Path, runs: &[(u32, u64)]) -> Model {
         let setting = Setting {
             network: NetworkModel::LogGops(ranks, parameters),
             costs: Costs::of(Implementation::Mpich),
-            clock: Frequency::from_hz(1_000_000_000).unwrap(),
+            clocks: vec![Frequency::from_hz(1_000_000_000).unwrap()],
             hosts: (0..ranks).collect(),
             scale: 1.0,
         };

@@ -19,7 +19,7 @@ use belljar_sim::{Span, Time};
 
 use crate::loggops::within;
 use crate::network::{
-    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, NetworkState, Pace, SEGMENT,
+    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, NetworkState, Pace, Paces, SEGMENT,
     frames_of, on_wire,
 };
 use crate::way::{Ways, name};
@@ -41,7 +41,7 @@ pub struct FlowNetwork {
     ways: Ways,
     /// Messages choose their ways by what links carry when they begin.
     adaptive: bool,
-    pace: Pace,
+    paces: Paces,
     sharing: Sharing,
     /// By message.
     flows: Vec<Option<Flow>>,
@@ -55,19 +55,25 @@ impl FlowNetwork {
     ///
     /// # Errors
     /// When the topology is none for the routing.
-    pub fn new(topology: Topology, routes: &Routes, pace: Pace) -> Result<Self, RoutingError> {
+    pub fn new(
+        topology: Topology,
+        routes: &Routes,
+        paces: impl Into<Paces>,
+    ) -> Result<Self, RoutingError> {
+        let paces = paces.into();
         let links = topology.links();
         let mut capacities: Vec<f64> = links
             .iter()
             .flat_map(|link| [link.spec.bandwidth as f64 / 8e12; 2])
             .collect();
         // What hosts do for a frame bounds their bytes: first out of each host, then into each.
-        for span in [pace.sends, pace.receives] {
-            let rate = match span.as_ps() {
+        let spans: [fn(&Pace) -> Span; 2] = [|pace| pace.sends, |pace| pace.receives];
+        for span in spans {
+            let rate = |host| match span(paces.of(host)).as_ps() {
                 0 => f64::INFINITY,
                 ps => on_wire(SEGMENT) as f64 / ps as f64,
             };
-            capacities.extend(vec![rate; topology.hosts() as usize]);
+            capacities.extend((0..topology.hosts()).map(rate));
         }
         Ok(Self {
             ways: Ways::new(&topology, routes)?,
@@ -75,7 +81,7 @@ impl FlowNetwork {
             small: vec![0; links.len() * 2],
             sharing: Sharing::new(capacities),
             topology,
-            pace,
+            paces,
             flows: Vec::new(),
             ends: BTreeSet::new(),
         })
@@ -104,7 +110,7 @@ impl Network for FlowNetwork {
             bytes,
         } = message;
         if from == to {
-            return Some(time + within(&self.pace, bytes));
+            return Some(time + within(self.paces.of(from), bytes));
         }
         let chosen = self.adaptive.then(|| {
             let load = |link: LinkId, direction: Direction| {

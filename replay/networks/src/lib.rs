@@ -29,8 +29,8 @@ pub use flow::{FlowNetwork, FlowState};
 pub use live::{LiveNetwork, LiveState};
 pub use loggops::{LogGops, Parameters};
 pub use network::{
-    Arrival, LinkLoad, MOST_BYTES, Message, MessageId, Network, NetworkState, Pace, frames_of,
-    on_wire,
+    Arrival, LinkLoad, MOST_BYTES, Message, MessageId, Network, NetworkState, Pace, Paces,
+    frames_of, on_wire,
 };
 pub use packet::{PacketNetwork, PacketState};
 pub use transport::Sent;

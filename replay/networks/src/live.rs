@@ -9,7 +9,7 @@ use belljar_fabric::{Frame, Routes, RoutingError, Topology};
 use belljar_sim::{EventKey, EventQueue, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, Pace};
+use crate::network::{Arrival, LinkLoad, Message, Network, Paces};
 use crate::transport::{MOST_COUNTED, Sent, Transport, TransportState};
 
 /// Hosts on a network that others operate.
@@ -44,10 +44,14 @@ impl LiveNetwork {
     ///
     /// # Errors
     /// When the topology is none for the routing.
-    pub fn new(topology: Topology, routes: &Routes, pace: Pace) -> Result<Self, RoutingError> {
+    pub fn new(
+        topology: Topology,
+        routes: &Routes,
+        paces: impl Into<Paces>,
+    ) -> Result<Self, RoutingError> {
         Ok(Self {
             hosts: topology.hosts(),
-            transport: Transport::new(topology, routes, pace)?,
+            transport: Transport::new(topology, routes, paces.into())?,
             inbox: EventQueue::new(),
             handed: 0,
         })

@@ -6,7 +6,7 @@
 
 use belljar_sim::{Span, Time};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, Pace, frames_of, on_wire};
+use crate::network::{Arrival, LinkLoad, Message, Network, Pace, Paces, frames_of, on_wire};
 
 /// The model's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,17 @@ pub struct Parameters {
 #[derive(Clone, Debug)]
 pub struct LogGops {
     parameters: Parameters,
-    pace: Pace,
+    paces: Paces,
     /// When each host can send its next message.
     free: Vec<Time>,
 }
 
 impl LogGops {
     /// One of so many hosts.
-    pub fn new(hosts: u32, parameters: Parameters, pace: Pace) -> Self {
+    pub fn new(hosts: u32, parameters: Parameters, paces: impl Into<Paces>) -> Self {
         Self {
             parameters,
-            pace,
+            paces: paces.into(),
             free: vec![Time::ZERO; hosts as usize],
         }
     }
@@ -47,13 +47,13 @@ impl Network for LogGops {
             bandwidth,
         } = self.parameters;
         if message.from == message.to {
-            return Some(time + within(&self.pace, message.bytes));
+            return Some(time + within(self.paces.of(message.from), message.bytes));
         }
         let transfer = Span::of_transfer(on_wire(message.bytes), bandwidth);
         let beyond = frames_of(message.bytes) - 1;
         let slowest = transfer
-            .max(times(self.pace.sends, beyond))
-            .max(times(self.pace.receives, beyond));
+            .max(times(self.paces.of(message.from).sends, beyond))
+            .max(times(self.paces.of(message.to).receives, beyond));
         let free = self.free.get_mut(message.from as usize)?;
         let begins = time.max(*free);
         *free = begins + transfer.max(gap);

@@ -2,6 +2,8 @@
 //!
 //! A message goes as frames of TCP over IPv4 and Ethernet, as the nodes' own systems send it. Used by all models and by replay.
 
+use std::collections::BTreeMap;
+
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +55,40 @@ pub struct Pace {
     pub within: Span,
     /// Time for each full frame's data that is copied within a host.
     pub copies: Span,
+}
+
+/// The pace of each host of a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paces {
+    usual: Pace,
+    others: BTreeMap<u32, Pace>,
+}
+
+impl From<Pace> for Paces {
+    fn from(usual: Pace) -> Self {
+        Self {
+            usual,
+            others: BTreeMap::new(),
+        }
+    }
+}
+
+impl Paces {
+    /// The same, with another pace of one host.
+    #[must_use]
+    pub fn with(mut self, host: u32, pace: Pace) -> Self {
+        if pace == self.usual {
+            self.others.remove(&host);
+        } else {
+            self.others.insert(host, pace);
+        }
+        self
+    }
+
+    /// That of a host.
+    pub fn of(&self, host: u32) -> &Pace {
+        self.others.get(&host).unwrap_or(&self.usual)
+    }
 }
 
 /// What a direction of a link carried.

@@ -6,7 +6,7 @@ use belljar_fabric::{Direction, Fabric, FabricState, RoutingError, Settings, Top
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, NetworkState, Pace};
+use crate::network::{Arrival, LinkLoad, Message, Network, NetworkState, Paces};
 use crate::transport::{Transport, TransportState};
 use crate::way::name;
 
@@ -28,9 +28,13 @@ impl PacketNetwork {
     ///
     /// # Errors
     /// When the topology is none for the routing.
-    pub fn new(topology: Topology, settings: &Settings, pace: Pace) -> Result<Self, RoutingError> {
+    pub fn new(
+        topology: Topology,
+        settings: &Settings,
+        paces: impl Into<Paces>,
+    ) -> Result<Self, RoutingError> {
         Ok(Self {
-            transport: Transport::new(topology.clone(), &settings.routes(), pace)?,
+            transport: Transport::new(topology.clone(), &settings.routes(), paces.into())?,
             fabric: Fabric::with_settings(topology, settings)?,
         })
     }

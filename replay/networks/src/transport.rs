@@ -22,7 +22,7 @@ use belljar_sim::{Calendar, Span, Time, Timed};
 use serde::{Deserialize, Serialize};
 
 use crate::loggops::within;
-use crate::network::{Arrival, Message, Pace, SEGMENT, frames_of};
+use crate::network::{Arrival, Message, Paces, SEGMENT, frames_of};
 use crate::way::Ways;
 use mark::{ACKNOWLEDGEMENT, mark_of, marked};
 pub(crate) use state::{MOST_COUNTED, TransportState};
@@ -128,7 +128,7 @@ pub struct Sent {
 /// The sending and receiving of all hosts of a network.
 pub(crate) struct Transport {
     topology: Topology,
-    pace: Pace,
+    paces: Paces,
     ways: Ways,
     /// After how many later frames one that did not come is taken for lost.
     overtaken: u64,
@@ -147,7 +147,7 @@ impl Transport {
     pub(crate) fn new(
         topology: Topology,
         routes: &Routes,
-        pace: Pace,
+        paces: Paces,
     ) -> Result<Self, RoutingError> {
         Ok(Self {
             ways: Ways::new(&topology, routes)?,
@@ -155,7 +155,7 @@ impl Transport {
                 true => OVERTAKEN,
                 false => 1,
             },
-            pace,
+            paces,
             state: TransportState::of_hosts(topology.hosts()),
             happenings: Calendar::default(),
             topology,
@@ -195,7 +195,7 @@ impl Transport {
     /// A message begins to leave its host; when it will have arrived, if it goes over no wire.
     pub(crate) fn send(&mut self, time: Time, message: Message) -> Option<Time> {
         if message.from == message.to {
-            return Some(time + within(&self.pace, message.bytes));
+            return Some(time + within(self.paces.of(message.from), message.bytes));
         }
         let transit = Transit {
             message,
@@ -266,7 +266,7 @@ impl Transport {
             if !frames.is_empty() {
                 let sender = &mut self.state.senders[host as usize];
                 // The first frame's part of the work is in what the call that sends it takes.
-                sender.free = now + self.pace.sends;
+                sender.free = now + self.paces.of(host).sends;
                 sender.turns.push_back((own, frames));
             }
             break;
@@ -310,7 +310,7 @@ impl Transport {
         };
         let taken = match index {
             0 => at.max(*free),
-            _ => at.max(*free) + self.pace.receives,
+            _ => at.max(*free) + self.paces.of(host).receives,
         };
         *free = taken;
         let Some(transit) = self.state.transits.get_mut(own) else {

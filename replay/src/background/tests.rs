@@ -22,8 +22,9 @@ fn job() -> Arc<PreparedJob> {
     let program = builder.finish();
     let calibration = Calibration::nothing(&program);
     let clock = Frequency::from_hz(2_600_000_000).unwrap();
+    let clocks = vec![clock; program.processes.len()];
     let costs = Costs::of(Implementation::Mpich);
-    Arc::new(PreparedJob::new(program, calibration, costs, clock).unwrap())
+    Arc::new(PreparedJob::new(program, calibration, costs, clocks).unwrap())
 }
 
 fn star() -> Topology {

@@ -37,7 +37,7 @@ fn setting(hosts: u32) -> Setting {
     Setting {
         network: NetworkModel::Flow(topology, Settings::default()),
         costs: Costs::of(Implementation::Mpich),
-        clock: Frequency::from_hz(2_600_000_000).unwrap(),
+        clocks: vec![Frequency::from_hz(2_600_000_000).unwrap()],
         hosts: vec![0, 1],
         scale: 1.0,
     }

@@ -247,11 +247,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 }
             }
             Action::Combine { bytes } => {
-                self.work(process, now, self.spans.combine(bytes));
+                self.work(process, now, self.spans.combine(process, bytes));
                 self.note(collective, place, step);
             }
             Action::Copy { bytes } => {
-                self.work(process, now, self.spans.copy(bytes));
+                self.work(process, now, self.spans.copy(process, bytes));
                 self.note(collective, place, step);
             }
         }
@@ -304,7 +304,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             Steps::Direct { .. } => 0,
         };
         let process = member.process;
-        self.work(process, now, self.spans.receive(bytes));
+        self.work(process, now, self.spans.receive(process, bytes));
         self.note(collective, place, step);
         self.advance_part(now, collective, place);
     }

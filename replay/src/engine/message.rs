@@ -212,13 +212,13 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let begins = self.free(from, now);
         match transport {
             Transport::Eager => {
-                let leaves = begins.saturating_add(self.spans.first());
+                let leaves = begins.saturating_add(self.spans.first(from));
                 self.schedule_event(leaves, Event::Leaves(number));
-                let done = self.work(from, now, self.spans.send(bytes));
+                let done = self.work(from, now, self.spans.send(from, bytes));
                 self.end(done, sender, 0);
             }
             Transport::Protocol(_) | Transport::Access { .. } => {
-                let leaves = self.work(from, now, self.spans.first());
+                let leaves = self.work(from, now, self.spans.first(from));
                 self.schedule_event(leaves, Event::Leaves(number));
             }
         }
@@ -337,10 +337,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             return;
         };
         message.there = true;
+        let to = message.to;
         let first = matches!(message.transport, Transport::Eager | Transport::Protocol(0));
         if let Some(channel) = message.channel.filter(|_| first) {
             for operation in std::mem::take(&mut self.channels[channel as usize].looking) {
-                self.operation_over(now, operation, self.spans.begin());
+                self.operation_over(now, operation, self.spans.begin(to));
             }
         }
         let eager = matches!(self.messages.get(number), Some(message) if message.transport == Transport::Eager);
@@ -371,9 +372,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         if message.transport != Transport::Eager {
             return self.answer(now, number);
         }
-        let bytes = message.bytes;
+        let (to, bytes) = (message.to, message.bytes);
         self.messages.remove(number);
-        self.end(now, receiver, self.spans.receive(bytes));
+        self.end(now, receiver, self.spans.receive(to, bytes));
     }
 
     /// The process at which a message's present leg arrives.
@@ -397,11 +398,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         };
         let (transport, sender, receiver) = (message.transport, message.sender, message.receiver);
         let (bytes, protocol, lock) = (message.bytes, message.protocol, message.lock);
+        let (from, to) = (message.from, message.to);
         match transport {
             Transport::Eager => {}
             Transport::Access { back: true, .. } => {
                 self.messages.remove(number);
-                self.end(now, sender, self.spans.control());
+                self.end(now, sender, self.spans.control(from));
             }
             Transport::Access { received, .. } => {
                 let back = Transport::Access {
@@ -418,14 +420,14 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             }
             Transport::Protocol(leg) => {
                 if protocol.sender_done() == Some(leg) {
-                    self.end(now, sender, self.spans.control());
+                    self.end(now, sender, self.spans.control(from));
                 }
                 if leg + 1 < protocol.legs().len() {
                     return self.next(now, number, Transport::Protocol(leg + 1), process);
                 }
                 self.messages.remove(number);
                 if let Some(receiver) = receiver {
-                    self.end(now, receiver, self.spans.receive(bytes));
+                    self.end(now, receiver, self.spans.receive(to, bytes));
                 }
             }
         }
@@ -440,10 +442,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         (message.there, message.seen) = (false, false);
         let (bytes, sender, protocol) = (message.bytes, message.sender, message.protocol);
         let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg).data);
-        let leaves = self.work(process, now, self.spans.control());
+        let leaves = self.work(process, now, self.spans.control(process));
         self.schedule_event(leaves, Event::Leaves(number));
         if data {
-            let further = self.spans.send(bytes).saturating_sub(self.spans.first());
+            let all = self.spans.send(process, bytes);
+            let further = all.saturating_sub(self.spans.first(process));
             let done = self.work(process, now, further);
             if protocol.sender_done().is_none() {
                 self.end(done, sender, 0);

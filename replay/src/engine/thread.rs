@@ -185,7 +185,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 pieces,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.work(process, now, self.spans.begin());
+                self.work(process, now, self.spans.begin(process));
                 self.receive(now, channel, (party, pieces));
             }
             Operation::Access {
@@ -239,7 +239,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     fn attend(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
         match operation {
             Operation::Probe { channel } => match self.is_there(channel) {
-                true => waiting.over.push((now, self.spans.begin())),
+                true => {
+                    let process = self.program.threads[number as usize].process;
+                    waiting.over.push((now, self.spans.begin(process)));
+                }
                 false => {
                     let operation = self.operations.insert(super::OperationState {
                         ready: None,

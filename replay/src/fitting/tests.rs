@@ -21,7 +21,7 @@ fn setting(costs: Costs) -> Setting {
             Settings::default(),
         ),
         costs,
-        clock: Frequency::from_hz(2_600_000_000).unwrap(),
+        clocks: vec![Frequency::from_hz(2_600_000_000).unwrap()],
         hosts: vec![0, 1],
         scale: 1.0,
     }

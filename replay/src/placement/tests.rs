@@ -40,7 +40,7 @@ fn setting(hosts: u32) -> Setting {
     Setting {
         network: NetworkModel::Flow(tree(hosts), Settings::default()),
         costs: Costs::of(Implementation::Mpich),
-        clock: Frequency::from_hz(2_600_000_000).unwrap(),
+        clocks: vec![Frequency::from_hz(2_600_000_000).unwrap()],
         hosts: (0..hosts).collect(),
         scale: 1.0,
     }

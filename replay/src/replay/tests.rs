@@ -36,7 +36,7 @@ fn settings(hosts: u32, latency: Span) -> [Setting; 3] {
     .map(|network| Setting {
         network,
         costs: Costs::of(Implementation::Mpich),
-        clock: Frequency::from_hz(2_600_000_000).unwrap(),
+        clocks: vec![Frequency::from_hz(2_600_000_000).unwrap()],
         hosts: (0..hosts).collect(),
         scale: 1.0,
     })
@@ -191,6 +191,41 @@ fn faster_processors_work_less() {
     let outcome = played(&program, setting, &faster);
     let (entry, _) = outcome.times[1][1];
     assert_eq!(entry, (2000 * US + US) / 2);
+}
+
+#[test]
+fn each_process_works_at_its_own_clock() {
+    let program = message(10_000, 2000, [5000, 6000]);
+    let [full, half] = [2_600_000_000, 1_300_000_000].map(|hz| Frequency::from_hz(hz).unwrap());
+    for setting in settings(2, Span::from_us(1)) {
+        let with = |clocks: [Frequency; 2]| {
+            let other = Setting {
+                clocks: clocks.to_vec(),
+                ..setting.clone()
+            };
+            let outcome = played(&program, &setting, &other);
+            let length = |rank: usize, call: usize| {
+                let (entry, exit) = outcome.times[rank][call];
+                exit - entry
+            };
+            (length(0, 0), length(1, 1))
+        };
+        let (sends, receives) = with([full, full]);
+        let costs = Costs::of(Implementation::Mpich);
+        let more = |cycles: f64| (cycles * 1e12 / full.as_hz() as f64) as u64;
+        let slow = with([half, full]);
+        assert!(
+            slow.0.abs_diff(sends + more(costs.send.cycles(10_000))) < 10,
+            "{slow:?} {sends}"
+        );
+        let slow = with([full, half]);
+        assert_eq!(slow.0, sends);
+        let takes = more(costs.receive.cycles(10_000) + costs.begin);
+        assert!(
+            slow.1.abs_diff(receives + takes) < 10,
+            "{slow:?} {receives}"
+        );
+    }
 }
 
 #[test]

@@ -140,6 +140,12 @@ fn a_slower_clock_takes_longer_and_messages_still_come_after_they_were_sent() {
     assert_eq!(code, Some(0), "{error}");
     let groups = "\nGroups\n  new: nodes 0 to 1 at 3 GHz\n  old: nodes 2 to 3 at 1 GHz\n";
     assert!(told.ends_with(groups), "{told}");
+    let (told, error, code) = dir.call(&["trace", "stat", "--json", "out"]);
+    assert_eq!(code, Some(0), "{error}");
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let old = serde_json::json!({ "name": "old", "first_node": 2, "nodes": 2, "clock_hz": 1_000_000_000 });
+    assert_eq!(told["groups"][1], old);
+    assert_eq!(told["ranks"].as_array().map(Vec::len), Some(4), "{told}");
     let (told, error, code) = dir.call(&["trace", "path", "out"]);
     assert_eq!(code, Some(0), "{told}{error}");
 }

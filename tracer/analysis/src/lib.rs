@@ -87,7 +87,7 @@ pub use path::{
     critical_path,
 };
 pub use phases::{InPhase, PhaseSpans, Phases, ProgramPhase, phase_spans};
-pub use several::{Comparable, Several};
+pub use several::{Comparable, Lines, Several, Shape};
 pub use sites::{CallSites, ProbeSiteStat, SiteStat, TransitionStat, call_sites};
 pub use stat::{
     FunctionStat, IntervalStat, KeptStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,

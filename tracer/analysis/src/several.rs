@@ -20,7 +20,7 @@ use crate::waiting::Waiting;
 const MOST_THINGS: usize = 60;
 
 /// Figures of one run: what each line is about, and its cells.
-type Lines = Vec<(String, Vec<String>)>;
+pub type Lines = Vec<(String, Vec<String>)>;
 
 /// A table that all runs have.
 #[derive(Debug)]
@@ -103,6 +103,19 @@ impl<T: Comparable> Several<T> {
 }
 
 impl Shape {
+    /// A table called `title` with a line for each `thing`, and these figures of it for each run.
+    pub const fn new(
+        title: &'static str,
+        thing: &'static str,
+        figures: &'static [&'static str],
+    ) -> Self {
+        Self {
+            title,
+            thing,
+            figures,
+        }
+    }
+
     fn write(&self, runs: &[Lines], out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "{}", self.title)?;
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();

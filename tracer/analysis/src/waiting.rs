@@ -101,6 +101,8 @@ pub struct Waiting {
     pub lone_collectives: u64,
     /// Messages and parts of operations whose communicator or partner the trace does not tell.
     pub unresolved: u64,
+    /// Whether times are those of hosts' own clocks, as in a trace of another tool, and not of one clock of all. Said by whoever knows it.
+    pub own_clocks: bool,
 }
 
 /// What one cause made wait.

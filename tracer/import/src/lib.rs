@@ -112,11 +112,16 @@ pub fn import(
         Some(format) => format,
         None => Format::of(path)?,
     };
-    match format {
+    let mut imported = match format {
         Format::Otf2 => otf2::import(path, out, name),
         Format::Goal => goal::import(path, out, name),
         Format::Ti => ti::import(path, rates, out, name),
+    }?;
+    if imported.calls == 0 {
+        let none = "it has no call of MPI, so there is nothing to analyse or to replay";
+        imported.notes.push(none.to_owned());
     }
+    Ok(imported)
 }
 
 /// What the host refused to do with a file.

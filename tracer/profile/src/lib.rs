@@ -25,7 +25,7 @@ mod write;
 
 pub use form::{CodeFile, Frame, Head, Sample};
 pub use read::{ProfileError, State, read};
-pub use table::Format;
+pub use table::{Format, Row};
 pub use tally::{Filter, KernelFunctions, Named, Spans, Split, Tally};
 pub use write::{Pending, Writer};
 

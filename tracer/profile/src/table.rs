@@ -31,10 +31,14 @@ pub enum Format {
 }
 
 /// What is told of a function.
-struct Row<'n> {
-    name: &'n str,
-    own: u64,
-    total: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'n> {
+    /// Its name.
+    pub name: &'n str,
+    /// Samples in it.
+    pub own: u64,
+    /// Samples in it, or in what it called.
+    pub total: u64,
 }
 
 impl Named {
@@ -52,7 +56,8 @@ impl Named {
         }
     }
 
-    fn rows(&self) -> Vec<Row<'_>> {
+    /// All functions, those with most samples of their own first.
+    pub fn rows(&self) -> Vec<Row<'_>> {
         let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for (stack, count) in &self.stacks {
             if let Some(inner) = stack.last() {

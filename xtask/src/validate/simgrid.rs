@@ -70,7 +70,7 @@ fn apart(traced: &Value) -> f64 {
 /// SimGrid's settings with the hosts' costs that replay has.
 fn calibrated(traced: &Value) -> Vec<String> {
     let costs = &traced["costs"];
-    let hz = traced["clock_hz"].as_f64().unwrap_or(f64::NAN);
+    let hz = traced["clocks_hz"][0].as_f64().unwrap_or(f64::NAN);
     let seconds = |cycles: &Value| cycles.as_f64().unwrap_or(f64::NAN) / hz;
     let (send, receive) = (&costs["send"], &costs["receive"]);
     let first = seconds(&send["first"]);

@@ -133,7 +133,8 @@ pub(in crate::command) struct Calibrated {
     pub(in crate::command) program: Program,
     pub(in crate::command) calibration: Calibration,
     pub(in crate::command) costs: Costs,
-    pub(in crate::command) clock: Frequency,
+    /// By process.
+    pub(in crate::command) clocks: Vec<Frequency>,
 }
 
 impl Calibrated {
@@ -146,7 +147,7 @@ impl Calibrated {
         Ok(Self {
             calibration,
             costs: traced.costs,
-            clock: traced.clock,
+            clocks: traced.clocks,
             program: job.program,
         })
     }
@@ -213,10 +214,26 @@ impl Job<'_> {
                 Some(path) => costs_of(path)?,
                 None => Costs::of(implementation(&self.trace)?),
             },
-            clock: scenario.nodes.clock.0,
+            clocks: self.clocks(scenario),
             hosts,
             scale,
         })
+    }
+
+    /// The clock of each process's node, as the scenario's groups have it.
+    fn clocks(&self, scenario: &Scenario) -> Vec<Frequency> {
+        let kinds = scenario.nodes.kinds(1);
+        let ends = kinds.iter().scan(0_u32, |end, (nodes, _)| {
+            *end = end.saturating_add(nodes.count());
+            Some((*end, nodes.clock.0))
+        });
+        let ends: Vec<(u32, Frequency)> = ends.collect();
+        let usual = scenario.nodes.clock.0;
+        let clock = |node: u32| ends.iter().find(|(end, _)| node < *end);
+        let processes = self.program.processes.iter();
+        processes
+            .map(|process| clock(process.node).map_or(usual, |(_, clock)| *clock))
+            .collect()
     }
 
     /// The scenario with what options change, and what it takes to keep it elsewhere.

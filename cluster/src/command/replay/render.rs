@@ -29,8 +29,8 @@ pub(super) struct Said<'a> {
     pub(super) loops: &'a [LoopOutcome],
     /// What hosts do for messages.
     pub(super) costs: Costs,
-    /// The clock of their processors.
-    pub(super) clock: Frequency,
+    /// The clock of each process's processor.
+    pub(super) clocks: &'a [Frequency],
 }
 
 pub(super) fn name(function: u16) -> &'static str {
@@ -182,7 +182,7 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
         "bounds": said.bounds,
         "loops": said.loops,
         "costs": said.costs,
-        "clock_hz": said.clock.as_hz(),
+        "clocks_hz": said.clocks.iter().map(|clock| clock.as_hz()).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &whole)?;
     writeln!(out)

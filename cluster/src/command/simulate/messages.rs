@@ -82,9 +82,12 @@ pub(super) fn all_played(
         }
         all.insert(number, of);
     }
-    let mut kinds = all.values().map(|of| (of.clock, of.costs));
-    let first = kinds.next();
-    if kinds.any(|other| Some(other) != first) {
+    let of_one = |of: &Calibrated| {
+        let clocks = of.clocks.iter();
+        clocks.map(|clock| (*clock, of.costs)).collect::<Vec<_>>()
+    };
+    let kinds: Vec<_> = all.values().flat_map(|of| of_one(of)).collect();
+    if kinds.iter().any(|other| Some(other) != kinds.first()) {
         bail!(
             "the jobs' runs differ in their clock or MPI library: at level message all are of one kind"
         );
@@ -116,7 +119,8 @@ pub(super) fn setting(
             MessageModel::Packet => NetworkModel::Packet(topology, settings),
         },
         costs: of.costs,
-        clock: of.clock,
+        // All are alike.
+        clocks: of.clocks.iter().take(1).copied().collect(),
         hosts: Vec::new(),
         scale: 1.0,
     })

@@ -63,7 +63,7 @@ pub(super) fn digest(
         hasher.write(&encode(&(&*job.name, job.arrival, needs, run))?);
     }
     for (number, of) in played {
-        hasher.write(&encode(&(number, &of.calibration, of.costs, of.clock))?);
+        hasher.write(&encode(&(number, &of.calibration, of.costs, &of.clocks))?);
         write_program(&mut hasher, &of.program)?;
     }
     Ok(hasher.finish_128())

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::command::output::say;
 
 /// What was imported, in its directory.
-pub(in crate::command) const IMPORT_FILE: &str = "import.json";
+const IMPORT_FILE: &str = "import.json";
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,6 +42,11 @@ pub(crate) struct ImportArguments {
     /// For `ti`: floating-point operations that a processor carries out in a second.
     #[arg(long, value_name = "NUMBER", default_value_t = 1e9)]
     flops_per_second: f64,
+}
+
+/// Whether the trace at `trace` was made by another tool.
+pub(in crate::command) fn imported(trace: &Path) -> bool {
+    trace.with_file_name(IMPORT_FILE).exists()
 }
 
 /// `belljar trace import`.

@@ -3,29 +3,69 @@
 //! A trace that was moved away from its run has none: then nothing is said of them. Called by `belljar trace stat`.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Nodes, Scenario};
+use serde::Serialize;
 
-/// Which nodes each group has, where there are groups; of a scenario that cannot be read nothing is said.
-pub(super) fn groups_of(trace: &Path) -> String {
+/// A group of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Group {
+    name: String,
+    first_node: u32,
+    nodes: u32,
+    clock_hz: u64,
+}
+
+/// Adds the groups to what is told as JSON, where there are some.
+///
+/// # Errors
+/// Those of `out`.
+pub(super) fn add_to(statistics: &[u8], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
+    if groups.is_empty() {
+        return out.write_all(statistics);
+    }
+    let mut told: serde_json::Value = serde_json::from_slice(statistics)?;
+    told["groups"] = serde_json::to_value(groups)?;
+    serde_json::to_writer_pretty(&mut *out, &told)?;
+    writeln!(out)
+}
+
+/// The groups of nodes, in the order of their nodes; of a scenario that cannot be read nothing is said.
+pub(super) fn groups_of(trace: &Path) -> Vec<Group> {
     let nodes = nodes_of(trace).ok().flatten();
     let groups = nodes.as_ref().map_or(&[][..], |nodes| &nodes.group);
     let kinds = nodes.as_ref().map_or_else(Vec::new, |nodes| nodes.kinds(1));
-    let (mut text, mut first) = (String::new(), 0_u32);
-    for ((group, (kind, _)), number) in groups.iter().zip(kinds).zip(1..) {
-        let name = group.name.clone().unwrap_or_else(|| number.to_string());
-        let next = first.saturating_add(group.count);
-        let last = next.saturating_sub(1);
+    let mut next = 0_u32;
+    let groups = groups.iter().zip(kinds).zip(1..);
+    let groups = groups.map(|((group, (kind, _)), number)| {
+        let first_node = next;
+        next = next.saturating_add(group.count);
+        Group {
+            name: group.name.clone().unwrap_or_else(|| number.to_string()),
+            first_node,
+            nodes: group.count,
+            clock_hz: kind.clock.0.as_hz(),
+        }
+    });
+    groups.collect()
+}
+
+/// Groups as text, after what else is told of the run; nothing where there are none.
+pub(super) fn told(groups: &[Group]) -> String {
+    let mut text = String::new();
+    for group in groups {
+        let (name, first) = (&group.name, group.first_node);
+        let last = first.saturating_add(group.nodes.saturating_sub(1));
         let nodes = match first == last {
             true => format!("node {first}"),
             false => format!("nodes {first} to {last}"),
         };
-        text.push_str(&format!("  {name}: {nodes} at {}\n", kind.clock));
-        first = next;
+        let clock = group.clock_hz as f64 / 1e9;
+        text.push_str(&format!("  {name}: {nodes} at {clock} GHz\n"));
     }
     match text.is_empty() {
         true => text,

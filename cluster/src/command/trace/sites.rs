@@ -21,6 +21,7 @@ use belljar_vmm::KernelImage;
 use clap::Args;
 
 use super::collected::warn;
+use super::import::imported;
 use super::{FilterArguments, filter, results, several, trace_file};
 
 #[derive(Args)]
@@ -68,6 +69,12 @@ pub(super) fn sites(arguments: &SitesArguments) -> Result<ExitCode> {
 fn named_sites(arguments: &SitesArguments, path: &Path) -> Result<(CallSites, TraceState)> {
     let filter = filter(&arguments.filter, path)?;
     let (mut sites, state) = belljar_analysis::call_sites(path, &filter, arguments.frames)?;
+    if sites.frames == 0 && imported(path) {
+        bail!(
+            "the trace {} was imported from another tool's, and where calls were made is not read from such",
+            path.display()
+        );
+    }
     if sites.frames == 0 {
         bail!(
             "the trace {} does not tell where calls were made: run with --set trace.frames=3",

@@ -16,7 +16,7 @@ use belljar_cluster::scenario::Scenario;
 use belljar_collectives::Tables;
 use belljar_trace::Implementation;
 
-use super::import::IMPORT_FILE;
+use super::import::imported;
 
 /// The tables by which the MPI library of the run with this trace carried out collective operations: those of `library`, or of the run's
 /// image; Open MPI's of a trace that was imported.
@@ -28,7 +28,7 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
         return Ok(tables_of(library)?);
     }
     // No image ran; calls are told as Open MPI's, whose rules are known.
-    if trace.with_file_name(IMPORT_FILE).exists() {
+    if imported(trace) {
         return Ok(Tables::open_mpi());
     }
     let path = trace.with_file_name(SCENARIO_FILE);

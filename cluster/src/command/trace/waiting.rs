@@ -12,6 +12,7 @@ use belljar_trace::TraceState;
 use clap::Args;
 
 use super::collected::warn;
+use super::import::imported;
 use super::sites::{RunFiles, files_of, names};
 use super::{FilterArguments, filter, remark, results, several, trace_file};
 
@@ -85,6 +86,7 @@ fn named_waiting(arguments: &WaitArguments, path: &Path) -> Result<(Waiting, Tra
         phases: arguments.phases,
     };
     let (mut waiting, state) = belljar_analysis::waiting(path, &filter, by)?;
+    waiting.own_clocks = imported(path);
     if !waiting.sites.is_empty() {
         waiting.name(&mut names(files_of(path).as_ref()));
     }

@@ -97,6 +97,12 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
     let largest = runs.iter().max_by_key(|run| run.ranks);
     let largest = largest.ok_or(LearnError::NoRuns)?;
     let clock = |run: &Run| run.header.frequency(0).as_hz();
+    for run in &runs {
+        let mut clocks = run.header.frequencies().into_iter().map(|it| it.as_hz());
+        if let Some(other) = clocks.find(|other| *other != clock(run)) {
+            return Err(LearnError::Clocks(clock(run), other));
+        }
+    }
     if let Some(other) = runs.iter().find(|run| clock(run) != clock(largest)) {
         return Err(LearnError::Clocks(clock(largest), clock(other)));
     }

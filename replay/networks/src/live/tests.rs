@@ -16,7 +16,7 @@ fn star() -> Topology {
 }
 
 fn live() -> LiveNetwork {
-    LiveNetwork::new(star(), &Settings::default().routes(), Pace::default()).unwrap()
+    LiveNetwork::new(star(), &Settings::default().routes(), Paces::default()).unwrap()
 }
 
 /// Three hosts send much to one at once, so that frames are lost; the fabric is let run by so much at a time, which is less than a frame takes on its last link, and between two steps the state is saved
@@ -96,7 +96,7 @@ fn states_of_other_hosts_are_refused() {
     };
     let two = Topology::star(2, link, switch).unwrap();
     let routes = Settings::default().routes();
-    let mut other = LiveNetwork::new(two, &routes, Pace::default()).unwrap();
+    let mut other = LiveNetwork::new(two, &routes, Paces::default()).unwrap();
     assert!(!other.restore(state.clone()));
     let mut strange = state;
     strange.inbox.push((Time::ZERO, 4, 0, vec![].into()));

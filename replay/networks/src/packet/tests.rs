@@ -42,7 +42,7 @@ fn arrivals(network: &mut PacketNetwork) -> Vec<(MessageId, u64)> {
 #[test]
 fn a_message_takes_what_its_frames_take() {
     let mut network =
-        PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
+        PacketNetwork::new(star(1 << 20), &Settings::default(), Paces::default()).unwrap();
     network.send(Time::ZERO, message(1, 0, 2 * 1448));
     // Two links and a switch; the second frame is one transmission later.
     let expected = 3 * 1_230_400 + 2 * 1_000_000 + 300_000;
@@ -52,7 +52,7 @@ fn a_message_takes_what_its_frames_take() {
 #[test]
 fn two_senders_share_the_way_to_one_receiver() {
     let mut network =
-        PacketNetwork::new(star(1 << 20), &Settings::default(), Pace::default()).unwrap();
+        PacketNetwork::new(star(1 << 20), &Settings::default(), Paces::default()).unwrap();
     network.send(Time::ZERO, message(1, 0, 100 * 1448));
     network.send(Time::ZERO, message(2, 1, 100 * 1448));
     let all = arrivals(&mut network);
@@ -70,7 +70,7 @@ fn what_is_lost_is_sent_again() {
         impairments: vec![(2, lossy)],
         ..Settings::default()
     };
-    let mut network = PacketNetwork::new(star(1 << 20), &settings, Pace::default()).unwrap();
+    let mut network = PacketNetwork::new(star(1 << 20), &settings, Paces::default()).unwrap();
     for id in 0..20 {
         network.send(
             Time::from_ps(u64::from(id) * 1_000_000_000),
@@ -86,7 +86,7 @@ fn what_is_lost_is_sent_again() {
 #[test]
 fn a_queue_that_is_full_drops() {
     let mut network =
-        PacketNetwork::new(star(20_000), &Settings::default(), Pace::default()).unwrap();
+        PacketNetwork::new(star(20_000), &Settings::default(), Paces::default()).unwrap();
     network.send(Time::ZERO, message(1, 0, 100 * 1448));
     network.send(Time::ZERO, message(2, 1, 100 * 1448));
     assert_eq!(arrivals(&mut network).len(), 2);
@@ -102,7 +102,7 @@ fn adaptive_frames_that_overtake_one_another_are_not_sent_twice() {
             ..Settings::default()
         };
         let topology = two_levels(&star(1 << 20));
-        let mut network = PacketNetwork::new(topology, &settings, Pace::default()).unwrap();
+        let mut network = PacketNetwork::new(topology, &settings, Paces::default()).unwrap();
         for host in 0..4 {
             let whole = Message {
                 to: host + 4,

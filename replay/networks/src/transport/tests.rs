@@ -43,7 +43,7 @@ fn states_that_no_hosts_get_into_are_refused() {
     };
     let topology = Topology::star(3, link, switch).unwrap();
     let routes = Settings::default().routes();
-    let mut transport = Transport::new(topology, &routes, Pace::default()).unwrap();
+    let mut transport = Transport::new(topology, &routes, Paces::default()).unwrap();
     transport.send(Time::ZERO, message(5_000));
     transport.advance(Time::ZERO);
     let state = transport.save();

@@ -175,8 +175,38 @@ fn a_profile_is_told_in_all_forms() {
         table.contains("idle for ") && table.contains("self "),
         "{table}"
     );
+    side_by_side(&dir);
     let _ = dir.run(&scenario(""), "plain", &[]).success();
     let (_, error, code) = dir.call(&["profile", "plain"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("--set profile.every=100us"), "{error}");
+}
+
+/// Several profiles next to each other have the figures of each.
+fn side_by_side(dir: &Dir) {
+    let every = "[profile]\nevery = \"97 us\"\nframes = 16\n";
+    let _ = dir.run(&scenario(every), "other", &[]).success();
+    let both = told(dir, &["out", "other"]);
+    let heads = "  function  self a  b  time a  b  total a  b";
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        both.lines().any(|line| words(line) == words(heads)),
+        "{both}"
+    );
+    let line = both
+        .lines()
+        .find(|line| line.trim_start().starts_with("heavy "));
+    let line = line.unwrap_or_else(|| panic!("heavy is not in {both}"));
+    assert_eq!(line.matches('%').count(), 4, "{line}");
+    let json = told(dir, &["--json", "out", "other"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    for (number, name) in ["out", "other"].into_iter().enumerate() {
+        let alone = told(dir, &["--json", name]);
+        let alone: Value = serde_json::from_str(&alone).expect("JSON");
+        assert_eq!(json["runs"][number]["run"], name);
+        assert_eq!(json["runs"][number]["result"], alone);
+    }
+    let (_, error, code) = dir.call(&["profile", "--folded", "out", "other"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("one run at a time"), "{error}");
 }

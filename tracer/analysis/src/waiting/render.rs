@@ -25,9 +25,14 @@ impl Waiting {
         self.write_longest(out)?;
         writeln!(
             out,
-            "Matched: {} messages and {} collective operations. All ranks have one clock: these times are exact, and none was corrected.",
+            "Matched: {} messages and {} collective operations. {}",
             count(self.messages),
-            count(self.collectives)
+            count(self.collectives),
+            match self.own_clocks {
+                false => "All ranks have one clock: these times are exact, and none was corrected.",
+                true =>
+                    "Times are as the clocks of their hosts had them, and as exact as these agree.",
+            }
         )?;
         for (number, what) in [
             (self.lone_sends, "sends have no receive"),

@@ -17,6 +17,8 @@ const NOT_COMPRESSED: u8 = 1;
 const CHUNK: (u64, u64) = (64, 16 << 20);
 /// Bytes of an anchor that are looked at.
 const LONGEST: u64 = 1 << 16;
+/// Characters of the writer's name that are shown.
+const WRITER: usize = 80;
 
 /// What the anchor tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +87,14 @@ impl Anchor {
         })
     }
 
-    /// Who wrote it, for people.
-    pub(super) fn writer(&self) -> &str {
-        match self.creator.trim() {
-            "" => "another program",
-            creator => creator,
+    /// Who wrote it, for people: the first words, as some writers tell their compilers, too.
+    pub(super) fn writer(&self) -> String {
+        let line = self.creator.trim().lines().next().unwrap_or_default();
+        let shown = line.chars().filter(|it| !it.is_control());
+        let shown: String = shown.take(WRITER).collect();
+        match shown.trim() {
+            "" => "another program".to_owned(),
+            writer => writer.to_owned(),
         }
     }
 }
@@ -114,6 +119,22 @@ mod tests {
         assert_eq!(anchor.event_chunk, 1 << 20);
         assert_eq!(anchor.definition_chunk, 4 << 20);
         assert_eq!(anchor.writer(), "Score-P 8.4");
+    }
+
+    #[test]
+    fn a_writer_is_one_line_that_does_nothing_to_a_terminal() {
+        let mut anchor = Anchor::of(&anchor()).expect("it is an anchor");
+        let writers = [
+            ("APEX 0.1\nC++ Standard : 201703\n", "APEX 0.1"),
+            ("\n  \x1b[31mTool\x07 2\r\n", "[31mTool 2"),
+            (" \n", "another program"),
+        ];
+        for (creator, shown) in writers {
+            anchor.creator = creator.to_owned();
+            assert_eq!(anchor.writer(), shown);
+        }
+        anchor.creator = "x".repeat(1000);
+        assert_eq!(anchor.writer().len(), WRITER);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct Counts {
     pub(super) untold: u64,
     /// Probes and receives of what they found.
     pub(super) matched: u64,
+    /// Parts in collective operations.
+    pub(super) operations: u64,
     /// Parts in operations whose pieces are taken for equal.
     pub(super) pieces: u64,
     /// Functions that are left without being entered, or the other way round.
@@ -62,9 +64,23 @@ impl Counts {
                 notes.push(format!("{count} {what}"));
             }
         }
-        if counting == Counting::Members {
+        if self.operations > 0 && counting == Counting::Members {
             notes.push(score_p.to_owned());
         }
         notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_told_of_where_there_are_some() {
+        let mut counts = Counts::default();
+        assert_eq!(counts.notes(Counting::Members), Vec::<String>::new());
+        counts.operations = 3;
+        assert_eq!(counts.notes(Counting::Members).len(), 1);
+        assert_eq!(counts.notes(Counting::Buffers).len(), 0);
     }
 }

@@ -317,6 +317,7 @@ impl<'a> Reading<'a> {
         let Some(operation) = Operation::numbered(operation) else {
             return Ok(None);
         };
+        self.counts.operations += 1;
         self.counts.pieces += u64::from(operation.has_pieces());
         let reference = self.local.global(Kind::Comm, communicator);
         let known = self.archive.communicators.get(reference);
