@@ -99,6 +99,19 @@ pub enum Relation {
     Quotient(u32),
     /// What remains of that.
     Remainder(u32),
+    /// The first of so many that follow one another.
+    Floor(u32),
+    /// The first along a dimension of a grid, in all others where the rank is.
+    Along {
+        /// The grid.
+        grid: Grid,
+        /// Which dimension.
+        dimension: u8,
+    },
+    /// The first of the part in which the rank is, of so many equal parts of all.
+    PartStart(u32),
+    /// That part.
+    Part(u32),
     /// Above in a tree with so many children each, counted level by level.
     Parent(u32),
     /// A child there.
@@ -169,6 +182,12 @@ fn shifted(place: Place, by: i64, wraps: bool) -> Option<u32> {
     u32::try_from(to).ok().filter(|to| *to < place.ranks)
 }
 
+/// The rank at these coordinates of a grid.
+fn number(at: &[u32], lengths: &[u32]) -> u32 {
+    let both = at.iter().zip(lengths);
+    both.fold(0, |sum, (at, length)| sum * length + at)
+}
+
 fn within(place: Place, to: u32) -> Option<u32> {
     (to < place.ranks).then_some(to)
 }
@@ -197,11 +216,7 @@ impl Relation {
                     turn,
                 };
                 at[dimension] = shifted(along, i64::from(by), wraps)?;
-                Some(
-                    at.iter()
-                        .zip(&lengths)
-                        .fold(0, |sum, (at, length)| sum * length + at),
-                )
+                Some(number(&at, &lengths))
             }
             Self::Doubling { back, wraps } => {
                 shifted(place, sign(back, 1_i64.checked_shl(turn.min(40))?), wraps)
@@ -232,6 +247,21 @@ impl Relation {
             }
             Self::Quotient(by) => rank.checked_div(by),
             Self::Remainder(by) => rank.checked_rem(by),
+            Self::Floor(of) => Some(rank - rank.checked_rem(of)?),
+            Self::Along { grid, dimension } => {
+                let (lengths, mut at) = grid.coordinates(place);
+                *at.get_mut(usize::from(dimension))? = 0;
+                Some(number(&at, &lengths))
+            }
+            Self::PartStart(parts) => {
+                let part = u64::from(Self::Part(parts).at(place)?);
+                let first = (part * u64::from(ranks)).div_ceil(u64::from(parts));
+                u32::try_from(first).ok()
+            }
+            Self::Part(parts) => {
+                let part = u64::from(rank) * u64::from(parts);
+                part.checked_div(u64::from(ranks)).map(|part| part as u32)
+            }
             Self::Parent(of) => rank.checked_sub(1)?.checked_div(of),
             Self::Child { of, which } => within(place, rank.checked_mul(of)?.checked_add(which)?),
             Self::Turn(from) => turn.checked_add(from)?.checked_rem(ranks),
@@ -306,138 +336,22 @@ fn candidates(place: Place, to: u32) -> Vec<Relation> {
         all.extend((1..=of).map(|which| Relation::Child { of, which }));
     }
     all.extend((0..2).map(Relation::Turn));
+    for grid in &grids {
+        let along = |dimension| Relation::Along {
+            grid: *grid,
+            dimension,
+        };
+        all.extend((0..grid.dimensions).map(along));
+    }
+    for of in 2..=64 {
+        all.extend([
+            Relation::Floor(of),
+            Relation::PartStart(of),
+            Relation::Part(of),
+        ]);
+    }
     all
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is found for all ranks of several sizes, in so many turns each.
-    fn found(turns: fn(u32) -> u32, of: impl Fn(Place) -> Option<u32>) -> Option<Relation> {
-        let mut samples = Vec::new();
-        for ranks in [4, 8, 16] {
-            for rank in 0..ranks {
-                for turn in 0..turns(ranks) {
-                    let place = Place { rank, ranks, turn };
-                    samples.push((place, of(place)));
-                }
-            }
-        }
-        Relation::find(&samples)
-    }
-
-    #[test]
-    fn what_programs_compute_from_ranks_is_found() {
-        let once = |_| 1;
-        let halving = |ranks: u32| ranks.ilog2();
-        assert_eq!(found(once, |_| Some(0)), Some(Relation::Fixed(0)));
-        assert_eq!(
-            found(once, |it| Some(it.ranks - 1)),
-            Some(Relation::FromEnd(0))
-        );
-        let ring = found(once, |it| Some((it.rank + it.ranks - 1) % it.ranks));
-        assert_eq!(
-            ring,
-            Some(Relation::Shift {
-                by: -1,
-                wraps: true
-            })
-        );
-        let chain = found(once, |it| (it.rank + 1 < it.ranks).then(|| it.rank + 1));
-        assert_eq!(
-            chain,
-            Some(Relation::Shift {
-                by: 1,
-                wraps: false
-            })
-        );
-        assert_eq!(
-            found(halving, |it| Some(it.rank ^ 1 << it.turn)),
-            Some(Relation::FlipTurn)
-        );
-        let doubling = found(halving, |it| Some((it.rank + (1 << it.turn)) % it.ranks));
-        assert_eq!(
-            doubling,
-            Some(Relation::Doubling {
-                back: false,
-                wraps: true
-            })
-        );
-        let all = found(
-            |ranks| ranks - 1,
-            |it| Some((it.rank + it.turn + 1) % it.ranks),
-        );
-        assert_eq!(
-            all,
-            Some(Relation::Stepping {
-                back: false,
-                from: 1,
-                wraps: true
-            })
-        );
-        let up = found(once, |it| it.rank.checked_sub(1).map(|it| it / 2));
-        assert_eq!(up, Some(Relation::Parent(2)));
-        let odd = found(once, |it| Some(it.rank * it.rank % 3));
-        assert_eq!(odd, None);
-    }
-
-    #[test]
-    fn neighbors_in_grids_are_found_with_and_without_borders() {
-        let rows = |ranks: u32| dimensions(ranks, 2);
-        let below = found(
-            |_| 1,
-            |it| {
-                let columns = rows(it.ranks)[1];
-                (it.rank + columns < it.ranks).then_some(it.rank + columns)
-            },
-        );
-        let grid = Grid {
-            dimensions: 2,
-            ascending: false,
-        };
-        let expected = Relation::Neighbor {
-            grid,
-            dimension: 0,
-            by: 1,
-            wraps: false,
-        };
-        assert_eq!(below, Some(expected));
-        let left = found(
-            |_| 1,
-            |it| {
-                let columns = rows(it.ranks)[1];
-                Some(it.rank / columns * columns + (it.rank + columns - 1) % columns)
-            },
-        );
-        // In two columns both neighbours are one: what holds for four is of more.
-        let Some(Relation::Neighbor {
-            dimension: 1,
-            wraps: true,
-            ..
-        }) = left
-        else {
-            panic!("{left:?}");
-        };
-        assert_eq!(
-            found(|_| 1, |it| Some(it.rank / rows(it.ranks)[1])),
-            Some(Relation::Coordinate { grid, dimension: 0 })
-        );
-    }
-
-    #[test]
-    fn grids_are_those_of_mpi() {
-        for (ranks, count, expected) in [
-            (64, 2, &[8, 8][..]),
-            (32, 2, &[8, 4]),
-            (16, 3, &[4, 2, 2]),
-            (32, 3, &[4, 4, 2]),
-            (12, 2, &[4, 3]),
-            (7, 2, &[7, 1]),
-            (60, 3, &[5, 4, 3]),
-            (1, 3, &[1, 1, 1]),
-        ] {
-            assert_eq!(dimensions(ranks, count), expected);
-        }
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 mod background;
 mod epochs;
 mod model;
+mod resume;
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
@@ -175,6 +176,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     varied(&dir, &far);
     mixed(&dir);
     contending(&dir);
+    resume::messages(&dir);
     calibrated(&dir);
     exported(&dir);
     exported_as_read(&dir);

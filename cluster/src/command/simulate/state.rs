@@ -17,9 +17,9 @@ use belljar_program::Program;
 use belljar_replay::ContentionState;
 use belljar_sim::{check, decode, encode};
 use serde::{Deserialize, Serialize};
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::messages::AllPlayed;
-use twox_hash::{XxHash3_64, XxHash3_128};
 
 /// A combination's state, in its folder.
 const STATE_FILE: &str = "state";
@@ -202,4 +202,75 @@ pub(super) fn forget(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn job(rate: u64) -> Job {
+        let flow = belljar_mixes::Flow {
+            from: 0,
+            to: 1,
+            rate,
+        };
+        Job {
+            name: Arc::from("job"),
+            arrival: 5,
+            ranks: 2,
+            duration: 7,
+            estimate: 7,
+            priority: 0,
+            traffic: Arc::new(Traffic { flows: vec![flow] }),
+            run: None,
+        }
+    }
+
+    #[test]
+    fn what_differs_in_anything_has_another_digest() {
+        let of = |mix: &str, jobs: &[Job]| {
+            let values = [("hosts".to_owned(), "4".to_owned())];
+            digest(mix, &values, (jobs, &AllPlayed::new())).unwrap()
+        };
+        let same = of("mix", &[job(9), job(9)]);
+        assert_eq!(same, of("mix", &[job(9), job(9)]));
+        assert_ne!(same, of("max", &[job(9), job(9)]));
+        assert_ne!(same, of("mix", &[job(9)]));
+        // As a traced run that was made anew.
+        assert_ne!(same, of("mix", &[job(9), job(8)]));
+        let mut later = [job(9), job(9)];
+        later[1].arrival = 6;
+        assert_ne!(same, of("mix", &later));
+    }
+
+    #[test]
+    fn states_come_back_where_they_are_of_and_nothing_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("3");
+        let mut keeper = Keeper::new(&own, 77, Duration::ZERO);
+        assert!(keeper.kept().unwrap().is_none());
+        assert!(keeper.is_due());
+        keeper.keep(&State::default()).unwrap();
+        assert!(keeper.kept().unwrap().is_some());
+        let told = |keeper: &Keeper| format!("{:#}", keeper.kept().unwrap_err());
+        let other = Keeper::new(&own, 78, Duration::MAX);
+        assert!(!other.is_due());
+        let error = told(&other);
+        assert!(error.contains("another simulation") && error.contains("remove the file"));
+        let path = own.join(STATE_FILE);
+        let sound = fs::read(&path).unwrap();
+        for (at, what) in [(0, "no state"), (7, "of version"), (HEADER, "damaged")] {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 4;
+            fs::write(&path, bytes).unwrap();
+            assert!(told(&keeper).contains(what), "{}", told(&keeper));
+        }
+        fs::write(&path, &sound[..HEADER - 1]).unwrap();
+        assert!(told(&keeper).contains("no state"));
+        forget(&own).unwrap();
+        assert!(keeper.kept().unwrap().is_none());
+        forget(&own).unwrap();
+    }
 }

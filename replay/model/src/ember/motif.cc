@@ -25,13 +25,13 @@ enum { BARRIER, BCAST, REDUCE, ALLREDUCE, ALLTOALL, ALLTOALLV, ALLGATHER, ALLGAT
 enum { SAME, ENDS, BYTURN, PERIODIC, PROFILE };
 // Ranks as functions of a rank.
 enum { NOBODY, FIXED, FROMEND, SHIFT, NEIGHBOR, DOUBLING, STEPPING, FLIP, FLIPTURN, FLIPHALVES, FLIPSTEP, HALF,
-       TRANSPOSE, COORDINATE, OTHERS, QUOTIENT, REMAINDER, PARENT, CHILD, TURN };
+       TRANSPOSE, COORDINATE, OTHERS, QUOTIENT, REMAINDER, PARENT, CHILD, TURN, FLOOR, ALONG, PARTSTART, PART };
 // Tags.
 enum { NOTAG, SAMETAG, TURNTAG, INSTANCETAG, LISTTAG };
 // Which open requests a call completes.
 enum { EVERY, THESE, INTURN };
 // What tells ranks apart.
-enum { ALL, FIRST, BOTHENDS, PARITY, PARITYANDENDS, BORDERS, BORDERSANDFIRST, LEVEL, RANK };
+enum { ALL, FIRST, BOTHENDS, PARITY, PARITYANDENDS, BORDERS, BORDERSANDFIRST, SECONDHALF, MULTIPLE, LEVEL, RANK };
 
 struct Step { int kind, number, end; };
 struct Values { int kind, site, count, profile, parts; };
@@ -105,6 +105,8 @@ uint64_t kindOf(int64_t rank, int64_t ranks)
         for (int index = (int)lengths.size() - 1; index >= 0; index--)
             kind = kind << 2 | (uint64_t)(at[index] == 0) | (uint64_t)(at[index] + 1 == lengths[index]) << 1;
         return role == BORDERS ? kind : kind << 1 | first;
+    case SECONDHALF: return rank * 2 >= ranks;
+    case MULTIPLE: return rank % roleGrid == 0;
     case LEVEL:
         if (rank == 0)
             return UINT64_MAX;
@@ -330,6 +332,15 @@ int64_t Ember@NAME@Generator::relation(int number, const Group& group, int64_t t
     case PARENT: return rank > 0 ? (rank - 1) / own.a : -1;
     case CHILD: return within(rank * own.a + own.b);
     case TURN: return (turn + own.a) % ranks;
+    case FLOOR: return rank / own.a * own.a;
+    case ALONG:
+        coordinates(rank, ranks, own.grid, own.ascending, lengths, at);
+        at[own.a] = 0;
+        for (size_t index = 0; index < at.size(); index++)
+            sum = sum * lengths[index] + at[index];
+        return sum;
+    case PARTSTART: return (rank * own.a / ranks * ranks + own.a - 1) / own.a;
+    case PART: return rank * own.a / ranks;
     default: return -1;
     }
 }

@@ -386,6 +386,12 @@ fn role(role: Role) -> (&'static str, (u8, bool)) {
         Role::ParityAndEnds => ("PARITYANDENDS", (1, false)),
         Role::Borders(grid) => ("BORDERS", of(grid)),
         Role::BordersAndFirst(grid) => ("BORDERSANDFIRST", of(grid)),
+        Role::Half => ("SECONDHALF", (1, false)),
+        // The number stands where others have how many dimensions their grid has.
+        Role::Multiple(of) => (
+            "MULTIPLE",
+            (u8::try_from(of.max(1)).unwrap_or(u8::MAX), false),
+        ),
         Role::Level => ("LEVEL", (1, false)),
         Role::Rank => ("RANK", (1, false)),
     }
@@ -428,6 +434,10 @@ fn relation_line(relation: &Relation) -> String {
         Relation::Parent(of) => ("PARENT", none, [i64::from(of.max(1)), 0, 0]),
         Relation::Child { of, which } => ("CHILD", none, [of.into(), which.into(), 0]),
         Relation::Turn(from) => ("TURN", none, [from.into(), 0, 0]),
+        Relation::Floor(of) => ("FLOOR", none, [i64::from(of.max(1)), 0, 0]),
+        Relation::Along { grid, dimension } => ("ALONG", grid, [dimension.into(), 0, 0]),
+        Relation::PartStart(of) => ("PARTSTART", none, [i64::from(of.max(1)), 0, 0]),
+        Relation::Part(of) => ("PART", none, [i64::from(of.max(1)), 0, 0]),
     };
     let (dimensions, ascending) = (grid.dimensions, i32::from(grid.ascending));
     format!("{{ {kind}, {dimensions}, {ascending}, {a}, {b}, {c} }}")

@@ -2,17 +2,21 @@
 //!
 //! Each is its template with what differs: ranks, bytes, tags, requests, times. Called by `generate`.
 
+/// What calls say about MPI objects.
+mod facts;
+
 use belljar_sim::{Frequency, Time};
 use belljar_trace::{
-    Accounts, Amount, Completion, Direction, Ending, Event, Fact, Folded, GivenUp, Making, Peer,
-    Status, Transfer,
+    Accounts, Amount, Completion, Direction, Ending, Event, Fact, Folded, GivenUp, GroupMembers,
+    Peer, Status, Transfer,
 };
 
-use super::groups::{Groups, lengths};
+use super::groups::Groups;
 use super::plan::Planned;
-use crate::model::{CallModel, Class, CollectiveModel, Completes, Shape, Tags, TransferModel};
+use crate::model::{CallModel, Class, CollectiveModel, Completes, Tags, TransferModel};
 use crate::relation::{Place, Relation};
 use crate::values::{Asked, Spread, Values};
+use facts::MadeGroups;
 
 /// Picoseconds after which a run ends at the latest: what is beyond is damage.
 const LATEST: f64 = 1e18;
@@ -39,6 +43,8 @@ pub(super) struct RankCalls<'m> {
     class: &'m Class,
     groups: &'m Groups,
     per_node: u32,
+    /// Groups that are the members of a communicator that is made of them.
+    made: MadeGroups<'m>,
     open: Vec<Open>,
     requests: u64,
 }
@@ -66,6 +72,7 @@ impl<'m> RankCalls<'m> {
             class,
             groups,
             per_node,
+            made: MadeGroups::of(templates, class),
             open: Vec::new(),
             requests: 0,
         }
@@ -285,45 +292,6 @@ impl<'m> RankCalls<'m> {
         }
     }
 
-    /// What the call says about MPI objects.
-    fn fact(&self, fact: Fact, shape: &Shape, at: At) -> Fact {
-        match fact {
-            Fact::Launch(mut launch) => {
-                launch.size = launch.size.map(|_| self.ranks);
-                Fact::Launch(launch)
-            }
-            Fact::Size { communicator, .. } => Fact::Size {
-                communicator,
-                size: self.groups.place(self.rank, Some(communicator)).1,
-            },
-            Fact::Rank { communicator, .. } => Fact::Rank {
-                communicator,
-                rank: self.groups.place(self.rank, Some(communicator)).0,
-            },
-            Fact::Communicator(mut new) => {
-                let place = self.place(new.parent, at, false);
-                match (&mut new.how, shape) {
-                    (
-                        Making::Split { color, key },
-                        Shape::Split {
-                            color: by,
-                            key: order,
-                        },
-                    ) => {
-                        *color = color.and(by.at(place).map(u32::cast_signed));
-                        *key = order.at(place).map_or(*key, u32::cast_signed);
-                    }
-                    (Making::Cart { dimensions, .. }, shape) => {
-                        *dimensions = lengths(dimensions, shape, place.ranks);
-                    }
-                    _ => {}
-                }
-                Fact::Communicator(new)
-            }
-            other => other,
-        }
-    }
-
     /// Argument words that say what has changed.
     fn arguments(&self, event: &mut Event) {
         let rank = |peer: Peer| match peer {
@@ -341,12 +309,20 @@ impl<'m> RankCalls<'m> {
             .first()
             .and_then(|it| it.root)
             .and_then(rank);
+        let included = match &event.fact {
+            Some(Fact::Group {
+                members: GroupMembers::Include(_, ranks),
+                ..
+            }) => Some(ranks.len() as u64),
+            _ => None,
+        };
         let parameters = event.description().parameters.iter();
         for (word, parameter) in event.arguments.iter_mut().zip(parameters) {
             let new = match (parameter.name, parameter.pointer) {
                 ("dest", 0) => sent.as_ref().and_then(|it| rank(it.peer)),
                 ("source", 0) => received.as_ref().and_then(|it| rank(it.peer)),
                 ("root", 0) => root,
+                ("n", 0) => included,
                 ("count", 0) if !event.transfers.is_empty() => either.map(|it| it.count),
                 ("sendcount", 0) => sent.as_ref().map(|it| it.count),
                 ("recvcount", 0) => received.as_ref().map(|it| it.count),

@@ -97,14 +97,10 @@ impl Groups {
                 continue;
             };
             let on = self.parent(rank, wanted)?;
-            let members = self.all[on].members.iter();
-            let callers: Option<Vec<Caller<'m>>> = members
-                .map(|member| {
-                    let next = *left[*member as usize].last()?;
-                    let same = self.parent(*member, &next).is_ok_and(|its| its == on);
-                    same.then_some((*member, next))
-                })
-                .collect();
+            let callers = match self.meeting(on, rank, wanted) {
+                None => self.all_of(on, left),
+                Some(meeting) => self.those_of(on, &meeting, left),
+            };
             if callers.is_some() {
                 return Ok(callers);
             }
@@ -114,6 +110,57 @@ impl Groups {
             Some(wanted) => Err(unknown(&wanted, "its members do not all call it")),
             None => Ok(None),
         }
+    }
+
+    /// All members of a communicator, if the next constructor of each is one of that.
+    fn all_of<'m>(&self, on: usize, left: &[Vec<Wanted<'m>>]) -> Option<Vec<Caller<'m>>> {
+        let members = self.all[on].members.iter();
+        let callers = members.map(|member| {
+            let next = *left[*member as usize].last()?;
+            let same = self.parent(*member, &next).is_ok_and(|its| its == on);
+            (same && tag(&next).is_none()).then_some((*member, next))
+        });
+        callers.collect()
+    }
+
+    /// What tells a call of a group's members alone from others of that communicator, if a constructor is one: its tag, and the first member.
+    fn meeting(&self, on: usize, rank: u32, wanted: &Wanted<'_>) -> Option<(i32, Option<u32>)> {
+        let tag = tag(wanted)?;
+        let Shape::Members { first, .. } = wanted.shape else {
+            return Some((tag, None));
+        };
+        let members = &self.all[on].members;
+        let at = members.iter().position(|member| *member == rank)?;
+        let place = Place {
+            rank: at as u32,
+            ranks: members.len() as u32,
+            turn: wanted.turn,
+        };
+        Some((tag, first.at(place)))
+    }
+
+    /// Members of a communicator who still have a constructor of that meeting to call, if it is the next one of each.
+    fn those_of<'m>(
+        &self,
+        on: usize,
+        meeting: &(i32, Option<u32>),
+        left: &[Vec<Wanted<'m>>],
+    ) -> Option<Vec<Caller<'m>>> {
+        let mut callers = Vec::new();
+        for member in &self.all[on].members {
+            let own = &left[*member as usize];
+            let is_of = |wanted: &Wanted<'_>| {
+                tag(wanted).is_some()
+                    && self.parent(*member, wanted).is_ok_and(|its| its == on)
+                    && self.meeting(on, *member, wanted).as_ref() == Some(meeting)
+            };
+            if let Some(next) = own.last().filter(|wanted| is_of(wanted)) {
+                callers.push((*member, *next));
+            } else if own.iter().any(is_of) {
+                return None;
+            }
+        }
+        Some(callers)
     }
 
     fn parent(&self, rank: u32, wanted: &Wanted<'_>) -> Result<usize, GenerateError> {
@@ -131,11 +178,17 @@ impl Groups {
         };
         let parent = self.all[self.parent(*first, wanted)?].clone();
         let ranks = parent.members.len() as u32;
+        // Of a group's members alone there are fewer callers than members of the communicator.
+        let places: BTreeMap<u32, u32> = (0..)
+            .zip(&parent.members)
+            .map(|(at, it)| (*it, at))
+            .collect();
         // By what tells the new communicators apart, their members by their keys and ranks.
         let mut new: BTreeMap<i64, Vec<(i64, u32, Caller<'_>)>> = BTreeMap::new();
         let mut grid = Vec::new();
-        for (at, caller) in (0..).zip(callers) {
+        for caller in callers {
             let (rank, wanted) = caller;
+            let at = places.get(rank).copied().unwrap_or(0);
             let place = Place {
                 rank: at,
                 ranks,
@@ -153,6 +206,17 @@ impl Groups {
                     true => (i64::from(rank / per_node), 0),
                     false => continue,
                 },
+                (Making::Create { .. }, _) if wanted.new.number.is_none() => continue,
+                (
+                    Making::Create { .. } | Making::CreateGroup { .. },
+                    Shape::Members { first, key },
+                ) => {
+                    let first = first
+                        .at(place)
+                        .ok_or_else(|| unknown(wanted, "its first member is none"))?;
+                    (i64::from(first), key.at(place).map_or(0, i64::from))
+                }
+                (Making::DistGraph { .. } | Making::DistGraphAdjacent { .. }, _) => (0, 0),
                 (Making::Cart { dimensions, .. }, shape) => {
                     grid = lengths(dimensions, shape, ranks);
                     (0, 0)
@@ -179,6 +243,12 @@ impl Groups {
         Ok(())
     }
 
+    /// The members of a communicator of a rank's, in their order.
+    pub(super) fn members(&self, rank: u32, communicator: u32) -> Option<&[u32]> {
+        let group = self.own.get(&(rank, communicator))?;
+        Some(&self.all[*group].members)
+    }
+
     /// Where a rank is in a communicator of its own; in the world where it has none of that number.
     pub(super) fn place(&self, rank: u32, communicator: Option<u32>) -> (u32, u32) {
         let number = communicator.unwrap_or(WORLD);
@@ -189,6 +259,14 @@ impl Groups {
             false => group.members.iter().position(|member| *member == rank),
         };
         (at.unwrap_or(0) as u32, group.members.len() as u32)
+    }
+}
+
+/// The tag of a constructor that a group's members alone call.
+fn tag(wanted: &Wanted<'_>) -> Option<i32> {
+    match wanted.new.how {
+        Making::CreateGroup { tag, .. } => Some(tag),
+        _ => None,
     }
 }
 

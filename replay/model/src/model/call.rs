@@ -106,6 +106,20 @@ pub enum Shape {
         /// The key.
         key: Relation,
     },
+    /// Who is in a communicator of a group, where the caller is.
+    Members {
+        /// The lowest of them, by its rank in the communicator that it is made from.
+        first: Relation,
+        /// What orders them; those for which it is the same by their ranks there.
+        key: Relation,
+    },
+    /// How many neighbours a graph has at the caller.
+    Degrees {
+        /// From whom it receives.
+        sources: Relation,
+        /// To whom it sends.
+        destinations: Relation,
+    },
     /// A grid of as many dimensions as the template has.
     Grid {
         /// Whether later dimensions are the longer ones.

@@ -8,13 +8,13 @@ mod instances;
 
 use std::collections::BTreeMap;
 
-use belljar_trace::{Event, save_events};
+use belljar_trace::{Event, Fact, save_events};
 
 use super::call::CallModel;
 use super::roles::{Role, Roles};
 use super::{Class, Model, VERSION, calls_of};
 use crate::fit::FitError;
-use crate::run::{Run, RunError, Tokens, Traced};
+use crate::run::{Run, RunError, Step, Tokens, Traced};
 use crate::structure::{Reading, Structure};
 use crate::values::{Sample, Values};
 use instances::{Instance, call_model};
@@ -36,6 +36,18 @@ pub enum LearnError {
     /// Processors differ.
     #[error("the runs have processors of {0} and {1} Hz: a model is of one kind")]
     Clocks(u64, u64),
+    /// Ranks that do not do the same are none of the kinds that are known.
+    #[error(
+        "nothing that is known of a rank tells what it does: rank {rank} is of another kind in each of two runs, where it calls {one} and {other}"
+    )]
+    Kinds {
+        /// The rank.
+        rank: u32,
+        /// What it calls first in one run that it does not in the other.
+        one: String,
+        /// And in the other one.
+        other: String,
+    },
     /// A number follows no rule.
     #[error(
         "{what} of {function}, called {count} times by ranks of class {class}, follow no rule that is known; ranks {example}"
@@ -135,7 +147,8 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
         },
     )) = learned
     else {
-        return Err(why.unwrap_or(LearnError::NoRuns));
+        let kinds = || differing(&runs, &growing).unwrap_or(LearnError::NoRuns);
+        return Err(why.unwrap_or_else(kinds));
     };
     let digits = save_events(&templates)?;
     Ok(Model {
@@ -206,6 +219,44 @@ fn by_role(
         learned.kinds.insert(kind, number);
     }
     Some(Ok(learned))
+}
+
+/// A rank that is of another class in another run, with the first call in which both differ.
+fn differing(runs: &[Run], growing: &[Growing]) -> Option<LearnError> {
+    let mut known: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    let members = growing.iter().enumerate();
+    let members = members.flat_map(|(class, own)| own.members.iter().map(move |it| (class, it)));
+    for (class, Member { run, rank, .. }) in members {
+        let (other, before) = *known.entry(*rank).or_insert((class, *run));
+        if other == class {
+            continue;
+        }
+        let [one, other] = [before, *run].map(|run| &runs[run].steps[*rank as usize]);
+        let mut both = one.iter().zip(other);
+        let first = both.find(|(one, other)| one.token != other.token);
+        let named = |step: Option<&Step>| step.map_or("nothing".to_owned(), |it| called(&it.event));
+        return Some(LearnError::Kinds {
+            rank: *rank,
+            one: named(first.map(|(one, _)| one)),
+            other: named(first.map(|(_, other)| other)),
+        });
+    }
+    None
+}
+
+/// A call for people: its function, where it was called, and whether it made a communicator with its caller.
+fn called(event: &Event) -> String {
+    let site = event.site.0.as_ref().and_then(|stack| stack.0.first());
+    // With this `belljar trace sites` has the line.
+    let site = site.map_or_else(String::new, |frame| {
+        let file = frame.file.as_ref().map_or("?", |file| &file.path);
+        format!(" at {file}+{:#x}", frame.address)
+    });
+    let without = match &event.fact {
+        Some(Fact::Communicator(new)) if new.number.is_none() => " without getting one",
+        _ => "",
+    };
+    format!("{}{site}{without}", event.name())
 }
 
 /// The classes of all ranks of all runs: those with the longest sequences first.

@@ -27,6 +27,10 @@ pub enum Role {
     Borders(Grid),
     /// The same, and whether it is the first.
     BordersAndFirst(Grid),
+    /// Whether it is in the first half.
+    Half,
+    /// Whether it is the first of so many that follow one another.
+    Multiple(u32),
     /// How many times two divides it: in trees of doubling distance.
     Level,
     /// Itself.
@@ -56,6 +60,8 @@ impl Role {
             Self::ParityAndEnds => odd << 2 | ends,
             Self::Borders(grid) => borders(grid, rank, ranks),
             Self::BordersAndFirst(grid) => borders(grid, rank, ranks) << 1 | first,
+            Self::Half => u64::from(u64::from(rank) * 2 >= u64::from(ranks)),
+            Self::Multiple(of) => u64::from(rank.checked_rem(of) == Some(0)),
             Self::Level => match rank {
                 0 => u64::MAX,
                 rank => u64::from(rank.trailing_zeros()),
@@ -72,7 +78,9 @@ impl Role {
             Self::Ends,
             Self::Parity,
             Self::ParityAndEnds,
+            Self::Half,
         ];
+        all.extend((3..=16).map(Self::Multiple));
         for with_first in [false, true] {
             for ascending in [false, true] {
                 all.extend((2..=4).map(|dimensions| {

@@ -2,15 +2,16 @@
 //!
 //! Called by `learn`.
 
+/// Who is in communicators that a call makes.
+mod shape;
+
 use std::collections::BTreeMap;
 
-use belljar_trace::{Direction, Event, Fact, Making, Peer};
+use belljar_trace::{Direction, Event, Peer};
 
-use super::LearnError;
-use crate::model::call::{
-    CallModel, CollectiveModel, Completes, Shape, Tags, Times, TransferModel,
-};
-use crate::relation::{Grid, Place, Relation};
+use super::{LearnError, called};
+use crate::model::call::{CallModel, CollectiveModel, Completes, Tags, Times, TransferModel};
+use crate::relation::{Place, Relation};
 use crate::run::{Run, Step};
 use crate::structure::Reading;
 use crate::values::{Sample, Spread, Values};
@@ -194,10 +195,10 @@ impl Instance<'_> {
 
 impl Look<'_, '_> {
     fn no_rule(&self, what: &'static str, example: String) -> LearnError {
-        let function = self.all.first().map_or("?", |it| it.event().name());
+        let first = self.all.first().map(Instance::event);
         LearnError::NoRule {
             what,
-            function: function.to_owned(),
+            function: first.map_or("?".to_owned(), called),
             count: self.all.len(),
             class: self.class,
             example,
@@ -463,54 +464,5 @@ impl Look<'_, '_> {
             by_turn.insert(it.index, &it.completes);
         }
         Completes::InTurn(by_turn.into_values().cloned().collect())
-    }
-
-    fn shape(&self, template: &Event) -> Result<Shape, LearnError> {
-        let Some(Fact::Communicator(new)) = &template.fact else {
-            return Ok(Shape::AsTraced);
-        };
-        match &new.how {
-            Making::Split { .. } => {
-                let split = |which: bool| {
-                    move |it: &Instance<'_>| {
-                        let Some(Fact::Communicator(new)) = &it.event().fact else {
-                            return None;
-                        };
-                        let Making::Split { color, key } = new.how else {
-                            return None;
-                        };
-                        let number = if which { color? } else { key };
-                        Some((new.parent, u32::try_from(number).ok()))
-                    }
-                };
-                let (color, _) = self.relation("colours", split(true))?;
-                let (key, _) = self.relation("keys", split(false))?;
-                Ok(Shape::Split { color, key })
-            }
-            Making::Cart { dimensions, .. } => {
-                let count = dimensions.len() as u8;
-                for ascending in [false, true] {
-                    let grid = Grid {
-                        dimensions: count,
-                        ascending,
-                    };
-                    let holds = self.all.iter().all(|it| match &it.event().fact {
-                        Some(Fact::Communicator(new)) => match &new.how {
-                            Making::Cart { dimensions, .. } => {
-                                let place = it.place(new.parent, false);
-                                *dimensions == grid.of(place.ranks)
-                            }
-                            _ => false,
-                        },
-                        _ => false,
-                    });
-                    if holds {
-                        return Ok(Shape::Grid { ascending });
-                    }
-                }
-                Ok(Shape::AsTraced)
-            }
-            _ => Ok(Shape::AsTraced),
-        }
     }
 }
