@@ -138,7 +138,7 @@ pub enum NetworkState {
     /// Of messages that share links.
     Flow(FlowState),
     /// Of frames.
-    Packet(PacketState),
+    Packet(Box<PacketState>),
 }
 
 /// Frames of a message of so many bytes: one at least.

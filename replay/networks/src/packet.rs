@@ -85,10 +85,10 @@ impl Network for PacketNetwork {
 
     fn saved(&self) -> Option<NetworkState> {
         // What hosts send is in the fabric as soon as anything has happened.
-        Some(NetworkState::Packet(PacketState {
+        Some(NetworkState::Packet(Box::new(PacketState {
             fabric: self.fabric.save(),
             transport: self.transport.save(),
-        }))
+        })))
     }
 
     fn continues_from(&mut self, state: NetworkState) -> bool {
