@@ -34,11 +34,16 @@ mod tests {
     fn every_key_has_a_row_in_the_documentation_and_every_row_a_key() {
         let (mut keys, documented) = (keys(), documented());
         assert!(keys.len() > 70, "{keys:?}");
-        // A group's time model has the keys of all nodes', which are told there.
-        keys.retain(|key| {
-            let key = key.strip_prefix("nodes.group.timing.");
-            key.is_none_or(|key| !documented.contains(&format!("nodes.timing.{key}")))
-        });
+        // A group's time model and image have the keys of all nodes', which are told there.
+        for (of_group, of_all) in [
+            ("nodes.group.timing.", "nodes.timing."),
+            ("nodes.group.image.", "image."),
+        ] {
+            keys.retain(|key| {
+                let key = key.strip_prefix(of_group);
+                key.is_none_or(|key| !documented.contains(&format!("{of_all}{key}")))
+            });
+        }
         let missing: Vec<_> = keys.difference(&documented).collect();
         let invented: Vec<_> = documented.difference(&keys).collect();
         assert!(

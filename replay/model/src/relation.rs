@@ -255,7 +255,8 @@ impl Relation {
             }
             Self::PartStart(parts) => {
                 let part = u64::from(Self::Part(parts).at(place)?);
-                let first = (part * u64::from(ranks)).div_ceil(u64::from(parts));
+                let ranks_before = part * u64::from(ranks);
+                let first = (parts > 0).then(|| ranks_before.div_ceil(u64::from(parts)))?;
                 u32::try_from(first).ok()
             }
             Self::Part(parts) => {

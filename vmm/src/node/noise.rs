@@ -209,10 +209,12 @@ impl Node {
         let executes = self.current().activity == Activity::Running;
         self.current_mut().vcpu.skip_to(until);
         if let Some(noise) = self.noise.as_mut().filter(|_| executes) {
-            noise.counts.stolen += until.saturating_sub(now);
+            let counts = &mut noise.counts;
+            counts.stolen = counts.stolen.saturating_add(until.saturating_sub(now));
             // One that a run's end cut in two is one.
             let lost_to = std::mem::replace(&mut noise.lost_to[current], until);
-            noise.counts.detours += u64::from(lost_to != now);
+            let detours = noise.counts.detours;
+            noise.counts.detours = detours.saturating_add(u64::from(lost_to != now));
         }
     }
 
