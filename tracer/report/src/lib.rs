@@ -91,6 +91,16 @@ pub struct LinkTotal {
     pub down: LinkSide,
 }
 
+/// A node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SummaryNode {
+    /// Its number.
+    pub node: u32,
+    /// Its group, where nodes differ.
+    pub group: Option<String>,
+}
+
 /// What `summary.json` says, as far as a report needs it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -101,6 +111,8 @@ pub struct Summary {
     pub virtual_time_ps: u64,
     /// MPI calls recorded.
     pub mpi_calls: u64,
+    /// The nodes.
+    pub nodes: Vec<SummaryNode>,
     /// What links carried.
     pub links: Vec<LinkTotal>,
     /// What to know before trusting the results.

@@ -110,9 +110,11 @@ export async function ranksSection(runs) {
       ...(twin === undefined ? [] : [element("div", { class: "ranked" }, [element("span", {}, ["b"]), stackLine(twin, sums[1].get(name), longest)])]),
     ];
   })));
+  const groups = groupsOf(runs);
   own.append(compared("By rank", [
     RANK,
     { ...countColumn("node", "node"), label: true },
+    ...(groups.size > 0 ? [{ name: "group", say: (/** @type {any} */ row) => groups.get(row) ?? "", label: true }] : []),
     countColumn("calls", "calls"),
     both(timeColumn("outside MPI", "compute_ps", longest)),
     both(timeColumn("in MPI", "mpi_ps", longest)),
@@ -121,6 +123,23 @@ export async function ranksSection(runs) {
     countColumn("received", "received", byteWords),
     { name: "interval", say: (row) => timeWords(row.intervals.harmonic_mean_s * 1e12), by: (row) => row.intervals.harmonic_mean_s },
   ], lists, rankWords));
+}
+
+/**
+ * The groups of ranks' nodes, where nodes differ.
+ * @param {any[]} runs
+ * @returns {Map<any, string>}
+ */
+function groupsOf(runs) {
+  const groups = new Map();
+  for (const run of runs) {
+    const nodes = new Map((run.summary?.nodes ?? []).map((/** @type {any} */ own) => [own.node, own.group]));
+    for (const rank of run.traced.statistics.ranks) {
+      const group = nodes.get(rank.node);
+      if (typeof group === "string") groups.set(rank, group);
+    }
+  }
+  return groups;
 }
 
 /** @param {number} kind */
