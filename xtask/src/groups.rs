@@ -65,7 +65,7 @@ pub(crate) enum Group {
     Trace,
     /// Traced runs played again on other networks.
     Replay,
-    /// The package, on a Debian that has nothing else.
+    /// The package, on a Debian that has nothing else; asked for by itself, the source, too.
     Install,
     /// Files of the nodes, and what the command writes.
     Outputs,
@@ -130,6 +130,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
             python(&binary)
         }
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
+        Some(Group::Install) => end_to_end(&[Group::Install], &[(FROM_SOURCE, "1")]),
         Some(Group::Containers) => end_to_end(&[Group::Containers], &[(WHOLE_ROOTS, "1")]),
         Some(group) => end_to_end(&[group], &[]),
         None => everything(),
@@ -256,6 +257,9 @@ const GROMACS: &str = "BELLJAR_GROMACS";
 
 /// Has the peers' tests that take long run, too.
 const LONG_PEERS: &str = "BELLJAR_PEERS";
+
+/// Has the command compiled on a clean Debian, too.
+const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
 
 /// Has whole distributions made and run as containers.
 const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";

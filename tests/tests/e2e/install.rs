@@ -1,4 +1,4 @@
-//! The Debian package on a Debian that has nothing else, as somebody installs it, and in a container.
+//! The Debian package on a Debian that has nothing else, as somebody installs it, and in a container; asked for by itself, the source, too.
 //!
 //! The steps are those of the container file, in a root file system that is made for it; buildah builds the container from the same. Guest images are this host's, as
 //! building one takes minutes.
@@ -13,14 +13,31 @@ use belljar_tests::{Dir, root};
 /// Names the package.
 const PACKAGE: &str = "BELLJAR_PACKAGE";
 
+/// Has the command compiled on that Debian, which takes many minutes.
+const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
+
+/// Sees what the package brings besides the command.
+const BROUGHT: &str = r"
+set -e
+man=/usr/share/man/man1
+test -s $man/belljar.1.gz && test -s $man/belljar-replay-calibrate.1.gz
+grep -q 'complete -F _belljar' /usr/share/bash-completion/completions/belljar
+";
+
+/// Installs the command from the source with a toolchain and crates that are there, as `docs/install.md` says.
+const COMPILE: &str = "
+set -e
+apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev libssl-dev pkg-config
+export PATH=/opt/rust/bin:$PATH CARGO_TARGET_DIR=/var/tmp/target CARGO_INCREMENTAL=0
+cd /srv/belljar
+cargo install --path cluster --debug --locked --offline --quiet --root /usr/local
+";
+
 /// What runs two nodes in the new root.
 const RUN: &str = r#"
 set -e
 exec 2>&1
 belljar doctor || { echo "doctor: $?"; exit 1; }
-man=/usr/share/man/man1
-test -s $man/belljar.1.gz && test -s $man/belljar-replay-calibrate.1.gz
-grep -q 'complete -F _belljar' /usr/share/bash-completion/completions/belljar
 cd /tmp
 belljar new two.toml
 belljar run two.toml --nodes 2 --out out
@@ -89,17 +106,47 @@ fn the_package_works_on_a_debian_that_has_nothing_else() {
     done(Command::new("cp").arg("-a").args([&clean.root, &debian]));
     std::fs::copy(&clean.package, debian.join("tmp/belljar.deb")).expect("the package is copied");
     inside(&debian, &installation());
-    let images = cache();
-    let inner = debian.join("root/.cache/belljar");
-    std::fs::create_dir_all(&inner).expect("a folder");
-    let quoted = RUN.replace('\'', "'\\''");
-    let [root, images, inner] = [&debian, &images, &inner].map(|path| path.display());
-    let told = namespaced(&format!(
-        "mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev && mount -t tmpfs tmpfs {root}/tmp\n\
-         mount --rbind {images} {inner}\n\
-         exec chroot {root} sh -c '{quoted}'"
-    ));
+    let told = with_host(&debian, &[], &[BROUGHT, RUN].concat());
     assert!(told.contains("2 nodes"), "{told}");
+}
+
+#[test]
+fn the_source_installs_on_a_debian_with_a_toolchain() {
+    if std::env::var_os(FROM_SOURCE).is_none() {
+        eprintln!(
+            "SKIPPED: compiling the command on another Debian takes many minutes; with it, run: cargo xtask test install"
+        );
+        return;
+    }
+    let Some(clean) = Clean::get() else { return };
+    let debian = clean.dir.path("compiled");
+    done(Command::new("cp").arg("-a").args([&clean.root, &debian]));
+    let toolchain = done(Command::new("rustc").args(["--print", "sysroot"]));
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let shared = [
+        (PathBuf::from(toolchain.trim_end()), "opt/rust"),
+        (cargo, "root/.cargo"),
+        (root(), "srv/belljar"),
+    ];
+    let told = with_host(&debian, &shared, &[COMPILE, RUN].concat());
+    assert!(told.contains("2 nodes"), "{told}");
+}
+
+/// Runs a script in the root, with this host's images and these other folders of it.
+fn with_host(debian: &Path, shared: &[(PathBuf, &str)], script: &str) -> String {
+    let images = [(cache(), "root/.cache/belljar")];
+    let mounts = shared.iter().chain(&images).map(|(outer, inner)| {
+        let inner = debian.join(inner);
+        std::fs::create_dir_all(&inner).expect("a folder");
+        format!("mount --rbind {} {}\n", outer.display(), inner.display())
+    });
+    let mounts: String = mounts.collect();
+    let (root, quoted) = (debian.display(), script.replace('\'', "'\\''"));
+    namespaced(&format!(
+        "mount -t proc proc {root}/proc && mount --rbind /dev {root}/dev && mount -t tmpfs tmpfs {root}/tmp\n\
+         {mounts}exec chroot {root} sh -c '{quoted}'"
+    ))
 }
 
 #[test]
