@@ -82,12 +82,12 @@ pub(super) fn all_played(
         }
         all.insert(number, of);
     }
-    let of_one = |of: &Calibrated| {
+    let mut kinds = all.values().flat_map(|of| {
         let clocks = of.clocks.iter();
-        clocks.map(|clock| (*clock, of.costs)).collect::<Vec<_>>()
-    };
-    let kinds: Vec<_> = all.values().flat_map(|of| of_one(of)).collect();
-    if kinds.iter().any(|other| Some(other) != kinds.first()) {
+        clocks.map(|clock| (*clock, of.costs))
+    });
+    let first = kinds.next();
+    if kinds.any(|other| Some(other) != first) {
         bail!(
             "the jobs' runs differ in their clock or MPI library: at level message all are of one kind"
         );
