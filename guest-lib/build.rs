@@ -23,7 +23,7 @@ fn main() {
     // Nothing else of it is anybody's: what is used before it is relocated must not be looked for.
     write(
         &out.join("exports"),
-        "{ global: MPI_*; PMPI_*; local: *; };\n",
+        "{ global: MPI_*; PMPI_*; MPIX_*; PMPIX_*; local: *; };\n",
     );
     for name in ["preload.rs", "search.rs", "process.rs"] {
         let source = fs::read_to_string(Path::new("preload").join(name));
@@ -105,7 +105,7 @@ fn run(command: &mut Command, name: &str) {
 fn constants() -> String {
     let word =
         |at: usize| u32::from_le_bytes(abi::SIGNATURE[at..at + 4].try_into().expect("four bytes"));
-    let init = abi::operation("MPI_Init").expect("the table has MPI_Init");
+    let init = belljar_mpi::number("MPI_Init").expect("the table has MPI_Init");
     let (names, starts) = names();
     let objects = abi::OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
     let objects: String = objects.map(|name| format!("{name}\\0")).collect();
@@ -154,7 +154,7 @@ fn constants() -> String {
         let _ = writeln!(text, "const {name}: u64 = {value:#x};");
     }
     for (name, value) in [
-        ("FUNCTION_COUNT", abi::FUNCTIONS.len()),
+        ("FUNCTION_COUNT", belljar_mpi::FUNCTIONS.len()),
         ("OPERATIONS", abi::OPERATIONS),
         ("OBJECT_COUNT", abi::OPEN_MPI_OBJECTS.len()),
         ("INIT", usize::from(init)),
@@ -168,7 +168,7 @@ fn constants() -> String {
 /// one piece, they have no addresses that a dynamic linker would have to fill in.
 fn names() -> (String, Vec<usize>) {
     let (mut names, mut starts, mut at) = (String::new(), Vec::new(), 0);
-    for function in abi::FUNCTIONS {
+    for function in belljar_mpi::FUNCTIONS {
         let _ = write!(names, "P{}\\0", function.name);
         starts.push(at);
         at += function.name.len() + 2;
@@ -181,7 +181,7 @@ fn names() -> (String, Vec<usize>) {
 fn functions() -> String {
     let mut text = String::from(COMMON);
     text += &unwind::returned();
-    let count = abi::FUNCTIONS.len();
+    let count = belljar_mpi::FUNCTIONS.len();
     for operation in 0..abi::OPERATIONS {
         let _ = writeln!(
             text,
@@ -192,7 +192,7 @@ fn functions() -> String {
     }
     for operation in 0..abi::OPERATIONS {
         let prefix = if operation < count { "" } else { "P" };
-        let name = abi::FUNCTIONS[operation % count].name;
+        let name = belljar_mpi::FUNCTIONS[operation % count].name;
         let _ = writeln!(
             text,
             ".Lforward_{operation}: mov belljar_next+{}(%rip), %r11\n\

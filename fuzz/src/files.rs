@@ -25,13 +25,13 @@ use belljar_analysis::{
     DumpFormat, Filter, FrameNames, Matrix, TrafficOf, call_sites, dump, statistics, traffic,
     untimed_traffic,
 };
-use belljar_archive::{Contents, EarlierWriter, StructureReader, TraceReader, TraceWriter};
+use belljar_archive::{Contents, StructureReader, TraceReader, TraceWriter};
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TraceHeader, TraceState,
-    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, VERSION,
+    MAGIC, TraceHeader, TraceState, TraceSummary, UNCOUNTED_VERSION, UNEXPLAINED_VERSION,
+    UNGROUPED_VERSION, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
@@ -42,37 +42,26 @@ pub(crate) use models::{seeds as models_seeds, target as models};
 pub(crate) use records::{seeds as records_seeds, target as records};
 pub(crate) use replays::target as replays;
 
-/// Bytes before the payload of a chunk of an earlier version: kind, two lengths, checksum.
-const EARLIER_HEAD: usize = 13;
-
 /// Bytes before the payload of a chunk: kind, length, checksum.
 const HEAD: usize = 9;
 
 /// The kind of the chunk with new signatures, whose payload is packed.
 const DICTIONARY: u8 = 2;
 
-/// Reads a trace of an earlier version and lists and analyses what is in it.
+/// Reads and analyses a trace file of any content.
 ///
 /// The first byte says whether the rest is a file as it stands, or chunks whose lengths and
-/// checksums are made good: a kind, a length of two bytes, and what stands in the chunk.
-pub(crate) fn trace(data: &[u8]) {
-    analyse_file(data, earlier_chunked);
-}
-
-/// The same of the versions since 7: which one, the first byte's bits tell.
+/// checksums are made good: a kind, a length of two bytes, and the chunk's content. Its bits also select the version.
 pub(crate) fn archive(data: &[u8]) {
     analyse_file(data, archive_chunks(data));
 }
 
 /// How chunks of `data` become a file.
 fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
-    match data.first().map_or(0, |kind| kind & 14) {
-        0 => |rest| chunked(PLAIN_VERSION, rest),
-        2 => |rest| chunked(SITES_VERSION, rest),
-        4 => |rest| chunked(SINGLE_VERSION, rest),
-        6 => |rest| chunked(UNBOUNDED_VERSION, rest),
-        8 => |rest| chunked(UNCOUNTED_VERSION, rest),
-        10 => |rest| chunked(UNGROUPED_VERSION, rest),
+    match data.first().map_or(0, |kind| kind & 6) {
+        0 => |rest| chunked(UNCOUNTED_VERSION, rest),
+        2 => |rest| chunked(UNGROUPED_VERSION, rest),
+        4 => |rest| chunked(UNEXPLAINED_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }
@@ -202,28 +191,14 @@ fn beginning(version: u16) -> Vec<u8> {
     bytes
 }
 
-/// A header, and chunks of what `rest` holds, of version 5.
-fn earlier_chunked(mut rest: &[u8]) -> Vec<u8> {
-    let header = small_earlier_trace();
-    let mut bytes = beginning(EARLIEST_VERSION);
-    let stored = word(&header, bytes.len() + 5);
-    bytes.extend_from_slice(&header[bytes.len()..][..EARLIER_HEAD + stored]);
-    while let [kind, low, high, after @ ..] = rest {
-        let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
-        let (payload, behind) = after.split_at(length);
-        let stored = zstd::bulk::compress(payload, 1).unwrap_or_default();
-        let mut head = vec![kind & 3];
-        head.extend((payload.len() as u32).to_le_bytes());
-        head.extend((stored.len() as u32).to_le_bytes());
-        put_chunk(&mut bytes, &head, &stored);
-        rest = behind;
-    }
-    bytes
-}
-
-/// The same of the version that runs write.
+/// The header of a file of this version, and chunks of what `rest` holds.
 fn chunked(version: u16, mut rest: &[u8]) -> Vec<u8> {
-    let header = small_trace();
+    let header = match version {
+        UNCOUNTED_VERSION => FILES[0].to_vec(),
+        UNGROUPED_VERSION => FILES[1].to_vec(),
+        UNEXPLAINED_VERSION => FILES[2].to_vec(),
+        _ => small_trace(),
+    };
     let mut bytes = beginning(version);
     let stored = word(&header, bytes.len() + 1);
     bytes.extend_from_slice(&header[bytes.len()..][..HEAD + stored]);
@@ -267,15 +242,6 @@ fn header() -> TraceHeader {
     TraceHeader::new("fuzz", &[rate; 2])
 }
 
-/// A sound trace of version 5 without events.
-fn small_earlier_trace() -> Vec<u8> {
-    let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
-    let writer = EarlierWriter::create(file.path(), &header()).expect("a header can be written");
-    let written = writer.finish(&TraceSummary::default());
-    written.expect("a summary can be written");
-    std::fs::read(file.path()).expect("it was just written")
-}
-
 /// A sound trace without events, of the version that runs write.
 fn small_trace() -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
@@ -291,24 +257,7 @@ fn small_trace() -> Vec<u8> {
     std::fs::read(file.path()).expect("it was just written")
 }
 
-/// What stands in the chunks of a trace after its header, kinds and lengths before it.
-fn earlier_payloads(trace: &[u8]) -> Vec<u8> {
-    let mut rest = &trace[MAGIC.len() + 2..];
-    let mut bytes = vec![1];
-    let mut first = true;
-    while rest.len() >= EARLIER_HEAD {
-        let (raw, stored) = (word(rest, 1), word(rest, 5));
-        let payload = zstd::bulk::decompress(&rest[EARLIER_HEAD..][..stored], raw);
-        if !first {
-            put_payload(&mut bytes, rest[0], &payload.expect("a sound trace"));
-        }
-        first = false;
-        rest = &rest[EARLIER_HEAD + stored..];
-    }
-    bytes
-}
-
-/// The same of the version that runs write.
+/// The contents of a trace's chunks after its header, kinds and lengths before them.
 fn payloads(trace: &[u8]) -> Vec<u8> {
     let mut rest = &trace[MAGIC.len() + 2..];
     let mut bytes = vec![1];
@@ -331,42 +280,25 @@ fn put_payload(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     bytes.extend(payload);
 }
 
-/// Sound traces of earlier versions with and without events, as files and as chunks.
-pub(crate) fn trace_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 2] = [
-        include_bytes!("../../tracer/archive/tests/golden/version-5.bjt"),
-        include_bytes!("../../tracer/archive/tests/golden/version-6.bjt"),
-    ];
-    let small = small_earlier_trace();
-    let whole = [FILES[0], FILES[1], &small];
-    let mut seeds: Vec<Vec<u8>> = whole.map(|file| [&[0], file].concat()).into();
-    seeds.push(earlier_payloads(&small));
-    seeds
-}
-
 /// Sound traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    const FILES: [&[u8]; 6] = [
-        include_bytes!("../../tracer/archive/tests/golden/version-7.bjt"),
-        include_bytes!("../../tracer/archive/tests/golden/version-7-accounts.bjt"),
-        include_bytes!("../../tracer/archive/tests/golden/version-8.bjt"),
-        include_bytes!("../../tracer/archive/tests/golden/version-9.bjt"),
-        include_bytes!("../../tracer/archive/tests/golden/version-10.bjt"),
-        include_bytes!("../../tracer/archive/tests/golden/version-11.bjt"),
-    ];
     let small = small_trace();
-    let whole = [
-        FILES[0], FILES[1], FILES[2], FILES[3], FILES[4], FILES[5], &small,
-    ];
+    let whole = [FILES[0], FILES[1], FILES[2], FILES[3], &small];
     let files = whole.map(|file| [&[0], file].concat());
     let mut chunks = whole.map(payloads);
-    chunks[2][0] |= 2;
-    chunks[3][0] |= 4;
-    chunks[4][0] |= 6;
-    chunks[5][0] |= 8;
-    chunks[6][0] |= 8;
+    for (chunks, version) in chunks.iter_mut().zip([0, 2, 4, 6, 6]) {
+        chunks[0] |= version;
+    }
     files.into_iter().chain(chunks).collect()
 }
+
+/// A file of each version, from the earliest on.
+const FILES: [&[u8]; 4] = [
+    include_bytes!("../../tracer/archive/tests/golden/version-11.bjt"),
+    include_bytes!("../../tracer/archive/tests/golden/version-12.bjt"),
+    include_bytes!("../../tracer/archive/tests/golden/version-13.bjt"),
+    include_bytes!("../../tracer/archive/tests/golden/version-14.bjt"),
+];
 
 /// Reads a scenario; lines that begin with `=` are overrides.
 pub(crate) fn scenario(data: &[u8]) {

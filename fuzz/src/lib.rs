@@ -82,13 +82,6 @@ pub const TARGETS: &[Target] = &[
         longest: 4096,
     },
     Target {
-        name: "trace",
-        about: "trace files of versions 5 and 6, read, listed and analysed",
-        run: files::trace,
-        seeds: files::trace_seeds,
-        longest: 4096,
-    },
-    Target {
         name: "archive",
         about: "trace files, read, listed and analysed, whole and their structure alone",
         run: files::archive,

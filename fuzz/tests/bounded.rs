@@ -74,11 +74,6 @@ fn boot() {
 }
 
 #[test]
-fn trace() {
-    mutations("trace", 1000);
-}
-
-#[test]
 fn archive() {
     mutations("archive", 1000);
 }

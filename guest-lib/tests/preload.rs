@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use belljar_abi::FUNCTIONS;
 use belljar_guest_lib::PRELOAD;
+use belljar_mpi::FUNCTIONS;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use object::{Endianness, SymbolIndex};

@@ -3,8 +3,8 @@
 //! `calibrate` finds what each call took that hosts' costs and the network on which it was traced do not explain; `replay` plays the program with that on any
 //! network. Called by `belljar replay`.
 
-use belljar_abi::FUNCTIONS;
 use belljar_fabric::{RoutingError, Settings, Topology};
+use belljar_mpi::{CallKind, meaning};
 use belljar_networks::{FlowNetwork, LogGops, MOST_BYTES, Network, PacketNetwork, Parameters};
 use belljar_program::{Operation, Part, Program};
 use belljar_sim::Frequency;
@@ -158,8 +158,7 @@ impl Calibration {
 
 /// Whether a function begins or ends MPI.
 fn begins_or_ends(function: u16) -> bool {
-    let name = FUNCTIONS.get(usize::from(function)).map(|of| of.name);
-    matches!(name, Some("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize"))
+    matches!(meaning(function).kind, CallKind::Init | CallKind::Finalize)
 }
 
 /// Plays a program as it was traced, in the setting in which it was traced.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use belljar_abi::{Base, FUNCTIONS};
+use belljar_mpi::{Base, FUNCTIONS};
 use belljar_trace::{
     Account, Accounts, Counters, Event, Fact, GivenUp, Implementation, NodeSummary, Probe,
     ProcessInfo,

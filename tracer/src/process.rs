@@ -14,7 +14,8 @@ mod leave;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use belljar_abi::{Base, FUNCTIONS, OPEN_MPI_OBJECTS};
+use belljar_abi::OPEN_MPI_OBJECTS;
+use belljar_mpi::{Base, FUNCTIONS};
 use belljar_trace::{Accounts, Detailed, Event, Fact, Folded, Implementation, Launch, Peer, Site};
 use bincode::{Decode, Encode};
 
@@ -184,8 +185,7 @@ impl Process {
 
     /// Whether a call of the function initializes MPI.
     pub(crate) fn begins_with(function: u16) -> bool {
-        let name = FUNCTIONS[usize::from(function)].name;
-        matches!(name, "MPI_Init" | "MPI_Init_thread" | "MPI_Session_init")
+        Action::of(function) == Action::Initialise
     }
 
     /// What the launcher told, once, for an event of a function that has nothing else to tell.

@@ -279,7 +279,7 @@ impl Guest {
     /// Enters a function: what the program's `call` and the stub do. Returns the
     /// place of the return address.
     pub fn enter(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) -> u64 {
-        let operation = belljar_abi::operation(name).unwrap_or_else(|| panic!("{name}"));
+        let operation = belljar_mpi::number(name).unwrap_or_else(|| panic!("{name}"));
         let (target, slot) = self.enter_operation(tracer, operation.into(), arguments, PROGRAM);
         assert_eq!(target, LIBRARY + 16 * u64::from(operation));
         slot

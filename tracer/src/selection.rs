@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::matches;
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn operation(name: &str) -> u16 {
-        belljar_abi::operation(name).unwrap()
+        belljar_mpi::number(name).unwrap()
     }
 
     #[test]

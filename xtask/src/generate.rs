@@ -21,7 +21,7 @@ pub(crate) fn mpi(check: bool) -> Result<()> {
         }
     }
     let versions = versions(&headers)?;
-    let target = crate::root().join("guest-lib/abi/src/functions.rs");
+    let target = crate::root().join("mpi/src/functions.rs");
     let present =
         fs::read_to_string(&target).with_context(|| format!("cannot read {}", target.display()))?;
     if check && !present.starts_with(&first_line(&versions)) {

@@ -35,7 +35,7 @@ use belljar_analysis::{
 use belljar_cluster::plan;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_sim::Time;
-use belljar_trace::{TRACE_FILE, TraceState, VERSION};
+use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::output::{Harmless, read_or_not, show};
@@ -88,7 +88,7 @@ pub(crate) enum TraceCommand {
         after_help = "Example: belljar trace collect belljar-runs/hpl-4 --iterations 10 --out hpl-4.kept"
     )]
     Collect(CollectArguments),
-    /// Write a trace in another version of the format, with the same calls.
+    /// Write a trace of an earlier version in the current one.
     #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
     Convert(ConvertArguments),
     /// Write a trace in another tool's format.
@@ -183,9 +183,6 @@ pub(crate) struct ConvertArguments {
     trace: PathBuf,
     /// The new file.
     out: PathBuf,
-    /// Version of the format: 12, or for earlier Belljars 5, or 6 for runs with a time model.
-    #[arg(long, value_name = "VERSION", default_value_t = VERSION)]
-    to: u16,
 }
 
 /// `belljar trace`.
@@ -345,11 +342,7 @@ fn several<T: Comparable>(
 fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
     let from = trace_file(&arguments.trace);
     warn(&from)?;
-    remark(&belljar_archive::convert(
-        &from,
-        &arguments.out,
-        arguments.to,
-    )?);
+    remark(&belljar_archive::convert(&from, &arguments.out)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use belljar_abi::FUNCTIONS;
-use belljar_trace::{Counters, is_poll};
+use belljar_mpi::{FUNCTIONS, meaning};
+use belljar_trace::Counters;
 use belljar_tracer::Selection;
 
 /// Calls from which on they are told.
@@ -18,7 +18,7 @@ const ENOUGH: u64 = 1000;
 pub(super) fn of(counters: &Counters) -> BTreeMap<String, u64> {
     let named = counters.calls.iter().filter_map(|(&number, &calls)| {
         let name = FUNCTIONS.get(usize::from(number))?.name;
-        is_poll(name).then(|| (name.to_owned(), calls))
+        meaning(number).polls.then(|| (name.to_owned(), calls))
     });
     named.collect()
 }

@@ -12,10 +12,8 @@
 //! unwind information gives it to unwinders.
 //!
 //! An *operation* is a function by one of its names: operations below the number of
-//! [`FUNCTIONS`] are the `MPI_` names, as many after them the `PMPI_` names of the profiling
+//! [`FUNCTIONS`] are the names without a prefix, as many after them the `PMPI_` names of the profiling
 //! interface, in the same order. Where each leads stands in a table ([`TABLE_OFFSET`]).
-
-#![no_std]
 
 /// Start of the text range that holds the stubs: chosen where neither the
 /// kernel's mmap, nor position-independent programs, nor stacks are ever placed.
@@ -78,13 +76,7 @@ pub const MAGIC_INT3: [u8; 2] = [0xcc, 0x90];
 /// engine traps it wherever it stands.
 pub const FACT_LEAF: u32 = 0x4a42_0001;
 
-/// How a function of the MPI C binding is described.
-mod function;
-/// The table of MPI functions, made from the headers by `cargo xtask generate`.
-mod functions;
-
-pub use function::{Base, Function, Parameter};
-pub use functions::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 
 /// How many operations there are.
 pub const OPERATIONS: usize = 2 * FUNCTIONS.len();
@@ -97,14 +89,6 @@ const _: () = assert!(PENDING_OFFSET + PENDING_LENGTH <= STUB_LENGTH);
 pub fn function_of(operation: u64) -> Option<u16> {
     let operation = usize::try_from(operation).ok()?;
     (operation < OPERATIONS).then_some((operation % FUNCTIONS.len()) as u16)
-}
-
-/// The operation number of a function, by its name.
-pub fn operation(name: &str) -> Option<u16> {
-    FUNCTIONS
-        .binary_search_by(|function| function.name.cmp(name))
-        .ok()
-        .map(|index| index as u16)
 }
 
 /// Offset in the stub range of the table of what operations lead to: one 64-bit address

@@ -14,7 +14,7 @@ mod prototypes;
 /// The table as Rust source.
 mod render;
 
-pub use belljar_abi::Base;
+pub use belljar_mpi::{Base, Standard};
 pub use prototypes::{Parameter, Prototype};
 pub use render::{first_line, render};
 
@@ -50,19 +50,48 @@ pub const DEBIAN_HEADERS: [&str; 2] = [
     "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h",
 ];
 
-/// The prototypes of all headers, by name. Where two headers disagree on a name's
+/// Headers of this crate with the functions of later standards than those of [`DEBIAN_HEADERS`].
+pub const LATER_HEADERS: [(Standard, &str); 3] = [
+    (
+        Standard::Mpi41,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/headers/mpi-4.1.h"),
+    ),
+    (
+        Standard::Mpi50,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/headers/mpi-5.0.h"),
+    ),
+    (
+        Standard::FaultTolerance,
+        concat!(env!("CARGO_MANIFEST_DIR"), "/headers/fault-tolerance.h"),
+    ),
+];
+
+/// The prototypes of these headers, which are those of MPI 4.0, and of [`LATER_HEADERS`], by name. Where two headers disagree on a name's
 /// spelling of parameters, the first wins.
 ///
 /// # Errors
 /// See [`GenerateError`].
 pub fn read_headers(headers: &[&Path]) -> Result<Vec<Prototype>, GenerateError> {
+    let installed = headers.iter().map(|header| (Standard::Mpi40, *header));
+    let later = LATER_HEADERS
+        .iter()
+        .map(|(standard, header)| (*standard, Path::new(*header)));
     let mut all = BTreeMap::new();
-    for header in headers {
+    for (standard, header) in installed.chain(later) {
         let found = read_header(header)?;
         if found.is_empty() {
             return Err(GenerateError::Empty(header.to_path_buf()));
         }
         for prototype in found {
+            // Headers of libraries declare their extensions beside the standard's functions.
+            let standard = match prototype.name.starts_with("MPIX_") {
+                true => Standard::FaultTolerance,
+                false => standard,
+            };
+            let prototype = Prototype {
+                standard,
+                ..prototype
+            };
             all.entry(prototype.name.clone()).or_insert(prototype);
         }
     }

@@ -10,7 +10,7 @@ use lang_c::ast::{
 };
 use lang_c::span::Node;
 
-use belljar_abi::Base;
+use belljar_mpi::{Base, Standard};
 
 use crate::GenerateError;
 
@@ -32,13 +32,15 @@ pub struct Parameter {
 pub struct Prototype {
     /// Its name.
     pub name: String,
+    /// The standard that introduced it.
+    pub standard: Standard,
     /// Its result, which is never a pointer.
     pub result: Base,
     /// Its parameters in order.
     pub parameters: Vec<Parameter>,
 }
 
-/// All functions named `MPI_...` that a unit declares.
+/// All functions of the binding that a unit declares.
 pub(crate) fn collect(unit: &TranslationUnit) -> Result<Vec<Prototype>, GenerateError> {
     let mut found = Vec::new();
     for external in &unit.0 {
@@ -86,6 +88,7 @@ fn collect_declaration(
         correct(name, &mut parameters);
         found.push(Prototype {
             name: name.to_owned(),
+            standard: Standard::Mpi40,
             result,
             parameters,
         });
@@ -102,12 +105,27 @@ fn correct(function: &str, parameters: &mut [Parameter]) {
     }
 }
 
+/// Functions of User-Level Failure Mitigation; libraries have other extensions under the same prefix.
+const FAULT_TOLERANCE: [&str; 10] = [
+    "MPIX_Comm_ack_failed",
+    "MPIX_Comm_agree",
+    "MPIX_Comm_failure_ack",
+    "MPIX_Comm_failure_get_acked",
+    "MPIX_Comm_get_failed",
+    "MPIX_Comm_iagree",
+    "MPIX_Comm_is_revoked",
+    "MPIX_Comm_ishrink",
+    "MPIX_Comm_revoke",
+    "MPIX_Comm_shrink",
+];
+
 /// The standard's C binding: `MPI_` and a capital letter, without the tools
 /// interface (`MPI_T_`) and the Fortran conversions' opposite direction.
 fn is_binding(name: &str) -> bool {
-    name.strip_prefix("MPI_").is_some_and(|rest| {
+    let standard = name.strip_prefix("MPI_").is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_uppercase()) && !rest.starts_with("T_")
-    })
+    });
+    standard || FAULT_TOLERANCE.contains(&name)
 }
 
 fn declared_name(declarator: &Declarator) -> Option<&str> {

@@ -7,12 +7,12 @@ use std::fmt::Write;
 
 use crate::prototypes::{Parameter, Prototype};
 
-/// The source of `belljar-abi`'s table of operations, from the headers of `versions`.
+/// The source of `belljar-mpi`'s table of functions, from the headers of `versions`.
 pub fn render(prototypes: &[Prototype], versions: &str) -> String {
     let mut source = first_line(versions);
     source.push_str(
         "\n\
-         use crate::function::{Base::*, Function, parameter as p};\n\n\
+         use crate::function::{Base::*, Function, Standard::*, parameter as p};\n\n\
          /// Every function of the MPI C binding; the index is the operation number.\n\
          #[rustfmt::skip]\n\
          pub static FUNCTIONS: &[Function] = &[\n",
@@ -22,9 +22,10 @@ pub fn render(prototypes: &[Prototype], versions: &str) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             source,
-            "    Function {{ name: \"{}\", result: {:?}, parameters: &[{}] }},",
+            "    Function {{ name: \"{}\", result: {:?}, standard: {:?}, parameters: &[{}] }},",
             prototype.name,
             prototype.result,
+            prototype.standard,
             parameters.join(", ")
         );
     }

@@ -35,7 +35,8 @@ mod simulation;
 mod tables;
 
 pub use algorithm::Algorithm;
-pub use call::{Call, Operation};
+pub use belljar_mpi::Operation;
+pub use call::Call;
 pub use library::MAX_LIBRARY_BYTES;
 pub use open_mpi::OpenMpiAlgorithm;
 pub use schedule::{Action, Schedule, Step};

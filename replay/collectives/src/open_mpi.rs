@@ -11,7 +11,9 @@ mod algorithm;
 mod rules;
 
 use crate::algorithm::Algorithm;
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::library;
 use crate::schedule::Builder;
 
@@ -33,7 +35,7 @@ pub(crate) fn choose(call: &Call) -> Option<Algorithm> {
         return own(Own::Nothing);
     }
     if call.nonblocking {
-        return Some(nonblocking(call));
+        return nonblocking(call);
     }
     match call.operation {
         Operation::Gatherv => Some(Algorithm::GathervLinear),
@@ -50,13 +52,13 @@ pub(crate) fn choose(call: &Call) -> Option<Algorithm> {
 }
 
 /// What the module `libnbc` takes (the `nbc_i*.c` of `ompi/mca/coll/libnbc`).
-fn nonblocking(call: &Call) -> Algorithm {
+fn nonblocking(call: &Call) -> Option<Algorithm> {
     let few = call.members <= 4;
     let power = 1u64 << call.members.max(1).ilog2();
     let halves = call.commutative && call.count >= power;
     let small = call.bytes() < 65536;
     let own = match call.operation {
-        Operation::Barrier => return Algorithm::BarrierDissemination,
+        Operation::Barrier => return Some(Algorithm::BarrierDissemination),
         Operation::Broadcast if few => Own::BroadcastLinear,
         // In fragments it would go where `coll_libnbc_ibcast_skip_dt_decision` is not set, which it is.
         Operation::Broadcast => Own::BroadcastSwappedBinomialTree,
@@ -81,8 +83,13 @@ fn nonblocking(call: &Call) -> Algorithm {
         Operation::Allreduce => Own::AllreduceShiftedRing,
         Operation::ReduceScatter | Operation::ReduceScatterBlock => Own::ReduceScatterBinomialTree,
         Operation::Scan | Operation::Exscan => Own::ScanLinear,
+        Operation::NeighborAllgather
+        | Operation::NeighborAllgatherv
+        | Operation::NeighborAlltoall
+        | Operation::NeighborAlltoallv
+        | Operation::NeighborAlltoallw => return None,
     };
-    Algorithm::OpenMpi(own)
+    Some(Algorithm::OpenMpi(own))
 }
 
 /// Whether the library returns at once, since there is no data. The nonblocking forms of some send empty messages.
@@ -104,7 +111,12 @@ fn is_nothing(call: &Call) -> bool {
         | Operation::Gatherv
         | Operation::Scatterv
         | Operation::Alltoallv
-        | Operation::Alltoallw => false,
+        | Operation::Alltoallw
+        | Operation::NeighborAllgather
+        | Operation::NeighborAllgatherv
+        | Operation::NeighborAlltoall
+        | Operation::NeighborAlltoallv
+        | Operation::NeighborAlltoallw => false,
     }
 }
 

@@ -11,7 +11,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use crate::algorithm::Algorithm;
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::library;
 use crate::open_mpi;
 

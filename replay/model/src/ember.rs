@@ -3,6 +3,8 @@
 //! A motif is C++ that says which events a rank has next. Loops, peers, requests and communicators become tables in it; bytes and times become lines of two parameter files, by
 //! call site and by transition, as functions of ranks and size. What Ember has no events for is refused or said. Called by `belljar model export ember`.
 
+/// Events for collective operations.
+mod operations;
 /// Functions as lines of parameter files.
 mod parameters;
 /// What the motif's tables say.

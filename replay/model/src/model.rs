@@ -22,7 +22,7 @@ pub use learn::{LearnError, learn};
 pub use roles::{Role, Roles};
 
 /// The version that is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A model of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use belljar_analysis::{Communicators, communicators};
 use belljar_archive::TraceReader;
 use belljar_program::{Thread, asks_time, found_nothing};
 use belljar_replay::Calibration;
-use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader, is_poll};
+use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader};
 
 /// A run that a model is made of.
 #[derive(Clone, Copy, Debug)]
@@ -193,8 +193,7 @@ fn steps(
             if own.function == event.function {
                 break (own, residual);
             }
-            let name = belljar_abi::FUNCTIONS.get(usize::from(own.function));
-            if !name.is_some_and(|of| is_poll(of.name)) {
+            if !belljar_mpi::meaning(own.function).polls {
                 return Err(differs);
             }
             polled += own.before as f64 + own.inside as f64;

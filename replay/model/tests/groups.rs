@@ -25,7 +25,7 @@ type Program = fn(u32, u32) -> Vec<Event>;
 
 /// A call without anything.
 fn call(name: &str) -> Event {
-    let function = belljar_abi::FUNCTIONS.iter().position(|of| of.name == name);
+    let function = belljar_mpi::FUNCTIONS.iter().position(|of| of.name == name);
     Event {
         node: 0,
         vcpu: 0,
@@ -62,6 +62,7 @@ fn allreduce(communicator: u32) -> Event {
     Event {
         communicator: Some(communicator),
         collectives: vec![Collective {
+            operation: Some(belljar_mpi::Operation::Allreduce),
             phase: Phase::Done,
             communicator: Some(communicator),
             root: None,

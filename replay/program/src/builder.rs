@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::{FUNCTIONS, SendMode};
 
 use crate::program::{
-    Call, Channel, ChannelId, Collective, Mode, Operation, Part, Process, Program, Slot, Thread,
+    Call, Channel, ChannelId, Collective, Operation, Part, Process, Program, Slot, Thread,
 };
 
 /// The communicator of all messages.
@@ -97,7 +97,7 @@ impl Builder {
             channel,
             slot,
             bytes,
-            mode: Mode::Standard,
+            mode: SendMode::Standard,
             pieces: false,
         })
     }

@@ -23,6 +23,7 @@ use std::path::Path;
 use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicators};
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
+use belljar_mpi::{CallKind, Epoch};
 use belljar_trace::{
     Collective, Completion, Datatype, Direction, Ending, Event, Peer, Phase, TraceError,
     TraceHeader, TraceState, TraceSummary, Transfer,
@@ -30,8 +31,8 @@ use belljar_trace::{
 
 use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
+use calls::synchronizes;
 pub use calls::{asks_time, found_nothing};
-use calls::{ends_accesses, is_one_sided, mode, synchronizes};
 use partitions::{Partitions, partitioned};
 use tables::Shared;
 use wildcards::{Asked, Unsettled};
@@ -169,7 +170,7 @@ impl Extractor<'_> {
         let mut begun = Vec::new();
         self.windows.learn(event, self.communicators);
         for (number, transfer) in event.transfers.iter().enumerate() {
-            let part = match is_one_sided(event) {
+            let part = match transfer.is_access() {
                 true => self.access(member, key, transfer),
                 false => self.message(event, member, key, (number, transfer)),
             };
@@ -178,7 +179,7 @@ impl Extractor<'_> {
             };
             match transfer.phase {
                 Phase::Begun => begun.push(part),
-                _ if is_one_sided(event) => self.windows.accessed(key.0, part),
+                _ if transfer.is_access() => self.windows.accessed(key.0, part),
                 _ => {
                     self.got(event, part, event.status);
                     done.push(part);
@@ -210,7 +211,7 @@ impl Extractor<'_> {
         for completion in &event.completed {
             done.extend(self.complete(event, completion));
         }
-        if ends_accesses(event.name()) {
+        if event.meaning().epoch().is_some_and(Epoch::ends_accesses) {
             done.extend(self.windows.ended(key.0));
         }
         self.probe(event, member, key);
@@ -260,7 +261,7 @@ impl Extractor<'_> {
             *unknown += 1;
             return None;
         };
-        let (bytes, mode) = (transfer.bytes, mode(event.name()));
+        let (bytes, mode) = (transfer.bytes, transfer.mode());
         let pieces = matches!(transfer.datatype, Datatype::Derived { .. });
         match (transfer.direction, peer, transfer.tag) {
             (Direction::Send, Some(to), Some(tag)) => {
@@ -364,11 +365,14 @@ impl Extractor<'_> {
 
     /// A message that a call found, without receiving it.
     fn probe(&mut self, event: &Event, member: Member, key: ThreadKey) {
-        let probes = ["MPI_Probe", "MPI_Iprobe", "MPI_Mprobe", "MPI_Improbe"];
+        let probes = matches!(
+            event.meaning().kind,
+            CallKind::Probe | CallKind::ProbeMatched
+        );
         let (Some(number), Some(status)) = (event.communicator, event.status) else {
             return;
         };
-        if !probes.contains(&event.name()) {
+        if !probes {
             return;
         }
         let from = self.communicators.peer(key.0, number, status.source);

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use belljar_collectives::{Algorithm, Call as Passed};
+use belljar_mpi::SendMode;
 use serde::{Deserialize, Serialize};
 
 /// The number of a process in its program.
@@ -100,19 +101,6 @@ pub struct Call {
     pub inside: u64,
 }
 
-/// How a message is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Mode {
-    /// As the library likes (`MPI_Send`).
-    Standard,
-    /// Into a buffer of the program's (`MPI_Bsend`): never waits.
-    Buffered,
-    /// Over when the receive has begun (`MPI_Ssend`).
-    Synchronous,
-    /// The receive is there already (`MPI_Rsend`).
-    Ready,
-}
-
 /// What is done with the lock of a window at one of its processes (MPI-4.0, 12.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Locking {
@@ -136,7 +124,7 @@ pub enum Operation {
         /// Bytes of data.
         bytes: u64,
         /// How.
-        mode: Mode,
+        mode: SendMode,
         /// Whether its data lies in pieces, by a datatype of the program's.
         pieces: bool,
     },

@@ -7,8 +7,9 @@
 
 use std::collections::VecDeque;
 
+use belljar_mpi::SendMode;
 use belljar_networks::{Message, Network};
-use belljar_program::{ChannelId, Locking, Mode, ProcessId};
+use belljar_program::{ChannelId, Locking, ProcessId};
 use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +87,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         channel: ChannelId,
         party: Party,
-        (bytes, mode, pieces): (u64, Mode, bool),
+        (bytes, mode, pieces): (u64, SendMode, bool),
     ) {
         let message = self.on_channel(channel, party, (bytes, mode, pieces));
         self.post(now, message);
@@ -98,7 +99,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         &mut self,
         channel: ChannelId,
         party: Party,
-        (bytes, mode, pieces): (u64, Mode, bool),
+        (bytes, mode, pieces): (u64, SendMode, bool),
     ) -> MessageId {
         let of = self.program.channels[channel as usize];
         self.messages.insert(MpiMessage {
@@ -126,9 +127,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     ) {
         let calls = self.program.partitioned[partitioned as usize];
         if calls == 0 {
-            return self.send(now, channel, party, (bytes, Mode::Standard, pieces));
+            return self.send(now, channel, party, (bytes, SendMode::Standard, pieces));
         }
-        let message = self.on_channel(channel, party, (bytes, Mode::Standard, pieces));
+        let message = self.on_channel(channel, party, (bytes, SendMode::Standard, pieces));
         self.unready.insert(partitioned, (message, calls));
         self.sent(now, channel, message);
     }
@@ -163,11 +164,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    fn transport(&self, bytes: u64, mode: Mode) -> Transport {
+    fn transport(&self, bytes: u64, mode: SendMode) -> Transport {
         let large = bytes >= self.spans.costs.rendezvous;
         match mode {
-            Mode::Synchronous => Transport::Protocol(0),
-            Mode::Standard | Mode::Ready if large => Transport::Protocol(0),
+            SendMode::Synchronous => Transport::Protocol(0),
+            SendMode::Standard | SendMode::Ready if large => Transport::Protocol(0),
             _ => Transport::Eager,
         }
     }
@@ -187,7 +188,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport(bytes, Mode::Standard),
+            transport: self.transport(bytes, SendMode::Standard),
             protocol: self.protocol(false),
             there: false,
             seen: false,

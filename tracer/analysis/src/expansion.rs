@@ -14,12 +14,11 @@ pub(crate) mod stated;
 
 use std::collections::BTreeMap;
 
-use belljar_abi::Base;
 use belljar_collectives::{Algorithm, Call, Choice, Library, Tables};
+use belljar_mpi::{Base, CallKind, Object, Operation};
 use belljar_trace::{Collective, Event, Implementation};
 
 use crate::communicators::{Communicators, Member, Members, ProcessKey};
-pub use passed::Called;
 use prepared::Prepared;
 
 /// Why it is not known what messages a call becomes.
@@ -125,7 +124,7 @@ impl<'a> Expansion<'a> {
     /// Notes what an event says of later ones: the reductions that it makes, the operations that it prepares.
     pub fn learn(&mut self, event: &Event) {
         self.prepared.learn(event);
-        if event.name() == "MPI_Op_create" || event.name() == "MPI_Op_create_c" {
+        if event.meaning().kind == CallKind::Make(Object::Reduction) {
             let own = self
                 .reductions
                 .entry((event.node, event.process))
@@ -146,14 +145,14 @@ impl<'a> Expansion<'a> {
         &'e self,
         event: &'e Event,
         collective: &Collective,
-    ) -> Result<(&'e Event, Called), Unknown> {
-        if let Some(operation) = Called::of(event.name()) {
+    ) -> Result<(&'e Event, Operation), Unknown> {
+        if let Some(operation) = event.meaning().collective() {
             return Ok((event, operation));
         }
         let prepared = self.prepared.of(event, collective);
         let prepared = prepared.ok_or(Unknown::Persistent)?;
-        let operation = Called::of(prepared.name()).ok_or(Unknown::Persistent)?;
-        Ok((prepared, operation))
+        let operation = collective.operation.or(prepared.meaning().collective());
+        Ok((prepared, operation.ok_or(Unknown::Persistent)?))
     }
 
     /// Tells `to` whom the caller of `collective` gives how many bytes, as the program calls it.
@@ -209,9 +208,9 @@ impl<'a> Expansion<'a> {
     ) -> Result<Option<Expanded>, Unknown> {
         let (identity, members, rank) = self.place(event, collective)?;
         let (event, operation) = self.called(event, collective)?;
-        let Called::Among(operation) = operation else {
+        if operation.is_neighborhood() {
             return Ok(None);
-        };
+        }
         let call = passed::call(event, operation, collective, (members.len(), rank))?;
         let call = self.with_reduction(call, event)?;
         if call.members == 1 {

@@ -9,7 +9,7 @@
 #[cfg(test)]
 pub(crate) mod ranks;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_sim::Frequency;
 use belljar_trace::{
     Amount, Collective, Completion, Datatype, Direction, Ending, Event, Fact, Implementation,
@@ -234,6 +234,7 @@ fn request(step: u64, direction: Direction, index: u64) -> u64 {
 
 fn message(direction: Direction, peer: u32) -> Transfer {
     Transfer {
+        kind: belljar_trace::TransferKind::Message(Default::default()),
         direction,
         phase: Phase::Begun,
         communicator: Some(WORLD),
@@ -253,6 +254,10 @@ fn operation(root: Option<Peer>) -> Collective {
         None => Amount::whole(Some(8)),
     };
     Collective {
+        operation: Some(match root {
+            Some(_) => belljar_mpi::Operation::Reduce,
+            None => belljar_mpi::Operation::Allreduce,
+        }),
         phase: Phase::Done,
         communicator: Some(WORLD),
         root,

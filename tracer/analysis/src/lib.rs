@@ -69,7 +69,7 @@ pub use dump::{
     AnalysisError, DumpFormat, Filter, argument_words, communicators, counts, cpi, dump,
     statistics, write_event,
 };
-pub use expansion::{Called, Expanded, Expansion, Unknown as UnknownCall};
+pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};
 pub use flow::{
     Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,

@@ -20,10 +20,8 @@ mod render;
 mod tree;
 
 use std::path::Path;
-use std::sync::LazyLock;
 
-use belljar_abi::FUNCTIONS;
-use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::communicators::{Collector, Communicators};
@@ -34,33 +32,6 @@ use crate::phases::Phases;
 pub use balance::LoopBalance;
 use measure::Walk;
 use nesting::Nesting;
-
-/// Functions whose calls tell of no structure: they ask, or describe, and move nothing.
-const ASKING: [&str; 23] = [
-    "MPI_Address",
-    "MPI_Aint_*",
-    "MPI_Attr_*",
-    "MPI_*_get_*",
-    "MPI_*_set_*",
-    "MPI_Comm_compare",
-    "MPI_Comm_rank",
-    "MPI_Comm_remote_size",
-    "MPI_Comm_size",
-    "MPI_Comm_test_inter",
-    "MPI_Error_*",
-    "MPI_Finalized",
-    "MPI_Get_address",
-    "MPI_Get_count",
-    "MPI_Get_elements*",
-    "MPI_Get_*version",
-    "MPI_Get_processor_name",
-    "MPI_Group_*",
-    "MPI_Initialized",
-    "MPI_Is_thread_main",
-    "MPI_Query_thread",
-    "MPI_Type_*",
-    "MPI_Wti*",
-];
 
 /// The loops of a trace. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -336,16 +307,8 @@ fn asks(event: &Event) -> bool {
         event.started.len(),
         event.completed.len(),
     ];
-    let asked = ASKED.get(usize::from(event.function));
-    moves == [0; 4] && asked.copied().unwrap_or(false)
+    moves == [0; 4] && event.meaning().asks
 }
-
-/// By function, whether its calls only ask.
-static ASKED: LazyLock<Vec<bool>> = LazyLock::new(|| {
-    let names = FUNCTIONS.iter().map(|function| function.name);
-    let asked = names.map(|name| ASKING.iter().any(|pattern| matches(pattern, name)));
-    asked.collect()
-});
 
 /// The loops in the wanted calls of the trace at `path`, and whether it is complete. The trace is read twice, its times where they are wanted.
 ///

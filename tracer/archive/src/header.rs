@@ -1,11 +1,8 @@
 //! The header of a trace: what is known before the first call.
 //!
-//! In version 7 it is one record, since version 8 that and how many frames sites have, since version 11 also the version. Called by the writer and the
-//! readers.
+//! Called by the writer and the readers.
 
-use belljar_trace::{
-    MOST_FRAMES, PLAIN_VERSION, SITES_VERSION, TraceHeader, UNCOUNTED_VERSION, VERSION, codec,
-};
+use belljar_trace::{MOST_FRAMES, TraceHeader, VERSION, codec};
 use bincode::{Decode, Encode};
 
 /// What calls of a trace tell besides what all tell.
@@ -24,21 +21,21 @@ pub(crate) struct Header {
     pub(crate) contents: Contents,
 }
 
-/// A header as version 7 has it.
+/// The part of a header that all versions have.
 #[derive(Encode, Decode)]
 struct Plain {
     trace: TraceHeader,
     accounted: bool,
 }
 
-/// A header as versions since 8 have it.
+/// The same with the number of frames.
 #[derive(Encode, Decode)]
 struct Sited {
     plain: Plain,
     frames: u8,
 }
 
-/// A header as versions since 11 have it. Its version is told again: no checksum covers the file's first bytes.
+/// A header. It repeats the version, as no checksum covers the file's first bytes.
 #[derive(Encode, Decode)]
 struct Versioned {
     sited: Sited,
@@ -51,7 +48,7 @@ impl Header {
     /// # Errors
     /// What is wrong with it, where it could not be read again.
     pub(crate) fn encode(self) -> Result<Vec<u8>, String> {
-        self.trace.check()?;
+        self.trace.check(VERSION)?;
         let Contents { accounted, frames } = self.contents;
         let plain = Plain {
             trace: self.trace,
@@ -73,27 +70,21 @@ impl Header {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
-        let decoded = match version {
-            PLAIN_VERSION => {
-                codec::decode(payload).map(|plain| (Sited { plain, frames: 0 }, version))
-            }
-            ..UNCOUNTED_VERSION => codec::decode(payload).map(|sited| (sited, version)),
-            _ => codec::decode(payload).map(|it: Versioned| (it.sited, it.version)),
-        };
-        let (Sited { plain, frames }, told) = decoded.map_err(|error| error.to_string())?;
-        if told != version {
+        let decoded: Versioned = codec::decode(payload).map_err(|error| error.to_string())?;
+        let Sited { plain, frames } = decoded.sited;
+        if decoded.version != version {
             return Err(format!(
-                "it is of version {told}, and the file says {version}"
+                "it is of version {}, and the file says {version}",
+                decoded.version
             ));
         }
-        plain.trace.check()?;
-        let fewest = u8::from(version == SITES_VERSION);
-        if version != PLAIN_VERSION && !(fewest..=MOST_FRAMES).contains(&frames) {
+        plain.trace.check(version)?;
+        if frames > MOST_FRAMES {
             return Err("its sites have an impossible number of frames".to_owned());
         }
         let accounted = plain.accounted;
         Ok(Self {
-            trace: plain.trace,
+            trace: plain.trace.as_written_now(),
             contents: Contents { accounted, frames },
         })
     }

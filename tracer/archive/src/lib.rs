@@ -1,7 +1,7 @@
 //! The trace file: written during a run, read after the fact, in all its versions.
 //!
 //! A [`TraceWriter`] takes a run's calls one after another, a [`TraceReader`] gives them back, each with all its
-//! fields, also from files of versions 5 and 6 (`earlier`), as far as a damaged or unfinished file is whole. A
+//! fields, as far as a damaged or unfinished file is whole. A
 //! [`StructureReader`] gives who called what, as a grammar, without reading times. Nothing here knows of guests:
 //! calls are `belljar-trace`'s events. Called by runs, analyses and conversions.
 //!
@@ -23,7 +23,7 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 13 (7 to 12 in traces of earlier Belljars; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
+//! A file is the magic, version 14 (11 to 13 are read, too; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
 //! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
 //! between them stand groups of four, each with up to 65,536 calls and written at once:
 //!
@@ -72,8 +72,8 @@ mod calls;
 mod coding;
 /// The same calls in another version.
 mod convert;
-/// Versions 5 and 6.
-mod earlier;
+/// What persistent requests begin, in traces of earlier versions.
+mod explained;
 /// Chunks in a file.
 mod frame;
 /// What is known before the first call.
@@ -104,7 +104,6 @@ use bincode::{Decode, Encode};
 pub use calls::stream::Stream;
 pub use coding::grammar::{Grammar, Rule};
 pub use convert::convert;
-pub use earlier::EarlierWriter;
 pub use frame::Kind;
 pub use header::Contents;
 pub use probes::{ProbesHeader, ProbesReader, ProbesWriter};

@@ -70,7 +70,7 @@ impl Operands {
         let fresh = || Box::new(Column::new(self.calls, false));
         let context = Context {
             fine: mix(number.into(), 0x66),
-            coarse: mix(signature.event.function.into(), 0x66),
+            coarse: mix(signature.context().into(), 0x66),
             before: 0,
         };
         let counts = self.counts.get_or_insert_with(fresh);

@@ -9,9 +9,10 @@ use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use belljar_mpi::renumbered;
 use belljar_trace::{
     MOST_PROBES, Probe, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceHeader,
-    TraceState, codec,
+    TraceState, UNEXPLAINED_VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -22,7 +23,10 @@ use crate::frame::{self, Kind};
 const MAGIC: [u8; 8] = *b"BelljarP";
 
 /// Version of the format.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
+
+/// The version whose records number functions as traces of version 13 do.
+const EARLIER_VERSION: u16 = 2;
 
 /// Bytes of magic and version.
 const START: u64 = 10;
@@ -79,7 +83,7 @@ impl ProbesWriter {
             records: 0,
             pending: Recorded::default(),
         };
-        if let Err(reason) = header.trace.check() {
+        if let Err(reason) = header.trace.check(belljar_trace::VERSION) {
             return Err(writer.unencodable(reason));
         }
         let mut start = MAGIC.to_vec();
@@ -214,6 +218,8 @@ impl ProbesWriter {
 pub struct ProbesReader {
     file: BufReader<File>,
     header: ProbesHeader,
+    /// True if records number functions as earlier traces do.
+    renumbers: bool,
     offset: u64,
     records: u64,
     chunk: std::vec::IntoIter<ProbeRecord>,
@@ -240,11 +246,12 @@ impl ProbesReader {
             return Err(wrong("it is no file of probes".to_owned()));
         }
         let version = u16::from_le_bytes([start[8], start[9]]);
-        if version != VERSION {
+        if !(EARLIER_VERSION..=VERSION).contains(&version) {
             return Err(wrong(format!(
-                "its version is {version}, this program reads {VERSION}"
+                "its version is {version}, this program reads {EARLIER_VERSION} and {VERSION}"
             )));
         }
+        let renumbers = version == EARLIER_VERSION;
         let chunk = frame::take(&mut file, |_| true).map_err(wrong)?;
         let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
         let (payload, length) = chunk
@@ -252,7 +259,10 @@ impl ProbesReader {
             .ok_or_else(|| wrong("it has no header".to_owned()))?;
         let header: ProbesHeader =
             codec::decode(&payload).map_err(|error| wrong(error.to_string()))?;
-        let checked = header.trace.check();
+        let checked = header.trace.check(match renumbers {
+            true => UNEXPLAINED_VERSION,
+            false => belljar_trace::VERSION,
+        });
         checked.map_err(|reason| wrong(reason.to_owned()))?;
         if header.probes.len() > MOST_PROBES {
             return Err(wrong("it has more probes than there can be".to_owned()));
@@ -260,6 +270,7 @@ impl ProbesReader {
         Ok(Self {
             file,
             header,
+            renumbers,
             offset: START + length,
             records: 0,
             chunk: Vec::new().into_iter(),
@@ -290,7 +301,12 @@ impl ProbesReader {
         let payload = chunk.payload.unwrap_or_default();
         match chunk.kind {
             Kind::Probes => {
-                let records = unpacked(&payload)?;
+                let mut records = unpacked(&payload)?;
+                for record in records.iter_mut().filter(|_| self.renumbers) {
+                    // A number that no function had is refused below, as any beyond the table.
+                    let within = record.within;
+                    record.within = within.map(|it| renumbered(it).unwrap_or(u16::MAX));
+                }
                 let probes = &self.header.probes;
                 let nodes = self.header.trace.nodes();
                 let fits = |it: &ProbeRecord| it.fits(probes) && (it.node as usize) < nodes;

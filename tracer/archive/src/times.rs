@@ -35,7 +35,7 @@ impl Called {
     pub(crate) fn of(number: u32, signature: &Signature) -> Self {
         Self {
             signature: number,
-            function: signature.event.function,
+            function: signature.context(),
             left: signature.event.exit.is_some(),
             folded: signature.folded,
         }

@@ -1,31 +1,28 @@
 //! One reader for traces of all versions.
 //!
-//! What a file's first bytes say decides which format's reader reads it; what comes out is alike, and so is how
-//! damage is told. Called by analyses, commands and conversions.
+//! The magic and the version select how a file is decoded. All versions yield the same events and errors; an earlier
+//! version's events are completed by `explained`. Called by analyses, commands and conversions.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use belljar_trace::{
-    EARLIEST_VERSION, Event, MAGIC, PLAIN_VERSION, TraceError, TraceHeader, TraceState,
-    TraceSummary, UNBOUNDED_VERSION, UNCOUNTED_VERSION, VERSION,
+    EARLIEST_VERSION, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary,
+    UNCOUNTED_VERSION, UNEXPLAINED_VERSION, VERSION,
 };
 
-use crate::earlier::EarlierReader;
+use crate::explained::Prepared;
 use crate::failed;
 use crate::header::Contents;
 use crate::reader::ArchiveReader;
 
-/// Reads a trace of any version, call by call in the order of writing; what a run left that was broken off,
-/// as far as it goes.
+/// Reads a trace of any version, call by call in the order of writing; an interrupted run's trace as far as it goes.
 #[derive(Debug)]
-pub struct TraceReader(Format);
-
-#[derive(Debug)]
-enum Format {
-    Earlier(Box<EarlierReader>),
-    Archive(Box<ArchiveReader>),
+pub struct TraceReader {
+    archive: Box<ArchiveReader>,
+    /// Completes the events of versions that lack operations and modes.
+    prepared: Option<Prepared>,
 }
 
 /// The version of the trace at `path`.
@@ -57,65 +54,54 @@ impl TraceReader {
     /// # Errors
     /// As for [`version`], and when the header is not sound.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self(if version(path)? >= PLAIN_VERSION {
-            Format::Archive(Box::new(ArchiveReader::open(path)?))
-        } else {
-            Format::Earlier(Box::new(EarlierReader::open(path)?))
-        }))
+        let version = version(path)?;
+        Ok(Self::of(version, ArchiveReader::open(path)?))
     }
 
-    /// Opens a trace of whose calls no times are wanted: those of a thread come in their order, whatever other threads
-    /// did meanwhile, entered and left at 0 and without accounts; of several polls that are one record it tells how many they are. What the file has of
-    /// times is not read, be it damaged or not. Versions before 7 have all in one, and 10 and 11 have the numbers of polls among the times: they are read as ever.
+    fn of(version: u16, archive: ArchiveReader) -> Self {
+        Self {
+            archive: Box::new(archive),
+            prepared: (version <= UNEXPLAINED_VERSION).then(Prepared::default),
+        }
+    }
+
+    /// Opens a trace without its times: the calls of a thread come in their order, whatever other threads did
+    /// meanwhile, entered and left at 0 and without accounts; a record of several polls says how many they are. The times
+    /// of the file are not read, damaged or not. Version 11 has the numbers of polls among the times, so its times are read.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn open_untimed(path: &Path) -> Result<Self, TraceError> {
-        if matches!(version(path)?, ..PLAIN_VERSION | UNBOUNDED_VERSION..=UNCOUNTED_VERSION) {
+        let version = version(path)?;
+        if version <= UNCOUNTED_VERSION {
             return Self::open(path);
         }
-        let reader = ArchiveReader::open_untimed(path)?;
-        Ok(Self(Format::Archive(Box::new(reader))))
+        Ok(Self::of(version, ArchiveReader::open_untimed(path)?))
     }
 
     /// What was known before the first call.
     pub fn header(&self) -> &TraceHeader {
-        match &self.0 {
-            Format::Earlier(reader) => reader.header(),
-            Format::Archive(reader) => reader.header(),
-        }
+        self.archive.header()
     }
 
-    /// Whether its calls tell what their nodes' time went into.
+    /// True if its calls tell what their nodes' time went into.
     pub fn is_accounted(&self) -> bool {
         self.contents().accounted
     }
 
-    /// What its calls tell besides what all tell.
+    /// The optional contents of its calls.
     pub fn contents(&self) -> Contents {
-        match &self.0 {
-            Format::Earlier(reader) => Contents {
-                accounted: reader.is_accounted(),
-                frames: 0,
-            },
-            Format::Archive(reader) => reader.contents(),
-        }
+        self.archive.contents()
     }
 
     /// How the trace ended, once all calls were taken.
     pub fn state(&self) -> &TraceState {
-        match &self.0 {
-            Format::Earlier(reader) => reader.state(),
-            Format::Archive(reader) => reader.state(),
-        }
+        self.archive.state()
     }
 
     /// The end of the trace, once all calls were taken, if it is complete.
     pub fn summary(&self) -> Option<&TraceSummary> {
-        match &self.0 {
-            Format::Earlier(reader) => reader.summary(),
-            Format::Archive(reader) => reader.summary(),
-        }
+        self.archive.summary()
     }
 }
 
@@ -123,9 +109,10 @@ impl Iterator for TraceReader {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        match &mut self.0 {
-            Format::Earlier(reader) => reader.next(),
-            Format::Archive(reader) => reader.next(),
+        let mut event = self.archive.next()?;
+        if let Some(prepared) = &mut self.prepared {
+            prepared.explain(&mut event);
         }
+        Some(event)
     }
 }

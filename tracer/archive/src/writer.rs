@@ -19,7 +19,7 @@ use belljar_trace::{
 use bincode::{Decode, Encode};
 
 use crate::calls::dictionary::Dictionary;
-use crate::calls::signature::{Signature, abstract_from};
+use crate::calls::signature::{EarlierNumber, Signature, abstract_from};
 use crate::calls::stream::{Outlook, Stream};
 use crate::coding::coder::Encoder;
 use crate::coding::grammar::Grammar;
@@ -200,6 +200,7 @@ impl TraceWriter {
             site,
             details,
             folded: folded.is_some(),
+            earlier: EarlierNumber::default(),
         };
         let (call, slots) = self.dictionary.number(thread.last, signature);
         self.slots = slots;

@@ -5,7 +5,7 @@ mod events;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use belljar_archive::{Contents, StructureReader, TraceReader, TraceWriter, convert, version};
+use belljar_archive::{Contents, StructureReader, TraceReader, TraceWriter, version};
 use belljar_sim::Frequency;
 use belljar_trace::{Event, Site, TraceHeader, TraceState, TraceSummary, VERSION};
 use proptest::prelude::*;
@@ -178,30 +178,4 @@ fn structure_does_not_know_sites() {
     }
     assert!(signatures > 0);
     assert_eq!(reader.state(), &TraceState::Complete);
-}
-
-#[test]
-fn versions_that_cannot_hold_sites_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path(), &sited(ring(3, 10), &[1, 2]), 50);
-    assert_eq!(version(&path).unwrap(), VERSION);
-    let to = folder.path().join("to.bjt");
-    for version in [5, 6, 7, 8] {
-        let error = convert(&path, &to, version).unwrap_err().to_string();
-        assert!(
-            version > 6 || error.contains("where calls were made"),
-            "{error}"
-        );
-    }
-    convert(&path, &to, VERSION).unwrap();
-    assert!(
-        TraceReader::open(&to)
-            .unwrap()
-            .eq(TraceReader::open(&path).unwrap())
-    );
-    let plain = folder.path().join("plain.bjt");
-    let writer = TraceWriter::create(&plain, &header(), false).unwrap();
-    writer.finish(&TraceSummary::default()).unwrap();
-    let error = convert(&plain, &folder.path().join("no.bjt"), 8).unwrap_err();
-    assert!(error.to_string().contains("not written"), "{error}");
 }

@@ -250,9 +250,7 @@ impl Follower {
     }
 }
 
-/// Whether it is a side of a message to or from a process. One-sided accesses, which have no tag, have no other side; and a receive of
-/// any tag has none either.
+/// True for a side of a message to or from a process. Accesses to windows have no other side.
 fn is_message(transfer: &Transfer) -> bool {
-    transfer.peer != Peer::Null
-        && (transfer.tag.is_some() || transfer.direction == Direction::Receive)
+    transfer.peer != Peer::Null && !transfer.is_access()
 }

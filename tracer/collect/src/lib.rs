@@ -178,7 +178,7 @@ impl Collector {
 }
 
 fn name(function: u16) -> String {
-    let known = belljar_abi::FUNCTIONS.get(usize::from(function));
+    let known = belljar_mpi::FUNCTIONS.get(usize::from(function));
     known.map_or("MPI_?", |it| it.name).to_owned()
 }
 

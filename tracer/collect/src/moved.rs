@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use belljar_mpi::{Meaning, meaning_of};
 use belljar_trace::{Amount, Collective, Peer, Phase, Share, Who};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -136,7 +137,9 @@ impl Moved {
             share: it.share,
             who: it.who,
         };
+        let operation = meaning_of(&self.function).and_then(Meaning::collective);
         Collective {
+            operation,
             phase: Phase::Done,
             communicator: self.communicator,
             root: self.root,

@@ -5,33 +5,10 @@
 
 use std::hash::Hasher;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::CallKind;
 use belljar_trace::{Direction, Event, Peer, Phase, Site, WORLD};
 use bincode::{Decode, Encode};
 use twox_hash::XxHash3_64;
-
-/// Names of functions whose calls always stay whole begin so: others mean nothing without them.
-const WHOLE: [&str; 19] = [
-    "MPI_Abort",
-    "MPI_Attr",
-    "MPI_Buffer",
-    "MPI_Cart",
-    "MPI_Comm",
-    "MPI_Dist",
-    "MPI_Errhandler",
-    "MPI_File",
-    "MPI_Finalize",
-    "MPI_Graph",
-    "MPI_Group",
-    "MPI_Info",
-    "MPI_Init",
-    "MPI_Intercomm",
-    "MPI_Op_",
-    "MPI_Request_free",
-    "MPI_Session",
-    "MPI_Type",
-    "MPI_Win",
-];
 
 /// A node of the event flow graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -105,20 +82,17 @@ fn is_prepared(event: &Event) -> bool {
 pub(crate) fn may_go(event: &Event) -> bool {
     let details = event.details.0.as_ref();
     let defines = details.is_some_and(|it| it.window.is_some() || it.bounds.is_some());
-    let function = FUNCTIONS.get(usize::from(event.function));
-    let whole = function.is_none_or(|it| WHOLE.iter().any(|start| it.name.starts_with(start)));
     event.exit.is_some()
         && event.selected
         && event.bad.is_none()
         && event.fact.is_none()
         && !event.failed()
         && !defines
-        && !whole
+        && !event.meaning().defines()
         && !is_prepared(event)
 }
 
-/// Whether the thread's process makes no call after it that a loop could have.
+/// True for the call after which its process calls nothing that a loop could have.
 pub(crate) fn is_last(event: &Event) -> bool {
-    let function = FUNCTIONS.get(usize::from(event.function));
-    function.is_some_and(|it| it.name.starts_with("MPI_Finalize"))
+    event.meaning().kind == CallKind::Finalize
 }

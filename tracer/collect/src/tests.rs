@@ -1,6 +1,6 @@
 //! Programs with known loops.
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::{
     Accounts, Amount, Collective, Completion, Direction, Ending, Event, Implementation, Peer,
     Phase, Transfer,

@@ -4,7 +4,7 @@
 //! communicator (of its remote group, if it has one) and processes both, as formats differ in which they want. Made by the source.
 
 use belljar_analysis::Member;
-use belljar_collectives::Operation;
+use belljar_mpi::{Access, Operation};
 use belljar_trace::Event;
 
 /// A call that is exported.
@@ -46,21 +46,6 @@ pub struct Part {
     pub bytes: u64,
     /// Its number, from 1, which sender and receiver have alike; `None` where it cannot be known.
     pub message: Option<u64>,
-}
-
-/// How memory of another process is accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Written.
-    Put,
-    /// Read.
-    Get,
-    /// Combined with what is there.
-    Accumulate,
-    /// The same, and what was there is returned.
-    FetchAndAccumulate,
-    /// Exchanged if it is as expected.
-    CompareAndSwap,
 }
 
 /// Something in a call.

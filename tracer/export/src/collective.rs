@@ -1,17 +1,19 @@
-//! The operations of collective calls.
+//! The operations of collective calls that formats have names for.
 //!
-//! Which one a call begins or carries out follows from its name: blocking, nonblocking and persistent calls of one
-//! operation have the same. Asked by the source for each collective call.
+//! Asked by formats for each function, and by the source for each part.
 
-use belljar_analysis::Called;
-use belljar_collectives::Operation;
+use belljar_mpi::{Meaning, Operation, meaning_of};
 
-/// The operation of the function of this name; `None` for one that is not collective, or a neighbourhood's, or that only makes objects.
+/// The operation of the function of this name. `None` for one that is not collective, among neighbours, or only creates objects.
 pub(crate) fn operation(function: &str) -> Option<Operation> {
-    match Called::of(function)? {
-        Called::Among(operation) => Some(operation),
-        Called::Neighbors => None,
-    }
+    meaning_of(function)
+        .and_then(Meaning::collective)
+        .filter(named)
+}
+
+/// True if formats have a name for the operation: those among neighbours have none.
+pub(crate) fn named(operation: &Operation) -> bool {
+    !operation.is_neighborhood()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Names are few and fixed, so that formats may number them. Called by formats whose slices have arguments.
 
-use crate::calls::{Access, Call, Collected, Other, Part, Record, Root};
+use crate::calls::{Call, Collected, Other, Part, Record, Root};
+use belljar_mpi::Access;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

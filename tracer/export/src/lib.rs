@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_trace::TraceError;
 
-pub use calls::{Access, Call, Collected, Other, Part, Record, Root};
+pub use calls::{Call, Collected, Other, Part, Record, Root};
 pub use left_out::LeftOut;
 pub use places::{Group, Places, Thread, Window};
 pub use source::Source;

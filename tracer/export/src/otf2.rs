@@ -118,6 +118,12 @@ fn collective_code(operation: Operation) -> u8 {
         Operation::Scan => 14,
         Operation::Exscan => 15,
         Operation::ReduceScatterBlock => 16,
+        // The format has no operations among neighbours, and the source leaves them out.
+        Operation::NeighborAllgather
+        | Operation::NeighborAllgatherv
+        | Operation::NeighborAlltoall
+        | Operation::NeighborAlltoallv
+        | Operation::NeighborAlltoallw => u8::MAX,
     }
 }
 

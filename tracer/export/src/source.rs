@@ -185,12 +185,6 @@ impl Source {
         let event = std::mem::take(&mut call.event.transfers);
         for transfer in &event {
             let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
-            let accesses = call
-                .event
-                .details
-                .0
-                .as_ref()
-                .is_some_and(|it| it.window.is_some());
             match transfer.phase {
                 _ if absent => {
                     // Its request is complete at once, and nothing moves.
@@ -199,7 +193,7 @@ impl Source {
                     }
                 }
                 Phase::Prepared => {}
-                _ if accesses => self.access(call, transfer),
+                _ if transfer.is_access() => self.access(call, transfer),
                 Phase::Done => self.message(call, transfer),
                 Phase::Begun => opened.push(self.begin_message(call, transfer)),
             }

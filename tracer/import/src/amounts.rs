@@ -4,6 +4,7 @@
 //! it once; Belljar's own archives have what is in the buffers. Of operations whose members have pieces of several lengths, only the sum is told: all are taken
 //! for equal. Called by the readers.
 
+use belljar_mpi::Operation;
 use belljar_trace::{Amount, Event, Share, Who};
 
 /// What stands where pieces are equal, before their number.
@@ -32,67 +33,43 @@ pub(crate) struct Part {
     pub(crate) rank: u32,
 }
 
-/// A collective operation, by the numbers of OTF2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Barrier,
-    Broadcast,
-    Gather,
-    Gatherv,
-    Scatter,
-    Scatterv,
-    Allgather,
-    Allgatherv,
-    Alltoall,
-    Alltoallv,
-    Alltoallw,
-    Allreduce,
-    Reduce,
-    ReduceScatter,
-    Scan,
-    Exscan,
-    ReduceScatterBlock,
+/// Operations in the order of OTF2's numbers.
+const NUMBERED: [Operation; 17] = [
+    Operation::Barrier,
+    Operation::Broadcast,
+    Operation::Gather,
+    Operation::Gatherv,
+    Operation::Scatter,
+    Operation::Scatterv,
+    Operation::Allgather,
+    Operation::Allgatherv,
+    Operation::Alltoall,
+    Operation::Alltoallv,
+    Operation::Alltoallw,
+    Operation::Allreduce,
+    Operation::Reduce,
+    Operation::ReduceScatter,
+    Operation::Scan,
+    Operation::Exscan,
+    Operation::ReduceScatterBlock,
+];
+
+/// The operation of this number in OTF2. `None` for operations that create objects, and for numbers of later formats.
+pub(crate) fn numbered(number: u8) -> Option<Operation> {
+    NUMBERED.get(usize::from(number)).copied()
 }
 
-impl Operation {
-    /// In the order of their numbers.
-    const ALL: [Self; 17] = [
-        Self::Barrier,
-        Self::Broadcast,
-        Self::Gather,
-        Self::Gatherv,
-        Self::Scatter,
-        Self::Scatterv,
-        Self::Allgather,
-        Self::Allgatherv,
-        Self::Alltoall,
-        Self::Alltoallv,
-        Self::Alltoallw,
-        Self::Allreduce,
-        Self::Reduce,
-        Self::ReduceScatter,
-        Self::Scan,
-        Self::Exscan,
-        Self::ReduceScatterBlock,
-    ];
-
-    /// The operation of this number; `None` for what makes objects, and for numbers of later formats.
-    pub(crate) fn numbered(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
-
-    /// Whether members may have pieces of several lengths, of which only the sum is told.
-    pub(crate) fn has_pieces(self) -> bool {
-        matches!(
-            self,
-            Self::Gatherv
-                | Self::Scatterv
-                | Self::Allgatherv
-                | Self::Alltoallv
-                | Self::Alltoallw
-                | Self::ReduceScatter
-        )
-    }
+/// True if members may have pieces of several lengths, of which a trace has the sum only.
+pub(crate) fn has_pieces(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Gatherv
+            | Operation::Scatterv
+            | Operation::Allgatherv
+            | Operation::Alltoallv
+            | Operation::Alltoallw
+            | Operation::ReduceScatter
+    )
 }
 
 impl Part {
@@ -149,6 +126,12 @@ impl Part {
                 });
                 (block.clone().each(Share::Group), block)
             }
+            // No format that is read has them.
+            Operation::NeighborAllgather
+            | Operation::NeighborAllgatherv
+            | Operation::NeighborAlltoall
+            | Operation::NeighborAlltoallv
+            | Operation::NeighborAlltoallw => (Amount::NOTHING, Amount::NOTHING),
         }
     }
 
@@ -285,6 +268,7 @@ mod tests {
         let place = crate::layout::place(0, 1);
         let mut event = crate::calls::blank(place, 0, (0, None));
         let part = belljar_trace::Collective {
+            operation: None,
             phase: belljar_trace::Phase::Done,
             communicator: None,
             root: None,

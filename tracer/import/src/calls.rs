@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::{FUNCTIONS, SendMode};
 use belljar_trace::{
     Collective, Completion, Datatype, Direction, Ending, Event, Implementation, Peer, Phase,
-    Status, Transfer,
+    Status, Transfer, TransferKind,
 };
 
 /// `MPI_BYTE`, among the predefined datatypes.
@@ -96,6 +96,7 @@ impl Message {
             datatype: BYTE,
             bytes: self.bytes,
             exact: true,
+            kind: TransferKind::Message(SendMode::Standard),
         }
     }
 
@@ -106,6 +107,7 @@ impl Message {
             tag: self.tag?,
             bytes: self.bytes,
             cancelled: false,
+            observed: false,
         })
     }
 }

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use belljar_abi::FUNCTIONS;
 use belljar_analysis::generated::Stencil;
 use belljar_analysis::{FrameNames, diff};
 use belljar_archive::{Contents, TraceWriter};
+use belljar_mpi::FUNCTIONS;
 use belljar_report::{
     Detail, Matrices, Output, Report, ReportError, Run, Summary, SummaryNode, Traced,
 };

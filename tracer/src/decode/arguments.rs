@@ -3,7 +3,7 @@
 //! Whatever the guest passes, reading has a limit and at worst yields nothing: the first argument with bad
 //! memory is remembered for the event. Called by `process` and what it is made of, and by `collective`.
 
-use belljar_abi::{Base, Function, Parameter};
+use belljar_mpi::{Base, Function, Parameter};
 use belljar_trace::{Event, Implementation, Status, Text};
 
 use crate::decode::implementation;
@@ -13,6 +13,7 @@ use crate::memory::{BadAddress, Reader};
 /// memory that could not be read.
 pub(crate) struct Arguments<'a> {
     function: &'static Function,
+    base: &'static str,
     words: &'a [u64],
     pub(crate) implementation: Implementation,
     memory: Reader<'a>,
@@ -23,6 +24,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn new(event: &'a Event, memory: Reader<'a>) -> Self {
         Self {
             function: event.description(),
+            base: event.meaning().base,
             words: &event.arguments,
             implementation: event.implementation,
             memory,
@@ -30,9 +32,9 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The function's name.
-    pub(crate) fn function(&self) -> &'static str {
-        self.function.name
+    /// The name of the base function, without `MPI_` and without the marks of its form.
+    pub(crate) fn base(&self) -> &'static str {
+        self.base
     }
 
     /// The first argument whose memory could not be read.

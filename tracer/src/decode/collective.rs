@@ -8,10 +8,10 @@ mod vectors;
 
 use belljar_trace::{Amount, Collective, Details, Phase, Share, Who};
 
-use crate::decode::action::Operation;
 use crate::decode::arguments::Arguments;
 use crate::objects::communicators::Communicator;
 use crate::objects::datatypes::Datatypes;
+use belljar_mpi::Operation;
 use vectors::times;
 
 /// What is known of the communicator and its datatypes when the call is made.
@@ -45,6 +45,7 @@ pub(crate) fn read(
     let (sent, received) = scene.amounts(operation);
     let details = scene.displacements(&sent, &received);
     let collective = Collective {
+        operation: Some(operation),
         phase,
         communicator: communicator.map(|communicator| communicator.number),
         root,
@@ -62,17 +63,17 @@ impl Scene<'_, '_> {
                 let data = self.simple("count", "datatype");
                 (data.clone().only(Who::Root), data.only(Who::Others))
             }
-            Operation::Gather | Operation::GatherV => self.gather(operation),
-            Operation::Scatter | Operation::ScatterV => self.scatter(operation),
-            Operation::AllGather | Operation::AllGatherV => self.all_gather(operation),
-            Operation::AllToAll | Operation::AllToAllV | Operation::AllToAllW => {
+            Operation::Gather | Operation::Gatherv => self.gather(operation),
+            Operation::Scatter | Operation::Scatterv => self.scatter(operation),
+            Operation::Allgather | Operation::Allgatherv => self.all_gather(operation),
+            Operation::Alltoall | Operation::Alltoallv | Operation::Alltoallw => {
                 self.all_to_all(operation)
             }
             Operation::Reduce => {
                 let data = self.simple("count", "datatype");
                 (data.clone(), data.only(Who::Root))
             }
-            Operation::AllReduce => {
+            Operation::Allreduce | Operation::Scan | Operation::Exscan => {
                 let data = self.simple("count", "datatype");
                 (data.clone(), data)
             }
@@ -85,11 +86,11 @@ impl Scene<'_, '_> {
                 let block = self.simple("recvcount", "datatype");
                 (block.clone().each(Share::Group), block)
             }
-            Operation::NeighborAllGather
-            | Operation::NeighborAllGatherV
-            | Operation::NeighborAllToAll
-            | Operation::NeighborAllToAllV
-            | Operation::NeighborAllToAllW => self.neighbors(operation),
+            Operation::NeighborAllgather
+            | Operation::NeighborAllgatherv
+            | Operation::NeighborAlltoall
+            | Operation::NeighborAlltoallv
+            | Operation::NeighborAlltoallw => self.neighbors(operation),
         }
     }
 
@@ -125,7 +126,7 @@ impl Scene<'_, '_> {
 
     fn all_gather(&mut self, operation: Operation) -> (Amount, Amount) {
         let in_place = self.in_place("sendbuf");
-        if operation == Operation::AllGather {
+        if operation == Operation::Allgather {
             let block = self.simple("recvcount", "recvtype");
             let sent = if in_place {
                 block.clone()
@@ -149,16 +150,16 @@ impl Scene<'_, '_> {
     fn all_to_all(&mut self, operation: Operation) -> (Amount, Amount) {
         let members = self.members();
         let received = match operation {
-            Operation::AllToAll => self.simple("recvcount", "recvtype").each(Share::Members),
-            Operation::AllToAllV => self.vector("recvcounts", "recvtype", members, Share::Members),
+            Operation::Alltoall => self.simple("recvcount", "recvtype").each(Share::Members),
+            Operation::Alltoallv => self.vector("recvcounts", "recvtype", members, Share::Members),
             _ => self.typed_vector("recvcounts", "recvtypes", members, Share::Members),
         };
         if self.in_place("sendbuf") {
             return (received.clone(), received);
         }
         let sent = match operation {
-            Operation::AllToAll => self.simple("sendcount", "sendtype").each(Share::Members),
-            Operation::AllToAllV => self.vector("sendcounts", "sendtype", members, Share::Members),
+            Operation::Alltoall => self.simple("sendcount", "sendtype").each(Share::Members),
+            Operation::Alltoallv => self.vector("sendcounts", "sendtype", members, Share::Members),
             _ => self.typed_vector("sendcounts", "sendtypes", members, Share::Members),
         };
         (sent, received)
@@ -168,7 +169,7 @@ impl Scene<'_, '_> {
         use Share::{Destinations, Sources};
         let (sources, destinations) = self.degrees();
         match operation {
-            Operation::NeighborAllGather | Operation::NeighborAllToAll => {
+            Operation::NeighborAllgather | Operation::NeighborAlltoall => {
                 let sent = self.simple("sendcount", "sendtype");
                 let received = self.simple("recvcount", "recvtype");
                 (
@@ -176,12 +177,12 @@ impl Scene<'_, '_> {
                     times(received, sources, Sources),
                 )
             }
-            Operation::NeighborAllGatherV => {
+            Operation::NeighborAllgatherv => {
                 let sent = self.simple("sendcount", "sendtype");
                 let received = self.vector("recvcounts", "recvtype", sources, Sources);
                 (times(sent, destinations, Destinations), received)
             }
-            Operation::NeighborAllToAllV => {
+            Operation::NeighborAlltoallv => {
                 let sent = self.vector("sendcounts", "sendtype", destinations, Destinations);
                 let received = self.vector("recvcounts", "recvtype", sources, Sources);
                 (sent, received)

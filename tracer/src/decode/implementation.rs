@@ -44,6 +44,7 @@ pub(crate) fn status(
             tag: word(3).cast_signed(),
             bytes: u64::from(word(0)) | u64::from(word(1) >> 1) << 32,
             cancelled: word(1) & 1 != 0,
+            observed: false,
         },
         // source, tag, error, cancelled, count (64 bits)
         Implementation::OpenMpi => Status {
@@ -51,6 +52,7 @@ pub(crate) fn status(
             tag: word(1).cast_signed(),
             bytes: u64::from(word(4)) | u64::from(word(5)) << 32,
             cancelled: word(3) != 0,
+            observed: false,
         },
     })
 }
@@ -98,6 +100,7 @@ mod tests {
     #[test]
     fn statuses_of_more_than_four_gigabytes_are_read() {
         let expected = Status {
+            observed: false,
             source: Peer::Rank(3),
             tag: 7,
             bytes: 0x2_0000_0010,

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Implementation, Launch};
 
 use crate::calls::Space;

@@ -17,7 +17,8 @@ pub(crate) mod function;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use belljar_abi::{FUNCTIONS, OPEN_MPI_OBJECTS};
+use belljar_abi::OPEN_MPI_OBJECTS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::Implementation;
 use object::read::ReadRef;
 

@@ -174,8 +174,8 @@ impl Communicators {
             u32::try_from(value).ok()
         };
         let known = self.communicators.get_mut(handle)?;
-        match arguments.function() {
-            "MPI_Comm_size" => {
+        match arguments.base() {
+            "Comm_size" => {
                 let size = answer(arguments, "size")?;
                 let news = known.size.replace(size) != Some(size);
                 if known.number == WORLD {
@@ -186,7 +186,7 @@ impl Communicators {
                     size,
                 })
             }
-            "MPI_Comm_rank" => {
+            "Comm_rank" => {
                 let rank = answer(arguments, "rank")?;
                 let news = known.rank.replace(rank) != Some(rank);
                 news.then_some(Fact::Rank {
@@ -194,11 +194,11 @@ impl Communicators {
                     rank,
                 })
             }
-            "MPI_Comm_remote_size" => {
+            "Comm_remote_size" => {
                 known.remote = Some(answer(arguments, "size"));
                 None
             }
-            "MPI_Dist_graph_neighbors_count" => {
+            "Dist_graph_neighbors_count" => {
                 let sources = answer(arguments, "indegree");
                 let both = sources.zip(answer(arguments, "outdegree"));
                 known.neighbors =
@@ -235,8 +235,8 @@ impl Communicators {
             Making::CreateGroup { .. } | Making::IntercommGroups { .. }
         );
         let of_groups = matches!(
-            arguments.function(),
-            "MPI_Comm_create_from_group" | "MPI_Intercomm_create_from_groups"
+            arguments.base(),
+            "Comm_create_from_group" | "Intercomm_create_from_groups"
         );
         let sequence = parent.as_ref().map_or(0, |parent| parent.made);
         let mut new = NewCommunicator {
@@ -266,9 +266,8 @@ impl Communicators {
     fn making(&self, parent: Option<u64>, arguments: &mut Arguments<'_>) -> (Making, Communicator) {
         let parent = parent.and_then(|parent| self.get(parent));
         let plain = Communicator::default;
-        let name = arguments.function();
-        match name.strip_prefix("MPI_").unwrap_or(name) {
-            "Comm_dup" | "Comm_dup_with_info" | "Comm_idup" | "Comm_idup_with_info" => {
+        match arguments.base() {
+            "Comm_dup" | "Comm_dup_with_info" => {
                 let copy = parent.cloned().unwrap_or_default();
                 (Making::Duplicate, Communicator { made: 0, ..copy })
             }
@@ -323,9 +322,9 @@ impl Communicators {
         on: Option<u32>,
         arguments: &mut Arguments<'_>,
     ) -> Fact {
-        let (members, size) = match arguments.function() {
+        let (members, size) = match arguments.base() {
             // A window's group is that of the communicator that it was made on (MPI-4.0, 12.2.6).
-            "MPI_Win_get_group" => (on.map_or(GroupMembers::Unknown, GroupMembers::Of), None),
+            "Win_get_group" => (on.map_or(GroupMembers::Unknown, GroupMembers::Of), None),
             _ => self.group_members(arguments),
         };
         let number = self.next_group;

@@ -93,9 +93,7 @@ fn constructor(name: &str) -> Option<Constructor> {
 }
 
 fn constructor_of(arguments: &Arguments<'_>) -> Option<Constructor> {
-    let name = arguments.function();
-    let name = name.strip_prefix("MPI_").unwrap_or(name);
-    constructor(name.strip_suffix("_c").unwrap_or(name))
+    constructor(arguments.base())
 }
 
 /// Where elements of a predefined datatype begin and end.
@@ -105,7 +103,7 @@ fn predefined(index: u16) -> Option<Layout> {
         .map(Layout::of_predefined)
 }
 
-/// Whether the function of this name (without `MPI_` and `_c`) makes a datatype.
+/// True if the base function of this name makes a datatype.
 pub(crate) fn is_datatype_constructor(name: &str) -> bool {
     constructor(name).is_some()
 }

@@ -17,7 +17,9 @@ pub(crate) struct Request {
     transfers: Vec<Transfer>,
     collectives: Vec<Collective>,
     persistent: bool,
-    /// Of a partitioned one, its number among them.
+    /// Of a persistent one, its number among them.
+    prepared: Option<u32>,
+    /// Of a partitioned one, its number among these.
     partitioned: Option<u32>,
     /// The number of its activation, if it is active.
     active: Option<u64>,
@@ -34,6 +36,7 @@ pub(crate) struct Requests {
     total: usize,
     forgotten: u64,
     next: u64,
+    next_prepared: u32,
     next_partitioned: u32,
 }
 
@@ -52,6 +55,7 @@ impl Requests {
                 transfers,
                 collectives,
                 persistent: false,
+                prepared: None,
                 partitioned: None,
                 active: Some(number),
             },
@@ -59,22 +63,26 @@ impl Requests {
         number
     }
 
-    /// A call returned `handle` for the persistent request that it prepared.
+    /// A call returned `handle` for the persistent request that it prepared. Returns its number among these.
     pub(crate) fn prepare(
         &mut self,
         handle: u64,
         transfers: Vec<Transfer>,
         collectives: Vec<Collective>,
-    ) {
-        self.prepare_with(handle, (transfers, collectives), None);
+    ) -> u32 {
+        self.prepare_with(handle, (transfers, collectives), None)
     }
 
-    /// The same of a partitioned request (MPI-4.0, 4). Returns its number among them.
-    pub(crate) fn prepare_partitioned(&mut self, handle: u64, transfers: Vec<Transfer>) -> u32 {
+    /// The same of a partitioned request (MPI-4.0, 4). Returns its numbers among persistent and among partitioned ones.
+    pub(crate) fn prepare_partitioned(
+        &mut self,
+        handle: u64,
+        transfers: Vec<Transfer>,
+    ) -> (u32, u32) {
         let number = self.next_partitioned;
         self.next_partitioned = number.wrapping_add(1);
-        self.prepare_with(handle, (transfers, Vec::new()), Some(number));
-        number
+        let prepared = self.prepare_with(handle, (transfers, Vec::new()), Some(number));
+        (prepared, number)
     }
 
     fn prepare_with(
@@ -82,7 +90,9 @@ impl Requests {
         handle: u64,
         (transfers, collectives): (Vec<Transfer>, Vec<Collective>),
         partitioned: Option<u32>,
-    ) {
+    ) -> u32 {
+        let number = self.next_prepared;
+        self.next_prepared = number.wrapping_add(1);
         // No shared handles here: whatever had it before is gone.
         let gone = self.by_handle.remove(handle);
         self.total -= gone.map_or(0, |gone| gone.len());
@@ -92,10 +102,12 @@ impl Requests {
                 transfers,
                 collectives,
                 persistent: true,
+                prepared: Some(number),
                 partitioned,
                 active: None,
             },
         );
+        number
     }
 
     /// Starts a persistent request: its new number, and what it moves.
@@ -152,6 +164,11 @@ impl Requests {
     /// Whether there are as many requests as are counted.
     pub(crate) fn is_sound(&self) -> bool {
         self.by_handle.iter().map(Vec::len).sum::<usize>() == self.total
+    }
+
+    /// The number of the persistent request that a handle stands for, among these; `None` for any other.
+    pub(crate) fn prepared(&self, handle: u64) -> Option<u32> {
+        self.by_handle.get(handle)?.last()?.prepared
     }
 
     /// The number of the partitioned request that a handle stands for, among them; `None` for any other.

@@ -4,11 +4,10 @@
 //! for itself (MPI-4.0, 3.7.5): done, failed, or neither (`MPI_ERR_PENDING`). Where no status tells,
 //! the handle does: the request that it stood for is gone when it has changed.
 
-use belljar_abi::Base;
+use belljar_mpi::{Base, Completes};
 use belljar_trace::{Completion, Ending};
 
 use super::Process;
-use crate::decode::action::Completing;
 use crate::decode::arguments::Arguments;
 use belljar_trace::UNDEFINED;
 
@@ -19,7 +18,7 @@ impl Process {
     /// Requests that a call with this result completed; `handles` are those of its entry.
     pub(super) fn complete(
         &mut self,
-        how: Completing,
+        how: Completes,
         handles: &[u64],
         result: i64,
         arguments: &mut Arguments<'_>,
@@ -64,14 +63,14 @@ impl Process {
     /// `error` is what its status says.
     fn ending(
         &self,
-        how: Completing,
+        how: Completes,
         (handle, gone): (u64, bool),
         result: i64,
         error: Option<i32>,
         arguments: &Arguments<'_>,
     ) -> Option<Ending> {
         let implementation = arguments.implementation;
-        let several = matches!(how, Completing::All | Completing::Some);
+        let several = matches!(how, Completes::All | Completes::Some);
         if several && implementation.is_error_in_status(result) {
             return match error {
                 Some(0) => Some(Ending::Well),
@@ -92,17 +91,17 @@ impl Process {
 
 /// The argument with the statuses, and the requests that the call may have completed.
 fn places(
-    how: Completing,
+    how: Completes,
     handles: &[u64],
     arguments: &mut Arguments<'_>,
 ) -> (&'static str, Vec<Place>) {
     match how {
-        Completing::One => ("status", vec![(0, 0)]),
-        Completing::All => {
+        Completes::One => ("status", vec![(0, 0)]),
+        Completes::All => {
             let places = (0..handles.len() as u64).map(|place| (place, place));
             ("array_of_statuses", places.collect())
         }
-        Completing::Any => {
+        Completes::Any => {
             let place = arguments
                 .integer("indx")
                 .and_then(|at| u64::try_from(at).ok());
@@ -111,14 +110,14 @@ fn places(
                 place.map(|place| (place, 0)).into_iter().collect(),
             )
         }
-        Completing::Some => ("array_of_statuses", some(handles, arguments)),
+        Completes::Some => ("array_of_statuses", some(handles, arguments)),
     }
 }
 
 /// The handles after the call.
-fn left(how: Completing, handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<u64> {
+fn left(how: Completes, handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<u64> {
     let left = match how {
-        Completing::One => arguments
+        Completes::One => arguments
             .pointed_handle(Base::Request)
             .map(|handle| vec![handle]),
         _ => arguments.handles("array_of_requests", handles.len() as u64),

@@ -3,13 +3,13 @@
 //! Reads memory now, as the program may write over it while the call runs, and changes nothing of the
 //! process: a call may never return. Called by `node` for calls that are selected or must be followed.
 
-use belljar_abi::Base;
+use belljar_mpi::{Base, CallKind, Completes, Epoch, Meaning, SendMode};
 use belljar_trace::{
-    Collective, Datatype, Detailed, Details, Direction, Event, Peer, Phase, Text, Transfer,
+    Collective, Datatype, Detailed, Details, Direction, Event, Peer, Text, Transfer, TransferKind,
 };
 
 use super::Process;
-use crate::decode::action::{Action, Completing};
+use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
 use crate::decode::collective;
 use crate::memory::Reader;
@@ -50,22 +50,20 @@ impl Process {
         };
         match action {
             Action::Message {
-                sends,
-                receives,
-                phase,
+                sends, receives, ..
             } => {
                 if sends {
-                    let sent = self.message(Direction::Send, phase, &arguments);
+                    let sent = self.message(Direction::Send, event.meaning(), &arguments);
                     reading.transfers.push(sent);
                 }
                 if receives {
-                    let received = self.message(Direction::Receive, phase, &arguments);
+                    let received = self.message(Direction::Receive, event.meaning(), &arguments);
                     reading.transfers.push(received);
                 }
             }
-            Action::ReceiveMatched(phase) => {
+            Action::ReceiveMatched(_) => {
                 let handles = arguments.handles("message", 1).unwrap_or_default();
-                let transfer = self.matched(handles.first().copied(), phase, &arguments);
+                let transfer = self.matched(handles.first().copied(), event.meaning(), &arguments);
                 reading.communicator = transfer.communicator;
                 reading.transfers.push(transfer);
                 reading.handles = handles;
@@ -83,16 +81,20 @@ impl Process {
                 reading.collectives.push(collective);
                 reading.details = details;
             }
-            Action::OneSided { puts, gets, phase } => {
+            Action::OneSided { puts, gets, .. } => {
                 if puts && !(gets && self.has_no_op(&arguments)) {
-                    reading
-                        .transfers
-                        .push(self.access(Direction::Send, phase, &arguments));
+                    reading.transfers.push(self.access(
+                        Direction::Send,
+                        event.meaning(),
+                        &arguments,
+                    ));
                 }
                 if gets {
-                    reading
-                        .transfers
-                        .push(self.access(Direction::Receive, phase, &arguments));
+                    reading.transfers.push(self.access(
+                        Direction::Receive,
+                        event.meaning(),
+                        &arguments,
+                    ));
                 }
                 reading.communicator = reading.transfers.first().and_then(|it| it.communicator);
             }
@@ -103,14 +105,20 @@ impl Process {
             let known = handle.and_then(|handle| self.communicators.get(*handle));
             reading.communicator = known.map(|known| known.number);
         }
-        self.window(action, &arguments, &mut reading);
-        self.partitioned(&arguments, &mut reading);
+        self.window(action, event.meaning(), &arguments, &mut reading);
+        self.partitioned(event.meaning(), &arguments, &mut reading);
         reading.bad = arguments.bad();
         reading
     }
 
     /// The window that a call is about, and the datatype at its target.
-    fn window(&self, action: Action, arguments: &Arguments<'_>, reading: &mut Reading) {
+    fn window(
+        &self,
+        action: Action,
+        meaning: &Meaning,
+        arguments: &Arguments<'_>,
+        reading: &mut Reading,
+    ) {
         let freed = reading.handles.first().copied();
         let handle = match action {
             Action::FreeWindow => freed,
@@ -122,16 +130,15 @@ impl Process {
             let datatype = self.datatype("target_datatype", arguments);
             reading.details.target_datatype = Some(datatype).filter(|it| *it != Datatype::Unknown);
         }
-        if matches!(arguments.function(), "MPI_Win_post" | "MPI_Win_start") {
+        if matches!(meaning.epoch(), Some(Epoch::Post | Epoch::Start)) {
             let group = arguments.word("group");
             reading.details.group = group.and_then(|handle| self.communicators.group(handle));
         }
     }
 
     /// The partitioned request that a call makes partitions of ready, or asks about.
-    fn partitioned(&self, arguments: &Arguments<'_>, reading: &mut Reading) {
-        let name = arguments.function();
-        if name.starts_with("MPI_Pready") || name == "MPI_Parrived" {
+    fn partitioned(&self, meaning: &Meaning, arguments: &Arguments<'_>, reading: &mut Reading) {
+        if matches!(meaning.kind, CallKind::Ready | CallKind::Arrived) {
             let handle = arguments.word("request");
             let number = handle.and_then(|handle| self.requests.partitioned(handle));
             reading.details.partitioned.extend(number.map(Some));
@@ -139,7 +146,12 @@ impl Process {
     }
 
     /// A message as the arguments of a send or receive describe it.
-    fn message(&self, direction: Direction, phase: Phase, arguments: &Arguments<'_>) -> Transfer {
+    fn message(
+        &self,
+        direction: Direction,
+        meaning: &Meaning,
+        arguments: &Arguments<'_>,
+    ) -> Transfer {
         let sends = direction == Direction::Send;
         let pick = |own: &'static str, shared: &'static str| {
             if arguments.has(own) { own } else { shared }
@@ -160,7 +172,7 @@ impl Process {
         let tag = arguments.int(tag);
         self.transfer(Transfer {
             direction,
-            phase,
+            phase: meaning.phase,
             communicator: self.communicator(arguments).map(|known| known.number),
             peer: implementation.peer(arguments.int(peer).unwrap_or(i32::MIN)),
             tag: tag.and_then(|tag| implementation.tag(tag)),
@@ -168,15 +180,24 @@ impl Process {
             datatype: self.datatype(datatype, arguments),
             bytes: 0,
             exact: sends,
+            kind: match sends {
+                true => TransferKind::of(meaning),
+                false => TransferKind::Message(SendMode::Standard),
+            },
         })
     }
 
     /// The receive of a message that was matched before.
-    fn matched(&self, handle: Option<u64>, phase: Phase, arguments: &Arguments<'_>) -> Transfer {
+    fn matched(
+        &self,
+        handle: Option<u64>,
+        meaning: &Meaning,
+        arguments: &Arguments<'_>,
+    ) -> Transfer {
         let matched = handle.and_then(|handle| self.messages.get(handle));
         self.transfer(Transfer {
             direction: Direction::Receive,
-            phase,
+            phase: meaning.phase,
             communicator: matched.and_then(|matched| matched.communicator),
             peer: matched.map_or(Peer::Any, |matched| matched.source),
             tag: matched.and_then(|matched| matched.tag),
@@ -184,6 +205,7 @@ impl Process {
             datatype: self.datatype("datatype", arguments),
             bytes: 0,
             exact: false,
+            kind: TransferKind::Message(SendMode::Standard),
         })
     }
 
@@ -195,7 +217,12 @@ impl Process {
     }
 
     /// An access to another process's memory, counted by the origin's buffers.
-    fn access(&self, direction: Direction, phase: Phase, arguments: &Arguments<'_>) -> Transfer {
+    fn access(
+        &self,
+        direction: Direction,
+        meaning: &Meaning,
+        arguments: &Arguments<'_>,
+    ) -> Transfer {
         let fetches = arguments.has("result_count") && direction == Direction::Receive;
         let (count, datatype) = if fetches {
             ("result_count", "result_datatype")
@@ -212,7 +239,7 @@ impl Process {
         let rank = arguments.int("target_rank").unwrap_or(i32::MIN);
         self.transfer(Transfer {
             direction,
-            phase,
+            phase: meaning.phase,
             communicator: window.and_then(|handle| self.windows.get(handle)?.communicator),
             peer: arguments.implementation.peer(rank),
             tag: None,
@@ -220,6 +247,7 @@ impl Process {
             datatype: self.datatype(datatype, arguments),
             bytes: 0,
             exact: true,
+            kind: TransferKind::of(meaning),
         })
     }
 
@@ -258,10 +286,10 @@ fn handles(action: Action, arguments: &mut Arguments<'_>) -> Vec<u64> {
         Some(vec![handle])
     };
     let handles = match action {
-        Action::Complete(Completing::Some) => array(arguments, "incount"),
-        Action::Complete(Completing::All | Completing::Any) => array(arguments, "count"),
+        Action::Complete(Completes::Some) => array(arguments, "incount"),
+        Action::Complete(Completes::All | Completes::Any) => array(arguments, "count"),
         Action::Start if arguments.has("count") => array(arguments, "count"),
-        Action::Complete(Completing::One) | Action::Start | Action::FreeRequest => {
+        Action::Complete(Completes::One) | Action::Start | Action::FreeRequest => {
             object(arguments, Base::Request)
         }
         Action::FreeCommunicator => object(arguments, Base::Comm),

@@ -3,10 +3,10 @@
 //! Only here, when a call has returned, the process's objects change: of a call that never returns nothing
 //! is believed. Called by `node` with the handles that were read at entry.
 
-use belljar_abi::Base;
+use belljar_mpi::Base;
 use belljar_trace::{
     Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Phase, Polls, Status,
-    Transfer, WORLD, polls,
+    Transfer, WORLD,
 };
 
 use super::{Matched, Process, Window};
@@ -27,6 +27,8 @@ struct Outcome {
     moved: Option<Event>,
     /// The partitioned requests that it prepared or started.
     partitioned: Vec<Option<u32>>,
+    /// The persistent requests that it prepared or started.
+    persistent: Vec<u32>,
     /// Whether what it asked about is over.
     over: bool,
     bad: Option<u8>,
@@ -76,12 +78,16 @@ impl Process {
         if action_makes_window(event) {
             self.name_window(event, memory);
         }
-        if outcome.bounds.is_some() || !outcome.partitioned.is_empty() {
+        if outcome.bounds.is_some() {
             event.details = Detailed::of(Details {
                 bounds: outcome.bounds,
-                partitioned: outcome.partitioned,
                 ..Details::default()
             });
+        }
+        if !outcome.persistent.is_empty() {
+            let details = event.details.0.get_or_insert_default();
+            details.partitioned = outcome.partitioned;
+            details.persistent = outcome.persistent;
         }
         if outcome.over {
             event.details.0.get_or_insert_default().over = true;
@@ -106,7 +112,7 @@ impl Process {
             transfer.bytes = if status.cancelled { 0 } else { status.bytes };
             transfer.exact = true;
         }
-        if polls(event.function) && found_nothing(event, memory) {
+        if event.meaning().polls && found_nothing(event, memory) {
             event.folded = poll(event, handles);
         }
     }
@@ -185,10 +191,12 @@ impl Process {
             Phase::Prepared => {
                 let handle = arguments.pointed_handle(Base::Request);
                 if let (Some(handle), true) = (handle, arguments.has("partitions")) {
-                    let number = self.requests.prepare_partitioned(handle, transfers);
+                    let (prepared, number) = self.requests.prepare_partitioned(handle, transfers);
+                    outcome.persistent.push(prepared);
                     outcome.partitioned.push(Some(number));
                 } else if let Some(handle) = handle {
-                    self.requests.prepare(handle, transfers, collectives);
+                    let prepared = self.requests.prepare(handle, transfers, collectives);
+                    outcome.persistent.push(prepared);
                 }
             }
         }
@@ -219,6 +227,7 @@ impl Process {
         for handle in handles {
             if let Some((number, transfers, collectives)) = self.requests.start(*handle) {
                 outcome.started.push(number);
+                outcome.persistent.extend(self.requests.prepared(*handle));
                 outcome.partitioned.push(self.requests.partitioned(*handle));
                 moved.transfers.extend(transfers);
                 moved.collectives.extend(collectives);

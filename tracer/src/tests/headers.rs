@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use belljar_abi::{Base, FUNCTIONS, Function, OPEN_MPI_OBJECTS};
+use belljar_abi::OPEN_MPI_OBJECTS;
+use belljar_mpi::{Base, FUNCTIONS, Function};
 use belljar_trace::datatypes::{PREDEFINED, by_mpich_handle, by_open_mpi_symbol};
 
 use crate::decode::action::Action;
@@ -51,7 +52,7 @@ fn every_function_of_the_headers_is_in_the_table() {
         let found = functions(&text);
         assert!(found.len() > 350, "{path}: {}", found.len());
         for name in found {
-            assert!(belljar_abi::operation(name).is_some(), "{path}: {name}");
+            assert!(belljar_mpi::number(name).is_some(), "{path}: {name}");
         }
     }
 }
@@ -144,7 +145,7 @@ fn no_function_with_a_peer_or_a_root_is_overlooked() {
         "MPI_Comm_connect",
     ];
     for (number, function) in (0u16..).zip(FUNCTIONS) {
-        let buffer = |it: &&belljar_abi::Parameter| it.base == Base::Datatype && it.pointer == 0;
+        let buffer = |it: &&belljar_mpi::Parameter| it.base == Base::Datatype && it.pointer == 0;
         let moves = has(function, &["dest", "source", "root"])
             && function.parameters.iter().any(|it| buffer(&it));
         if moves && !asks.contains(&function.name) {

@@ -1,7 +1,8 @@
 //! What the preloaded library's table leads to: functions that are looked for yet, layers of the
 //! program's own, names of the profiling interface; and calls that MPI makes of itself.
 
-use belljar_abi::{FUNCTIONS, PASSED_BY, STUB_BASE, TABLE_OFFSET, UNRESOLVED, fact, operation};
+use belljar_abi::{PASSED_BY, STUB_BASE, TABLE_OFFSET, UNRESOLVED, fact};
+use belljar_mpi::{FUNCTIONS, number};
 
 use crate::memory::GuestMemory;
 use crate::node::NodeTracer;
@@ -24,7 +25,7 @@ fn lead(guest: &mut Guest, operation: u64, word: u64) {
 }
 
 fn barrier() -> u64 {
-    operation(BARRIER).unwrap().into()
+    number(BARRIER).unwrap().into()
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn of_a_layer_and_the_library_the_library_is_recorded() {
     let events = tracer.take_events();
     assert_eq!(events.len(), 1);
     assert_eq!((events[0].name(), events[0].depth), (BARRIER, 0));
-    assert_eq!(tracer.counters().calls[&operation(BARRIER).unwrap()], 1);
+    assert_eq!(tracer.counters().calls[&number(BARRIER).unwrap()], 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod open_mpi;
 
 use std::sync::Arc;
 
-use belljar_abi::operation;
+use belljar_mpi::number;
 use belljar_trace::{Event, Fact, Implementation, Launch};
 
 use crate::interception::targets::{Library, Place, Target, Targets};
@@ -33,7 +33,7 @@ fn tracer_of(implementation: Implementation, objects: Vec<Place>) -> NodeTracer 
         data: DATA..DATA + 0x2000,
         objects,
     };
-    let calls = (0..belljar_abi::FUNCTIONS.len() as u16).map(|function| Target::Call {
+    let calls = (0..belljar_mpi::FUNCTIONS.len() as u16).map(|function| Target::Call {
         file: 0,
         function,
         value: value(function),
@@ -122,7 +122,7 @@ impl Process {
 
     /// Comes to a function's probe with the stack as it is.
     fn arrive(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) -> Option<u64> {
-        let function = operation(name).unwrap();
+        let function = number(name).unwrap();
         self.clock += 10;
         self.registers.rip = BASE + value(function);
         for (register, word) in [7, 6, 2, 1, 8, 9].into_iter().zip(arguments) {

@@ -34,7 +34,7 @@ fn a_call_is_recorded_with_times_result_and_arguments() {
     assert_eq!(event.arguments, [WORLD]);
     assert_eq!(event.communicator, Some(belljar_trace::WORLD));
     assert!(tracer.take_events().is_empty());
-    let barrier = belljar_abi::operation("MPI_Barrier").unwrap();
+    let barrier = belljar_mpi::number("MPI_Barrier").unwrap();
     assert_eq!(tracer.counters().calls[&barrier], 1);
     assert!(tracer.counters().warnings.is_empty());
 }
@@ -210,7 +210,7 @@ fn selection_changes_what_is_recorded_and_not_what_the_guest_sees() {
     }
     guest.call(&mut tracer, "MPI_Finalize", &[]);
     assert_eq!(names(&mut tracer), ["MPI_Barrier", "MPI_Barrier"]);
-    let barrier = belljar_abi::operation("MPI_Barrier").unwrap();
+    let barrier = belljar_mpi::number("MPI_Barrier").unwrap();
     assert_eq!(tracer.counters().calls[&barrier], 7);
     assert_eq!(tracer.counters().recorded, 2);
     guest.clock = 200_000;
@@ -270,7 +270,7 @@ fn a_stack_that_cannot_be_written_leaves_a_call_without_exit() {
         gpr: {
             let mut gpr = [0; 16];
             gpr[4] = 0x1230;
-            gpr[11] = belljar_abi::operation("MPI_Barrier").unwrap().into();
+            gpr[11] = belljar_mpi::number("MPI_Barrier").unwrap().into();
             gpr
         },
         fs_base: 0,

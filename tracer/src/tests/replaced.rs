@@ -48,7 +48,7 @@ fn what_was_replaced_is_told_while_the_call_lasts() {
 fn what_was_left_by_a_jump_is_told_until_its_place_is_used_again() {
     let mut tracer = tracer();
     let mut guest = Guest::mpich(&mut tracer, 0);
-    let barrier = belljar_abi::operation("MPI_Barrier").unwrap().into();
+    let barrier = belljar_mpi::number("MPI_Barrier").unwrap().into();
     let stack = guest.stack;
     let (_, slot) = guest.enter_operation(&mut tracer, barrier, &[WORLD], PROGRAM + 5);
     guest.stack = stack;
@@ -86,7 +86,7 @@ fn a_full_bucket_costs_a_description_and_no_return() {
 fn a_table_that_is_shared_is_made_the_processs_own_first() {
     let mut tracer = tracer();
     let mut guest = Guest::mpich(&mut tracer, 0);
-    let barrier = belljar_abi::operation("MPI_Barrier").unwrap().into();
+    let barrier = belljar_mpi::number("MPI_Barrier").unwrap().into();
     let stack = guest.stack;
     let bucket = pending_bucket(stack);
     guest.memory.allow_writes(bucket, false);
@@ -114,7 +114,7 @@ fn what_a_library_jumps_to_at_a_calls_end_is_that_call() {
     let stack = guest.stack;
     let slot = guest.enter(&mut tracer, "MPI_Barrier", &[WORLD]);
     guest.stack = stack;
-    let test = belljar_abi::operation("MPI_Initialized").unwrap().into();
+    let test = belljar_mpi::number("MPI_Initialized").unwrap().into();
     let (target, _) = guest.enter_operation(&mut tracer, test, &[0], RETURNED);
     assert_eq!(target, LIBRARY + 16 * test);
     assert_eq!(told(&guest, slot), Some(PROGRAM));

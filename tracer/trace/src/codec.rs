@@ -66,6 +66,7 @@ fn described(error: &DecodeError) -> String {
 }
 
 /// Has a record's part, a type of one field that has a default, encoded as nothing: it is told apart from the record, or not at all.
+#[macro_export]
 macro_rules! not_encoded {
     ($part:ident) => {
         impl bincode::Encode for $part {
@@ -94,7 +95,7 @@ macro_rules! not_encoded {
         }
     };
 }
-pub(crate) use not_encoded;
+pub use not_encoded;
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use belljar_mpi::renumbered;
 use bincode::{Decode, Encode};
 use serde::Serialize;
 
@@ -167,6 +168,16 @@ impl TraceSummary {
             sum.add(&node.counters.warnings);
         }
         sum
+    }
+
+    /// Gives functions the numbers of today, in the summary of a trace of version 13 or earlier.
+    pub fn renumber(&mut self) {
+        for node in &mut self.nodes {
+            let calls = std::mem::take(&mut node.counters.calls);
+            let today = calls.into_iter();
+            let today = today.filter_map(|(number, count)| Some((renumbered(number)?, count)));
+            node.counters.calls = today.collect();
+        }
     }
 
     /// Calls entered on all nodes, selected or not, by function.

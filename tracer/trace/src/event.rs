@@ -6,8 +6,11 @@
 
 /// What a call tells besides that replay needs.
 pub(crate) mod details;
+/// Events as earlier versions of the trace have them.
+pub(crate) mod earlier;
 
-use belljar_abi::{FUNCTIONS, Function};
+pub use belljar_mpi::Phase;
+use belljar_mpi::{Access, FUNCTIONS, Function, Meaning, Operation, SendMode, meaning};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
@@ -97,12 +100,18 @@ impl Event {
     pub fn description(&self) -> &'static Function {
         const UNKNOWN: Function = Function {
             name: "MPI_?",
-            result: belljar_abi::Base::Int,
+            result: belljar_mpi::Base::Int,
+            standard: belljar_mpi::Standard::Mpi40,
             parameters: &[],
         };
         FUNCTIONS
             .get(usize::from(self.function))
             .unwrap_or(const { &UNKNOWN })
+    }
+
+    /// The meaning of the function.
+    pub fn meaning(&self) -> &'static Meaning {
+        meaning(self.function)
     }
 
     /// The function's name.
@@ -112,7 +121,7 @@ impl Event {
 
     /// Whether it returned an error code: then it moved nothing.
     pub fn failed(&self) -> bool {
-        let tells = self.description().result == belljar_abi::Base::Int;
+        let tells = self.description().result == belljar_mpi::Base::Int;
         tells && self.result.is_some_and(|result| result != 0)
     }
 
@@ -168,15 +177,25 @@ pub enum Direction {
     Receive,
 }
 
-/// How far an operation is when the call that names it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
-pub enum Phase {
-    /// Complete, as far as MPI guarantees it to the caller.
-    Done,
-    /// Begun; a request will tell of its completion.
-    Begun,
-    /// Only described, in a persistent request: nothing moves yet.
-    Prepared,
+/// What a transfer is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
+)]
+pub enum TransferKind {
+    /// A message, sent in this mode. The mode of a receive is [`SendMode::Standard`].
+    Message(SendMode),
+    /// An access to the memory of another process.
+    Access(Access),
+}
+
+impl TransferKind {
+    /// The kind of the transfers that a call of a function with this meaning makes.
+    pub fn of(meaning: &Meaning) -> Self {
+        match meaning.access() {
+            Some(access) => Self::Access(access),
+            None => Self::Message(meaning.mode()),
+        }
+    }
 }
 
 /// One message, or an access to another process's memory.
@@ -201,6 +220,23 @@ pub struct Transfer {
     pub bytes: u64,
     /// Whether `bytes` is what really moves, not just the room for it.
     pub exact: bool,
+    /// A message in a send mode, or an access. Of a transfer that `MPI_Start` begins: as the call that prepared it says.
+    pub kind: TransferKind,
+}
+
+impl Transfer {
+    /// True if it accesses the memory of another process.
+    pub fn is_access(&self) -> bool {
+        matches!(self.kind, TransferKind::Access(_))
+    }
+
+    /// The mode in which a message is sent; [`SendMode::Standard`] for all else.
+    pub fn mode(&self) -> SendMode {
+        match self.kind {
+            TransferKind::Message(mode) => mode,
+            TransferKind::Access(_) => SendMode::Standard,
+        }
+    }
 }
 
 /// For whom an [`Amount`] counts.
@@ -280,9 +316,12 @@ impl Amount {
     }
 }
 
-/// One collective operation.
+/// A process's part in one collective operation.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Collective {
+    /// The operation. Of a part that `MPI_Start` begins: the operation that the request was prepared for. `None` in
+    /// traces of earlier versions where several prepared operations could be meant.
+    pub operation: Option<Operation>,
     /// How far it is.
     pub phase: Phase,
     /// Its communicator, by the process's own number.
@@ -306,6 +345,9 @@ pub struct Status {
     pub bytes: u64,
     /// Whether the operation was cancelled.
     pub cancelled: bool,
+    /// True if the program passed `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE` and the tracer saw in the library which
+    /// message was received; false if the library wrote this status for the program.
+    pub observed: bool,
 }
 
 /// How the operation of a completed request ended.

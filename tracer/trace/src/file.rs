@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::{FUNCTIONS, Standard};
 use belljar_sim::Frequency;
 use bincode::{Decode, Encode};
 
@@ -16,28 +16,20 @@ pub const TRACE_FILE: &str = "trace.bjt";
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 
-/// Version of traces of earlier Belljars whose calls tell neither sites nor [details](crate::Details).
-pub const PLAIN_VERSION: u16 = 7;
-
-/// Version of traces of earlier Belljars whose calls tell sites, and no details.
-pub const SITES_VERSION: u16 = 8;
-
-/// Version of traces of earlier Belljars in which every record is one call.
-pub const SINGLE_VERSION: u16 = 9;
-
-/// Version of traces of earlier Belljars that do not tell [bounds](crate::Bounds) of datatypes.
-pub const UNBOUNDED_VERSION: u16 = 10;
-
-/// The last version whose times tell how many calls a record of several stands for.
+/// The last version whose times say how many calls a record of several stands for.
 pub const UNCOUNTED_VERSION: u16 = 11;
 
-/// Version of traces of earlier Belljars that do not tell groups of epochs on windows and partitioned requests.
+/// The last version without groups of epochs on windows and partitioned requests.
 pub const UNGROUPED_VERSION: u16 = 12;
 
+/// The last version without operations, send modes, kinds of accesses and numbers of persistent requests, whose
+/// functions are those of MPI 4.0.
+pub const UNEXPLAINED_VERSION: u16 = 13;
+
 /// The earliest version that is read.
-pub const EARLIEST_VERSION: u16 = 5;
+pub const EARLIEST_VERSION: u16 = 11;
 
 /// Nodes that a header may speak of.
 const MAX_NODES: usize = 1 << 20;
@@ -57,8 +49,13 @@ impl TraceHeader {
         Self {
             scenario: scenario.to_owned(),
             frequencies_hz: frequencies.iter().map(|rate| rate.as_hz()).collect(),
-            functions_hash: functions_hash(),
+            functions_hash: functions_hash(Standard::FaultTolerance),
         }
+    }
+
+    /// The same header in a file of the current version.
+    pub fn as_written_now(&self) -> Self {
+        Self::new(&self.scenario, &self.frequencies())
     }
 
     /// The scenario's name.
@@ -88,12 +85,16 @@ impl TraceHeader {
             .collect()
     }
 
-    /// Sees that it can be this program's.
+    /// Checks that it can be the header of a file of this version.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn check(&self) -> Result<(), &'static str> {
-        if self.functions_hash != functions_hash() {
+    /// The first fault.
+    pub fn check(&self, version: u16) -> Result<(), &'static str> {
+        let latest = match version {
+            ..=UNEXPLAINED_VERSION => Standard::Mpi40,
+            _ => Standard::FaultTolerance,
+        };
+        if self.functions_hash != functions_hash(latest) {
             return Err(
                 "its functions are numbered differently: another version of Belljar wrote it",
             );
@@ -108,10 +109,10 @@ impl TraceHeader {
     }
 }
 
-/// CRC-32 of the functions' names in order: tells whether numbers mean the same.
-fn functions_hash() -> u32 {
+/// CRC-32 of the names, in order, of the functions of standards up to this one: equal where numbers mean the same.
+fn functions_hash(latest: Standard) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    for function in FUNCTIONS {
+    for function in FUNCTIONS.iter().filter(|it| it.standard <= latest) {
         hasher.update(function.name.as_bytes());
         hasher.update(b"\n");
     }

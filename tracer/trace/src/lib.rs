@@ -40,21 +40,22 @@ mod site;
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use datatypes::Predefined;
-pub use event::details::{Bounds, Detailed, Details, UnboundedDetails, UngroupedDetails};
+pub use event::details::{Bounds, Detailed, Details, UngroupedDetails, UnnumberedDetails};
+pub use event::earlier::EarlierEvent;
 pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, GivenUp, Phase, Share, Status, Text,
-    Transfer, Who,
+    Transfer, TransferKind, Who,
 };
 pub use file::{
-    EARLIEST_VERSION, MAGIC, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, TRACE_FILE, TraceError,
-    TraceHeader, TraceState, UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, VERSION,
+    EARLIEST_VERSION, MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceState, UNCOUNTED_VERSION,
+    UNEXPLAINED_VERSION, UNGROUPED_VERSION, VERSION,
 };
 pub use implementation::{Implementation, Peer, UNDEFINED};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;
 pub use polls::fold::Folder;
-pub use polls::{Folded, Polls, is_poll, polls};
+pub use polls::{Folded, Polls};
 pub use probe::{
     MESSAGE, MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, MessageWord, PROBES_FILE, Probe,
     ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, Recorded, UnknownKind, ValueKind,

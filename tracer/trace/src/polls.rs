@@ -7,41 +7,10 @@
 /// Makes one record of polls that follow one another.
 pub(crate) mod fold;
 
-use std::sync::LazyLock;
-
-use belljar_abi::FUNCTIONS;
 use bincode::{Decode, Encode};
 
 use crate::account::Account;
 use crate::codec::not_encoded;
-
-/// Functions that programs call again and again until something has happened.
-const POLLS: [&str; 10] = [
-    "MPI_Improbe",
-    "MPI_Iprobe",
-    "MPI_Parrived",
-    "MPI_Request_get_status",
-    "MPI_Test",
-    "MPI_Testall",
-    "MPI_Testany",
-    "MPI_Testsome",
-    "MPI_Wtick",
-    "MPI_Wtime",
-];
-
-/// Whether programs call the function of this name again and again until something has happened.
-pub fn is_poll(name: &str) -> bool {
-    POLLS.binary_search(&name).is_ok()
-}
-
-/// The same, of the function of this number. Asked for every call.
-pub fn polls(function: u16) -> bool {
-    /// By function.
-    static POLLING: LazyLock<Vec<bool>> =
-        LazyLock::new(|| FUNCTIONS.iter().map(|of| is_poll(of.name)).collect());
-    let polls = POLLING.get(usize::from(function));
-    polls.copied().unwrap_or(false)
-}
 
 /// Calls that found nothing, of one thread, alike and one after another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -89,19 +58,3 @@ impl Polls {
 pub struct Folded(pub Option<Box<Polls>>);
 
 not_encoded!(Folded);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_is_a_function_and_found() {
-        let is_one = |name: &&str| FUNCTIONS.iter().any(|function| function.name == *name);
-        assert!(POLLS.iter().all(is_one));
-        assert!(POLLS.iter().all(|name| is_poll(name)));
-        assert!(!is_poll("MPI_Probe"));
-        let numbers = (0..FUNCTIONS.len() as u16).filter(|number| polls(*number));
-        assert_eq!(numbers.count(), POLLS.len());
-        assert!(!polls(u16::MAX));
-    }
-}

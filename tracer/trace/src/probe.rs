@@ -13,7 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use bincode::{Decode, Encode};
 
 use crate::site::Site;

@@ -4,8 +4,8 @@
 
 use std::io::{self, Write};
 
-use belljar_abi::FUNCTIONS;
 use belljar_analysis::{Table, time_words};
+use belljar_mpi::FUNCTIONS;
 use belljar_replay::{Costs, Fit, Outcome, Without};
 use belljar_sim::Frequency;
 use serde_json::json;

@@ -49,7 +49,7 @@ impl Viewer {
             };
         }
         let named = calls.into_iter().filter_map(|(function, count)| {
-            let function = belljar_abi::FUNCTIONS.get(usize::from(function))?;
+            let function = belljar_mpi::FUNCTIONS.get(usize::from(function))?;
             Some((function.name.to_owned(), count))
         });
         Look {

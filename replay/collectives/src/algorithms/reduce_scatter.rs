@@ -4,7 +4,9 @@
 
 use super::fold::{Aside, Fold};
 use super::parts::{Parts, numbers};
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::schedule::Builder;
 
 /// What each rank gets; `None` when that is nothing for all of them, or there are too few pieces.

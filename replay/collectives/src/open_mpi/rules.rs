@@ -7,7 +7,9 @@ use std::sync::LazyLock;
 
 use super::OpenMpiAlgorithm as Own;
 use crate::algorithm::Algorithm;
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 
 /// The rules; the file says how they are written.
 const TEXT: &str = include_str!("../../data/open-mpi-4.1.txt");

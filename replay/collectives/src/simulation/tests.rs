@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::{Outcome, Rules, State, carry_out};
 use crate::algorithm::Algorithm;
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::open_mpi::OpenMpiAlgorithm;
 use crate::tables::{Choice, Tables};
 

@@ -84,5 +84,11 @@ pub(super) fn action(together: Together<'_>) -> String {
             let pieces = std::iter::repeat_n(bytes, call.members as usize);
             format!("reducescatter{} {work}", counts(pieces))
         }
+        // Replays send the messages of neighbours straight, so that none comes here.
+        Operation::NeighborAllgather
+        | Operation::NeighborAllgatherv
+        | Operation::NeighborAlltoall
+        | Operation::NeighborAlltoallv
+        | Operation::NeighborAlltoallw => "barrier".to_owned(),
     }
 }

@@ -4,9 +4,11 @@
 
 use std::fmt::Write;
 
+use belljar_mpi::CallKind;
 use belljar_trace::{Amount, Collective, Direction, Event, Fact, Making, Share, WORLD};
 
 use super::MotifError;
+use super::operations::{becomes_allreduce, named};
 use super::parameters::Parameters;
 use crate::model::{CallModel, Class, Completes, Model, Role, Shape, Tags};
 use crate::relation::{Grid, Relation};
@@ -154,7 +156,7 @@ impl Tables {
     ) -> Result<(), MotifError> {
         let transfer = self.transfers.len();
         for (own, of) in event.transfers.iter().zip(&call.transfers) {
-            if own.tag.is_none() && of.tag == Tags::None && event.name().starts_with("MPI_R") {
+            if own.is_access() {
                 return Err(missing(event, "it has no windows"));
             }
             let relation = self.relations.len();
@@ -180,15 +182,15 @@ impl Tables {
             let values = self.values(&times.before, to);
             self.times.push(format!("{{ {from}, {values} }}"));
         }
-        let kind = match event.name() {
-            "MPI_Init" | "MPI_Init_thread" => "INIT",
-            "MPI_Finalize" => "FINALIZE",
+        let kind = match event.meaning().kind {
+            CallKind::Init => "INIT",
+            CallKind::Finalize => "FINALIZE",
             _ if makes >= 0 => "SPLIT",
             _ if !call.transfers.is_empty() => "TRANSFER",
             _ if !call.collectives.is_empty() => "COLLECTIVE",
             _ => "NOTHING",
         };
-        let Operation {
+        let EmberCollective {
             name,
             communicator,
             root,
@@ -212,12 +214,12 @@ impl Tables {
         call: &CallModel,
         event: &Event,
         parameters: &mut Parameters,
-    ) -> Result<Operation, MotifError> {
+    ) -> Result<EmberCollective, MotifError> {
         let Some((own, of)) = event.collectives.first().zip(call.collectives.first()) else {
-            return Ok(Operation::default());
+            return Ok(EmberCollective::default());
         };
         if matches!(event.fact, Some(Fact::Communicator(_))) {
-            return Ok(Operation::default());
+            return Ok(EmberCollective::default());
         }
         let root = match &of.root {
             Some(relation) => {
@@ -227,7 +229,7 @@ impl Tables {
             None => -1,
         };
         let name = self.operation(event, own)?;
-        Ok(Operation {
+        Ok(EmberCollective {
             name,
             communicator: own.communicator.unwrap_or(WORLD),
             root,
@@ -240,36 +242,27 @@ impl Tables {
 
     /// Ember's event for a collective operation.
     fn operation(&mut self, event: &Event, own: &Collective) -> Result<&'static str, MotifError> {
-        let name = event.name().trim_start_matches("MPI_");
         if !event.started.is_empty() {
             self.warnings.push(format!(
                 "{} is done when it is begun: Ember has blocking collective operations only",
                 event.name()
             ));
         }
-        let plain = name.strip_prefix('I').unwrap_or(name).to_ascii_lowercase();
-        let known = match plain.trim_end_matches("_init") {
-            "barrier" => "BARRIER",
-            "bcast" => "BCAST",
-            "reduce" => "REDUCE",
-            "allreduce" => "ALLREDUCE",
-            "alltoall" => "ALLTOALL",
-            "alltoallv" | "alltoallw" => "ALLTOALLV",
-            "allgather" => "ALLGATHER",
-            "allgatherv" => "ALLGATHERV",
-            "scatter" | "scatterv" => "SCATTER",
-            "gather" | "gatherv" => "GATHER",
-            "reduce_scatter" | "reduce_scatter_block" | "scan" | "exscan" => {
-                self.warnings.push(format!(
-                    "{} is an allreduce of as many bytes: Ember has none",
-                    event.name()
-                ));
-                "ALLREDUCE"
-            }
-            // Frees of communicators and windows: they synchronise at most.
-            _ if own.sent.bytes == Some(0) && own.received.bytes == Some(0) => "BARRIER",
-            _ => return Err(missing(event, "it is none of its collective operations")),
+        let known = match own.operation {
+            Some(operation) => named(operation),
+            // Frees of communicators and windows synchronise at most.
+            None if own.sent.bytes == Some(0) && own.received.bytes == Some(0) => Some("BARRIER"),
+            None => None,
         };
+        let Some(known) = known else {
+            return Err(missing(event, "it is none of its collective operations"));
+        };
+        if own.operation.is_some_and(becomes_allreduce) {
+            self.warnings.push(format!(
+                "{} is an allreduce of as many bytes: Ember has none",
+                event.name()
+            ));
+        }
         if known == "GATHER" {
             self.warnings.push(format!(
                 "{} is messages to the root: Ember has no gather",
@@ -340,7 +333,7 @@ impl Tables {
 }
 
 /// A collective operation of a call, as numbers of tables.
-struct Operation {
+struct EmberCollective {
     name: &'static str,
     communicator: u32,
     root: i64,
@@ -350,7 +343,7 @@ struct Operation {
     shared: i32,
 }
 
-impl Default for Operation {
+impl Default for EmberCollective {
     fn default() -> Self {
         Self {
             name: "BARRIER",

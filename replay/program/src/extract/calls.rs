@@ -2,52 +2,21 @@
 //!
 //! Called by `extract`.
 
-use belljar_abi::Base;
-use belljar_trace::{Event, Fact, WORLD, is_poll};
+use belljar_mpi::{CallKind, Epoch, Object};
+use belljar_trace::{Event, Fact, WORLD};
 
 use super::tables::Sync;
-use crate::program::Mode;
 
 /// Whether a call is a poll that found nothing, or several.
 pub fn found_nothing(event: &Event) -> bool {
     let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
     let over = event.details.0.as_ref().is_some_and(|details| details.over);
-    event.folded.0.is_some() || is_poll(event.name()) && nothing && !asks_time(event) && !over
+    event.folded.0.is_some() || event.meaning().polls && nothing && !asks_time(event) && !over
 }
 
 /// Whether a call asks for the time.
 pub fn asks_time(event: &Event) -> bool {
-    matches!(event.name(), "MPI_Wtime" | "MPI_Wtick")
-}
-
-pub(super) fn is_one_sided(event: &Event) -> bool {
-    let mut parameters = event.description().parameters.iter();
-    parameters.any(|parameter| parameter.base == Base::Win)
-}
-
-/// Whether a call of this name returns when accesses to other processes' memory are over.
-pub(super) fn ends_accesses(name: &str) -> bool {
-    const ENDS: [&str; 8] = [
-        "MPI_Win_fence",
-        "MPI_Win_unlock",
-        "MPI_Win_unlock_all",
-        "MPI_Win_flush",
-        "MPI_Win_flush_all",
-        "MPI_Win_flush_local",
-        "MPI_Win_flush_local_all",
-        "MPI_Win_complete",
-    ];
-    ENDS.contains(&name)
-}
-
-/// How a function of this name sends.
-pub(super) fn mode(name: &str) -> Mode {
-    match name.strip_prefix("MPI_").unwrap_or(name) {
-        name if name.starts_with("Ssend") || name.starts_with("Issend") => Mode::Synchronous,
-        name if name.starts_with("Bsend") || name.starts_with("Ibsend") => Mode::Buffered,
-        name if name.starts_with("Rsend") || name.starts_with("Irsend") => Mode::Ready,
-        _ => Mode::Standard,
-    }
+    event.meaning().kind == CallKind::Clock
 }
 
 /// Whom a call that is no collective operation of its own waits for. Libraries make communicators and windows by several reductions and
@@ -60,8 +29,8 @@ pub(super) fn synchronizes(event: &Event, communicator: Option<u32>) -> Option<S
             times,
         })
     };
-    match (event.name(), &event.fact) {
-        ("MPI_Init" | "MPI_Init_thread" | "MPI_Finalize", _) => on(Some(WORLD), 1),
+    match (event.meaning().kind, &event.fact) {
+        (CallKind::Init | CallKind::Finalize, _) => on(Some(WORLD), 1),
         (_, Some(Fact::Communicator(new))) => match new.how {
             Making::CreateGroup { .. } => on(new.number, 2),
             Making::Split { .. } | Making::SplitByNode { .. } => on(new.parent, 3),
@@ -73,10 +42,8 @@ pub(super) fn synchronizes(event: &Event, communicator: Option<u32>) -> Option<S
             | Making::Unknown => None,
             _ => on(new.parent, 2),
         },
-        (name, _) if name.starts_with("MPI_Win_create") || name.starts_with("MPI_Win_allocate") => {
-            on(communicator, 7)
-        }
-        ("MPI_Win_fence" | "MPI_Win_free", _) => on(communicator, 1),
+        (CallKind::Make(Object::Window), _) => on(communicator, 7),
+        (CallKind::Epoch(Epoch::Fence) | CallKind::Free(Object::Window), _) => on(communicator, 1),
         _ => None,
     }
 }

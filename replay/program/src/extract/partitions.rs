@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_analysis::ProcessKey;
+use belljar_mpi::CallKind;
 use belljar_trace::Event;
 
 use super::{Extractor, Open, ThreadKey};
@@ -70,7 +71,7 @@ impl Extractor<'_> {
             return;
         };
         let request = (key.0, *number);
-        if event.name().starts_with("MPI_Pready") {
+        if event.meaning().kind == CallKind::Ready {
             if let Some(&message) = self.partitions.sends.get(&request) {
                 self.shared.program.partitioned[message as usize] += 1;
                 thread.push(Operation::Ready { message });

@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 
 use belljar_analysis::{Communicators, Member, ProcessKey};
+use belljar_mpi::{Epoch, SendMode};
 use belljar_trace::{Direction, Event, Implementation, Transfer};
 
 use super::{Extractor, Open, ThreadKey};
-use crate::program::{ChannelId, Locking, Mode, Operation};
+use crate::program::{ChannelId, Locking, Operation};
 
 /// The tag of accesses; tags of epochs follow it, two for each window of a communicator.
 const ACCESS: i32 = i32::MIN;
@@ -37,8 +38,7 @@ pub(super) struct Windows {
 impl Windows {
     /// Takes note of a window that a call made.
     pub(super) fn learn(&mut self, event: &Event, communicators: &Communicators) {
-        let name = event.name();
-        if !name.starts_with("MPI_Win_create") && !name.starts_with("MPI_Win_allocate") {
+        if !event.meaning().makes_window() {
             return;
         }
         let process = (event.node, event.process);
@@ -142,10 +142,10 @@ impl Extractor<'_> {
             Implementation::OpenMpi => 2,
             _ => 235,
         };
-        let how = match event.name() {
-            "MPI_Win_lock" if integer(event, "lock_type") != Some(shared) => Locking::Exclusive,
-            "MPI_Win_lock" | "MPI_Win_lock_all" => Locking::Shared,
-            "MPI_Win_unlock" | "MPI_Win_unlock_all" => Locking::Release,
+        let how = match event.meaning().epoch() {
+            Some(Epoch::Lock) if integer(event, "lock_type") != Some(shared) => Locking::Exclusive,
+            Some(Epoch::Lock | Epoch::LockAll) => Locking::Shared,
+            Some(Epoch::Unlock | Epoch::UnlockAll) => Locking::Release,
             _ => return Vec::new(),
         };
         let Some((number, window)) = self.windows.of(event) else {
@@ -183,12 +183,12 @@ impl Extractor<'_> {
     /// An epoch between the processes of a group begins or ends.
     pub(super) fn epoch(&mut self, event: &Event, member: Member, key: ThreadKey) -> Vec<Open> {
         let over = event.details.0.as_ref().is_some_and(|details| details.over);
-        let (exposes, begins) = match event.name() {
-            "MPI_Win_post" => (true, true),
-            "MPI_Win_start" => (false, true),
-            "MPI_Win_complete" => (false, false),
-            "MPI_Win_wait" => (true, false),
-            "MPI_Win_test" if over => (true, false),
+        let (exposes, begins) = match event.meaning().epoch() {
+            Some(Epoch::Post) => (true, true),
+            Some(Epoch::Start) => (false, true),
+            Some(Epoch::Complete) => (false, false),
+            Some(Epoch::Wait) => (true, false),
+            Some(Epoch::Test) if over => (true, false),
             _ => return Vec::new(),
         };
         let Some((_, window)) = self.windows.of(event) else {
@@ -251,7 +251,7 @@ impl Extractor<'_> {
             channel,
             slot,
             bytes: 0,
-            mode: Mode::Buffered,
+            mode: SendMode::Buffered,
             pieces: false,
         })
     }

@@ -6,12 +6,12 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use belljar_abi::Base;
-use belljar_trace::{Amount, Event, Peer, is_poll};
+use belljar_mpi::Base;
+use belljar_trace::{Amount, Event, Peer};
 
 /// Whether a call is one of those that are compared: the program's own, and none by which it waits in a loop.
 pub(super) fn counts(event: &Event) -> bool {
-    event.depth == 0 && event.selected && !is_poll(event.name())
+    event.depth == 0 && event.selected && !event.meaning().polls
 }
 
 /// What is the same for calls that are the same.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_trace::{Event, TraceHeader, is_poll};
+use belljar_trace::{Event, TraceHeader};
 
 use super::{Both, FunctionDiff, RankDiff, TraceDiff};
 use crate::communicators::{Communicators, Member};
@@ -83,7 +83,7 @@ impl Times {
                 rank: event.rank,
             })
             .or_default();
-        if !is_poll(event.name()) {
+        if !event.meaning().polls {
             process.calls.add(side, event.calls());
         }
         process.mpi.add(side, spent);

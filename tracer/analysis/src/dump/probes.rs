@@ -6,8 +6,8 @@
 use std::io;
 use std::path::Path;
 
-use belljar_abi::FUNCTIONS;
 use belljar_archive::{ProbesHeader, ProbesReader};
+use belljar_mpi::FUNCTIONS;
 use belljar_sim::Time;
 use belljar_trace::{
     PROBES_FILE, Probe, ProbeAt, ProbeRecord, ProbeValue, TRACE_FILE, TraceError, TraceHeader,

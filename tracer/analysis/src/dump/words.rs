@@ -3,7 +3,7 @@
 //! A value that has no name is shown as its number. Both formats use the same words. Called by `text` and
 //! `json`.
 
-use belljar_abi::{Base, Parameter};
+use belljar_mpi::{Base, Parameter};
 use belljar_trace::datatypes::{PREDEFINED, by_mpich_handle};
 use belljar_trace::{Datatype, Event, Implementation, Peer, SELF, UNDEFINED, WORLD};
 

@@ -3,43 +3,11 @@
 //! Counts are among the arguments by their names; bytes are those that the tracer worked out. Called by
 //! whoever asks what a collective call does.
 
-use belljar_abi::Base;
-use belljar_collectives::{Call, Operation};
+use belljar_collectives::Call;
+use belljar_mpi::Operation;
 use belljar_trace::{Amount, Collective, Event, Peer, Phase};
 
 use super::Unknown;
-
-/// A collective operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Called {
-    /// Among all members.
-    Among(Operation),
-    /// Among neighbours in the communicator's topology.
-    Neighbors,
-}
-
-impl Called {
-    /// The operation of the function of this name, such as `MPI_Iallreduce`, which may prepare it; `None` for one that starts what was prepared
-    /// elsewhere, and for one that is not collective or only makes objects.
-    pub fn of(function: &str) -> Option<Self> {
-        let name = function.strip_prefix("MPI_")?;
-        let name = name.strip_suffix("_c").unwrap_or(name);
-        let name = name.strip_suffix("_init").unwrap_or(name);
-        let blocking = |name: &str| {
-            if name.to_ascii_lowercase().starts_with("neighbor_") {
-                return Some(Self::Neighbors);
-            }
-            Operation::named(name).map(Self::Among)
-        };
-        blocking(name).or_else(|| blocking(name.strip_prefix('I')?))
-    }
-}
-
-/// Whether one of the call's parameters is of this kind.
-pub(crate) fn has(event: &Event, base: Base) -> bool {
-    let parameters = event.description().parameters;
-    parameters.iter().any(|parameter| parameter.base == base)
-}
 
 /// The word of a parameter of this name.
 pub(crate) fn word(event: &Event, name: &str) -> Option<u64> {
@@ -109,5 +77,10 @@ pub(crate) fn call(
         Operation::Allgatherv => Ok(call.pieces(Vec::new(), all(received)?)),
         Operation::Alltoallv | Operation::Alltoallw => Ok(call.pieces(all(sent)?, all(received)?)),
         Operation::ReduceScatter => Ok(call.pieces(all(sent)?, Vec::new())),
+        Operation::NeighborAllgather
+        | Operation::NeighborAllgatherv
+        | Operation::NeighborAlltoall
+        | Operation::NeighborAlltoallv
+        | Operation::NeighborAlltoallw => Err(Unknown::Neighbors),
     }
 }

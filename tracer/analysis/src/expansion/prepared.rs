@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_abi::Base;
+use belljar_mpi::{Base, Operation};
 use belljar_trace::{Collective, Event, Phase};
 
 use super::is_built_in;
-use super::passed::{self, Called};
+use super::passed;
 use crate::communicators::ProcessKey;
 
 /// Different calls that are kept of a process.
@@ -19,13 +19,21 @@ const MOST_OF_PROCESS: usize = 1 << 10;
 /// Calls that are kept, of all processes.
 const MOST: usize = 1 << 16;
 
+/// Numbers of requests that are kept, of all processes.
+const MOST_NUMBERS: usize = 1 << 20;
+
+/// A process's persistent request, by its number.
+type PreparedRequest = (ProcessKey, u32);
+
 /// What makes two calls with equal amounts different.
-type Difference = (Called, [Option<u64>; 4], Option<u64>);
+type Difference = (Operation, [Option<u64>; 4], Option<u64>);
 
 /// Calls that prepared collective operations.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     calls: BTreeMap<ProcessKey, Vec<(Difference, Event)>>,
+    /// Indices among a process's calls, by the number of the request that was prepared.
+    numbers: BTreeMap<PreparedRequest, usize>,
     kept: usize,
     /// Processes that prepared more than is kept.
     full: BTreeSet<ProcessKey>,
@@ -37,7 +45,7 @@ impl Prepared {
         let [collective] = event.collectives.as_slice() else {
             return;
         };
-        let Some(called) = Called::of(event.name()) else {
+        let Some(called) = event.meaning().collective() else {
             return;
         };
         if collective.phase != Phase::Prepared {
@@ -49,20 +57,31 @@ impl Prepared {
         let same = |(other, kept): &(Difference, Event)| {
             *other == difference && kept.collectives == event.collectives
         };
-        if calls.iter().any(same) {
-            return;
-        }
-        if calls.len() >= MOST_OF_PROCESS || self.kept >= MOST {
+        let number = event.details.0.as_ref();
+        let number = number.and_then(|details| details.persistent.first().copied());
+        let known = calls.iter().position(same);
+        if known.is_none() && (calls.len() >= MOST_OF_PROCESS || self.kept >= MOST) {
             self.full.insert(process);
             return;
         }
-        self.kept += 1;
-        calls.push((difference, event.clone()));
+        let at = known.unwrap_or(calls.len());
+        if known.is_none() {
+            self.kept += 1;
+            calls.push((difference, event.clone()));
+        }
+        if let Some(number) = number.filter(|_| self.numbers.len() < MOST_NUMBERS) {
+            self.numbers.insert((process, number), at);
+        }
     }
 
     /// The call of the starting event's process that prepared this; `None` if there is none, or several do not agree.
     pub(crate) fn of(&self, start: &Event, started: &Collective) -> Option<&Event> {
         let process = (start.node, start.process);
+        if let Some(number) = request_of(start, started) {
+            let at = self.numbers.get(&(process, number))?;
+            let (_, event) = self.calls.get(&process)?.get(*at)?;
+            return Some(event);
+        }
         if self.full.contains(&process) {
             return None;
         }
@@ -76,13 +95,26 @@ impl Prepared {
     }
 }
 
+/// The number of the persistent request that this operation of a start belongs to; `None` in traces without such numbers.
+fn request_of(start: &Event, started: &Collective) -> Option<u32> {
+    let numbers = &start.details.0.as_ref()?.persistent;
+    // A start lists what its requests begin, transfers and collective operations apart, each in the order of requests. A
+    // request has one or the other.
+    let position = start
+        .collectives
+        .iter()
+        .position(|it| std::ptr::eq(it, started))?;
+    let lone = start.transfers.is_empty() && numbers.len() == start.collectives.len();
+    lone.then(|| numbers.get(position).copied())?
+}
+
 /// Whether they are the same but for how far they are.
 fn is_same(prepared: &Collective, started: &Collective) -> bool {
     (prepared.communicator, &prepared.root) == (started.communicator, &started.root)
         && (&prepared.sent, &prepared.received) == (&started.sent, &started.received)
 }
 
-fn difference(event: &Event, called: Called) -> Difference {
+fn difference(event: &Event, called: Operation) -> Difference {
     let word = |name| passed::word(event, name);
     let in_place = word("sendbuf").map(|it| event.implementation.in_place(it).into());
     let counts = [word("sendcount"), word("recvcount"), word("count")];

@@ -3,10 +3,10 @@
 //! A root gives each member its part, or gets each one's; without a root each gives each; in a scan each gives those after it.
 //! What a process has for itself is no traffic, and a barrier has no data. Called for each collective call of a trace.
 
-use belljar_collectives::Operation;
+use belljar_mpi::Operation;
 use belljar_trace::{Collective, Peer};
 
-use super::passed::{Called, bytes, pieces};
+use super::passed::{bytes, pieces};
 use super::{Unknown, is_plausible};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
@@ -14,17 +14,14 @@ use crate::communicators::{Communicators, Member, ProcessKey};
 pub(crate) fn each(
     communicators: &Communicators,
     process: ProcessKey,
-    operation: Called,
+    operation: Operation,
     collective: &Collective,
     mut to: impl FnMut(Member, u64),
 ) -> Result<(), Unknown> {
     let number = collective.communicator.ok_or(Unknown::Peer)?;
-    let operation = match operation {
-        Called::Neighbors => {
-            return neighbors(communicators, process, number, collective, to);
-        }
-        Called::Among(operation) => operation,
-    };
+    if operation.is_neighborhood() {
+        return neighbors(communicators, process, number, collective, to);
+    }
     let own = communicators
         .members(process, number)
         .ok_or(Unknown::Peer)?;
@@ -85,6 +82,12 @@ pub(crate) fn each(
             let after = others.filter(|(_, other)| *other > rank);
             after.for_each(|(member, _)| to(member, bytes));
         }
+        // Above.
+        Operation::NeighborAllgather
+        | Operation::NeighborAllgatherv
+        | Operation::NeighborAlltoall
+        | Operation::NeighborAlltoallv
+        | Operation::NeighborAlltoallw => {}
     }
     Ok(())
 }

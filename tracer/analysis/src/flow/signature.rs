@@ -4,7 +4,7 @@
 //! when all of the trace was seen. No buffer, request or time is part of it. Used by `collect` to find a
 //! call's node, and by `classes` to compare processes.
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Collective, Datatype, Direction, Event, Peer, Phase, Transfer, WORLD};
 use serde::Serialize;
 

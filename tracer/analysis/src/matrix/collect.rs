@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use belljar_abi::Base;
 use belljar_collectives::Tables;
 use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Transfer};
 
@@ -15,7 +14,7 @@ use super::repeats::{Repeated, Repeats};
 use super::sums::Pairs;
 use super::{Matrix, TrafficBy, TrafficOf, UnknownTraffic};
 use crate::communicators::{Communicators, Member};
-use crate::expansion::{Called, Expansion, Unknown, passed, stated};
+use crate::expansion::{Expansion, Unknown, stated};
 
 /// Gathers a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]
@@ -108,10 +107,9 @@ impl<'a> TrafficCollector<'a> {
 
     /// A message that the call sends, or an access to another process's memory.
     fn message(&mut self, event: &Event, own: Member, transfer: &Transfer) {
-        let one_sided = passed::has(event, Base::Win);
         let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
         let receives = transfer.direction == Direction::Receive;
-        if absent || transfer.phase == Phase::Prepared || receives && !one_sided {
+        if absent || transfer.phase == Phase::Prepared || receives && !transfer.is_access() {
             return;
         }
         let process = (event.node, event.process);
@@ -133,7 +131,7 @@ impl<'a> TrafficCollector<'a> {
     ) -> Result<(), Unknown> {
         let (_, operation) = self.expansion.called(event, collective)?;
         // Neighbours exchange straight what they call for.
-        if let (Some(expander), Called::Among(_)) = (&mut self.expander, operation) {
+        if let (Some(expander), false) = (&mut self.expander, operation.is_neighborhood()) {
             let process = (event.node, event.process);
             if let Some(expanded) = self.expansion.expand(event, collective)?
                 && let Some(number) = collective.communicator

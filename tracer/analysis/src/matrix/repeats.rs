@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use belljar_mpi::Operation;
 use belljar_trace::Collective;
 
 use crate::communicators::{Member, ProcessKey};
-use crate::expansion::Called;
 
 /// Kinds of calls that are remembered of a process.
 const KINDS: usize = 16;
@@ -24,7 +24,7 @@ pub(super) struct Repeated {
     pub(super) process: ProcessKey,
     /// The process, as its calls name it.
     pub(super) own: Member,
-    pub(super) operation: Called,
+    pub(super) operation: Operation,
     pub(super) collective: Collective,
     /// How often.
     pub(super) calls: u64,
@@ -42,7 +42,7 @@ impl Repeats {
     pub(super) fn take(
         &mut self,
         (process, own): (ProcessKey, Member),
-        operation: Called,
+        operation: Operation,
         collective: &Collective,
     ) -> Option<Repeated> {
         let fresh = || Repeated {
@@ -77,7 +77,6 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
-    use belljar_collectives::Operation;
     use belljar_trace::{Amount, Event, Phase};
 
     use super::super::sums::Pairs;
@@ -94,6 +93,7 @@ mod tests {
             ..Amount::NOTHING
         };
         Collective {
+            operation: Some(Operation::Allreduce),
             phase: Phase::Done,
             communicator: Some(0),
             root: None,
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_call_comes_out_once() {
-        const OPERATION: Called = Called::Among(Operation::Allreduce);
+        const OPERATION: Operation = Operation::Allreduce;
         const CALLER: (ProcessKey, Member) = ((0, 0), Member { job: 0, rank: 0 });
         let mut repeats = Repeats::default();
         let mut counted = BTreeMap::<u64, u64>::new();

@@ -7,11 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::{CallKind, FUNCTIONS, Meaning, Meeting, meaning};
 use belljar_sim::Time;
-use belljar_trace::{
-    MessageWord, Probe, ProbePurpose, ProbeRecord, TraceError, TraceState, matches,
-};
+use belljar_trace::{MessageWord, Probe, ProbePurpose, ProbeRecord, TraceError, TraceState};
 
 use super::sums::{Pairs, Sum};
 use super::{CallTraffic, Matrix, TrafficBy, TrafficOf, UnknownTraffic};
@@ -28,18 +26,14 @@ const OF_ITSELF: &str = "messages that the library sent for itself, as to make c
 const SIDES_UNSEEN: &str = "messages of which it was not seen whom they are from and to";
 const BYTES_UNSEEN: &str = "messages in the pairs whose bytes were not seen";
 
-/// What functions are called in which a library sends messages that the program did not ask for.
-const OWN: [&str; 9] = [
-    "MPI_Init*",
-    "MPI_Finalize",
-    "MPI_Comm_*",
-    "MPI_Intercomm_*",
-    "MPI_Cart_*",
-    "MPI_Graph_*",
-    "MPI_Dist_graph_*",
-    "MPI_Win_*",
-    "MPI_File_*",
-];
+/// True for functions in which a library sends messages that the program did not ask for.
+fn sends_of_itself(meaning: &Meaning) -> bool {
+    meaning.meeting != Meeting::Nobody
+        || matches!(
+            meaning.kind,
+            CallKind::Epoch(_) | CallKind::FileAccess | CallKind::MakeCommunicator(_)
+        )
+}
 
 /// The messages that the run of the trace at `path` saw, and whether all is complete; `None` of a run that did not look.
 ///
@@ -159,7 +153,7 @@ impl Seen {
         let function = record.within.map_or("", function);
         let sum = self.functions.entry(function).or_default();
         sum.add(1, bytes.unwrap_or(0));
-        let own = OWN.iter().any(|pattern| matches(pattern, function));
+        let own = record.within.is_some_and(|it| sends_of_itself(meaning(it)));
         if !self.any && (own || function.is_empty()) {
             return self.count(OF_ITSELF);
         }

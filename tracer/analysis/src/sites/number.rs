@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::{CallStack, Event, Frame};
 
 use crate::dump::frames::SiteFrame;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Transfer};
 
 use super::collected::Lacking;

@@ -3,8 +3,8 @@
 //! Counts, bytes, sums, means, least and greatest are then those of the whole program, and so are compute intervals. Medians, sizes and who sent to whom are those of
 //! the calls that were kept. Called where the statistics of a trace are made, before they are finished.
 
-use belljar_abi::FUNCTIONS;
 use belljar_collect::{Collected, CollectedThread, Dropped, Measure};
+use belljar_mpi::FUNCTIONS;
 use belljar_sim::Frequency;
 use serde::Serialize;
 

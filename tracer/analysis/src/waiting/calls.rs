@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 
 use super::dependency::{Dependency, Needed, Point};
 use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};

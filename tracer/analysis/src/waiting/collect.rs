@@ -14,7 +14,7 @@ mod received;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_abi::Base;
+use belljar_mpi::CallKind;
 use belljar_trace::{Completion, Direction, Ending, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::calls::{Call, Calls, Cause, Entered, LabelSum};
@@ -142,7 +142,7 @@ impl<'a> WaitCollector<'a> {
         let Some(job) = self.communicators.job(process).filter(|_| event.depth == 0) else {
             return;
         };
-        if event.name() == "MPI_Cancel" {
+        if event.meaning().kind == CallKind::Cancel {
             self.cancelling.insert(process);
         }
         let member = Member {
@@ -236,10 +236,8 @@ impl<'a> WaitCollector<'a> {
 
     /// A message that a call sends or receives.
     fn message(&mut self, event: &Event, member: Member, transfer: &Transfer) -> Option<Operation> {
-        let parameters = event.description().parameters;
-        let one_sided = parameters.iter().any(|of| of.base == Base::Win);
         let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
-        if one_sided || absent || transfer.phase == Phase::Prepared {
+        if transfer.is_access() || absent || transfer.phase == Phase::Prepared {
             return None;
         }
         let process = (event.node, event.process);

@@ -7,13 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{
-    NewSites, PLAIN_VERSION, SINGLE_VERSION, SITES_VERSION, Site, SiteNumbers, Sites,
-    UNBOUNDED_VERSION, UNCOUNTED_VERSION, UNGROUPED_VERSION, UnboundedDetails, UngroupedDetails,
-    VERSION, codec,
+    Details, EarlierEvent, NewSites, Site, SiteNumbers, Sites, UNEXPLAINED_VERSION,
+    UNGROUPED_VERSION, UngroupedDetails, UnnumberedDetails, VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
-use crate::calls::signature::Signature;
+use crate::calls::signature::{EarlierNumber, Signature};
 
 /// Signatures that are kept, at most, before the dictionary is emptied.
 const MOST_SIGNATURES: usize = 1 << 17;
@@ -181,9 +180,7 @@ impl Dictionary {
         }
         self.bytes += raw.len();
         let known = self.signatures.len();
-        if self.version != PLAIN_VERSION {
-            raw = self.add_sites(raw)?;
-        }
+        raw = self.add_sites(raw)?;
         while !raw.is_empty() {
             let (signature, used) = self.signature(raw)?;
             self.signatures.push(signature);
@@ -208,47 +205,10 @@ impl Dictionary {
 
     /// The signature that `raw` begins with, and its length.
     fn signature(&self, raw: &[u8]) -> Result<(Signature, usize), String> {
-        let failed = |error| format!("a signature: {error}");
-        let of = |(event, slots, site), details| Signature {
-            event,
-            slots,
-            site,
-            details,
-            folded: false,
-        };
-        let several = |signature, folded| Signature {
-            folded,
-            ..signature
-        };
-        let earlier = |details: Option<UnboundedDetails>| details.map(|it| Box::new(it.into()));
         let (signature, used) = match self.version {
-            PLAIN_VERSION => {
-                let ((event, slots), used) = codec::decode_first(raw).map_err(failed)?;
-                (of((event, slots, 0), None), used)
-            }
-            SITES_VERSION => {
-                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
-                (of(parts, None), used)
-            }
-            SINGLE_VERSION => {
-                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
-                let (event, slots, site, details) = parts;
-                (of((event, slots, site), earlier(details)), used)
-            }
-            UNBOUNDED_VERSION => {
-                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
-                let (event, slots, site, details, folded) = parts;
-                let parts = (event, slots, site);
-                (several(of(parts, earlier(details)), folded), used)
-            }
-            UNCOUNTED_VERSION | UNGROUPED_VERSION => {
-                let (parts, used) = codec::decode_first(raw).map_err(failed)?;
-                let (event, slots, site, details, folded) = parts;
-                let details: Option<UngroupedDetails> = details;
-                let details = details.map(|it| Box::new(it.into()));
-                (several(of((event, slots, site), details), folded), used)
-            }
-            _ => codec::decode_first::<Signature>(raw).map_err(failed)?,
+            ..=UNGROUPED_VERSION => earlier::<UngroupedDetails>(raw)?,
+            UNEXPLAINED_VERSION => earlier::<UnnumberedDetails>(raw)?,
+            _ => codec::decode_first::<Signature>(raw).map_err(unreadable)?,
         };
         match signature.site as usize <= self.sites.len() {
             true => Ok((signature, used)),
@@ -292,6 +252,30 @@ impl Dictionary {
             emptied: saved.emptied,
         }
     }
+}
+
+/// A signature of an earlier version, whose details are `D`, and its length.
+fn earlier<D: Decode<()> + Into<Details>>(raw: &[u8]) -> Result<(Signature, usize), String> {
+    type Parts<D> = (EarlierEvent, Vec<u8>, u32, Option<D>, bool);
+    let (parts, used) = codec::decode_first::<Parts<D>>(raw).map_err(unreadable)?;
+    let (event, slots, site, details, folded) = parts;
+    let earlier = EarlierNumber(Some(event.function()));
+    let event = event.current();
+    let event = event.ok_or("a signature is of a function that its version does not have")?;
+    let details: Option<D> = details;
+    let signature = Signature {
+        event,
+        slots,
+        site,
+        details: details.map(|it| Box::new(it.into())),
+        folded,
+        earlier,
+    };
+    Ok((signature, used))
+}
+
+fn unreadable(error: codec::CodecError) -> String {
+    format!("a signature: {error}")
 }
 
 /// A writer's dictionary as it is saved.

@@ -5,8 +5,8 @@
 //! [`abstract_from`](signature::abstract_from) makes it of an event and [`restore`](signature::restore) makes the event of it; what they need besides is in
 //! an `Outlook` that both change alike. Called by the writer and the readers.
 
-use belljar_abi::Base;
-use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Folded, Site};
+use belljar_mpi::Base;
+use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Folded, Site, not_encoded};
 use bincode::{Decode, Encode};
 
 use crate::calls::stream::{ELSEWHERE, Outlook, Stream};
@@ -16,6 +16,12 @@ pub(crate) const RESULT: u8 = 254;
 
 /// The slot of an operand that is a completed request.
 pub(crate) const REQUEST: u8 = 255;
+
+/// The number that a function has in a file of an earlier version: it selects contexts of the file's columns. Not encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EarlierNumber(pub(crate) Option<u16>);
+
+not_encoded!(EarlierNumber);
 
 /// A call without thread, times and operands.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -29,6 +35,15 @@ pub(crate) struct Signature {
     pub(crate) details: Option<Box<Details>>,
     /// Whether it is of several calls, which the times tell of. In a file from version 10 on.
     pub(crate) folded: bool,
+    /// The function's number in the file, if it is another one today.
+    pub(crate) earlier: EarlierNumber,
+}
+
+impl Signature {
+    /// The function's number in the file.
+    pub(crate) fn context(&self) -> u16 {
+        self.earlier.0.unwrap_or(self.event.function)
+    }
 }
 
 /// Takes out of `event` what its signature has not: afterwards it is the signature's, with `slots`

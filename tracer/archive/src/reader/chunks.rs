@@ -6,7 +6,10 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use belljar_trace::{MAGIC, PLAIN_VERSION, TraceError, TraceState, TraceSummary, VERSION, codec};
+use belljar_trace::{
+    EARLIEST_VERSION, MAGIC, TraceError, TraceState, TraceSummary, UNEXPLAINED_VERSION, VERSION,
+    codec,
+};
 
 use crate::calls::dictionary::Dictionary;
 use crate::frame::{self, Kind};
@@ -69,7 +72,7 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if !(PLAIN_VERSION..=VERSION).contains(&version) {
+        if !(EARLIEST_VERSION..=VERSION).contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
@@ -178,7 +181,11 @@ impl Chunks {
         if !matches!(self.file.read(&mut [0; 1]), Ok(0)) {
             return Err("something follows its footer".to_owned());
         }
-        self.summary = Some(footer.summary);
+        let mut summary = footer.summary;
+        if self.version <= UNEXPLAINED_VERSION {
+            summary.renumber();
+        }
+        self.summary = Some(summary);
         self.state = TraceState::Complete;
         Ok(())
     }

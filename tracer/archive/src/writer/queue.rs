@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use belljar_trace::{Event, StateError, TraceError};
+use belljar_trace::{Event, Fact, GroupMembers, Making, StateError, TraceError};
 
 use super::TraceWriter;
-use crate::earlier::weight;
 
 /// Calls of a batch, and bytes of them, about, at most.
 const BATCH: usize = 1 << 10;
@@ -163,4 +162,38 @@ fn write(mut writer: TraceWriter, orders: &Receiver<Order>) -> Result<TraceWrite
         }
     }
     Ok(writer)
+}
+
+/// An event's approximate size in bytes, which bounds a batch of large events.
+fn weight(event: &Event) -> usize {
+    let fact = match &event.fact {
+        Some(Fact::Group {
+            members: GroupMembers::Include(_, ranks) | GroupMembers::Exclude(_, ranks),
+            ..
+        }) => ranks.len(),
+        Some(Fact::Communicator(new)) => match &new.how {
+            Making::Cart { dimensions, .. } => 2 * dimensions.len(),
+            Making::Graph { degrees } => degrees.len(),
+            Making::DistGraph { edges } => 2 * edges.len(),
+            Making::CartSub { remain } => remain.len(),
+            _ => 0,
+        },
+        _ => 0,
+    };
+    let pieces = event.collectives.iter();
+    let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());
+    let texts: usize = event.texts.iter().map(|text| text.text.len()).sum();
+    let details = event.details.0.as_deref();
+    let displacements = details.map_or(0, |it| {
+        it.send_displacements.len() + it.receive_displacements.len()
+    });
+    32 + 9 * event.arguments.len()
+        + 9 * displacements
+        + 40 * event.transfers.len()
+        + 30 * event.collectives.len()
+        + 9 * event.started.len()
+        + 30 * event.completed.len()
+        + 5 * fact
+        + 9 * pieces.sum::<usize>()
+        + texts
 }

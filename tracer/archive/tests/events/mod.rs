@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use belljar_mpi::{Access, Operation, SendMode};
 use belljar_trace::{
     Account, Accounts, Amount, CallStack, CodeFile, Collective, Completion, Datatype, Direction,
     Ending, Event, Fact, Folded, Frame, GroupMembers, Implementation, Launch, Making,
-    NewCommunicator, Peer, Phase, Polls, Share, Site, Status, Text, Transfer, Who,
+    NewCommunicator, Peer, Phase, Polls, Share, Site, Status, Text, Transfer, TransferKind, Who,
 };
 use proptest::prelude::*;
 
@@ -50,6 +51,7 @@ fn peer(next: &mut impl FnMut() -> u64) -> Peer {
 
 fn status(next: &mut impl FnMut() -> u64) -> Status {
     Status {
+        observed: next() == 1,
         source: peer(next),
         tag: next() as i32,
         bytes: next(),
@@ -89,8 +91,19 @@ fn fact(next: &mut impl FnMut() -> u64) -> Option<Fact> {
     }
 }
 
+/// One of the kinds of transfers.
+fn kind(number: u64) -> TransferKind {
+    match number % 4 {
+        0 => TransferKind::Message(SendMode::Standard),
+        1 => TransferKind::Message(SendMode::Synchronous),
+        2 => TransferKind::Access(Access::Put),
+        _ => TransferKind::Access(Access::GetAccumulate),
+    }
+}
+
 fn transfer(next: &mut impl FnMut() -> u64) -> Transfer {
     Transfer {
+        kind: kind(next()),
         direction: Direction::Receive,
         phase: Phase::Begun,
         communicator: (next() != 3).then(|| next() as u32),
@@ -164,6 +177,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
         communicator,
         collectives: (0..next() % 2)
             .map(|_| Collective {
+                operation: Operation::ALL.get(next() as usize).copied(),
                 phase: Phase::Done,
                 communicator,
                 root: Some(peer(&mut next)),
@@ -214,6 +228,7 @@ fn a_fact(number: u64) -> Option<Fact> {
 /// Events of all kinds, told apart by `number`.
 pub(crate) fn all_kinds(number: u64) -> Event {
     let transfer = Transfer {
+        kind: belljar_trace::TransferKind::Message(Default::default()),
         direction: Direction::Receive,
         phase: Phase::Begun,
         communicator: Some(2),
@@ -240,7 +255,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
         thread: 2,
         rank: 3,
         implementation: Implementation::OpenMpi,
-        function: (number % 500) as u16,
+        function: belljar_mpi::renumbered((number % 500) as u16).unwrap(),
         entry: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         exit: (!number.is_multiple_of(5)).then(|| number.wrapping_mul(77)),
         result: (!number.is_multiple_of(7)).then_some(-1),
@@ -255,6 +270,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
         communicator: Some(0),
         transfers: vec![transfer],
         collectives: vec![Collective {
+            operation: None,
             phase: Phase::Done,
             communicator: None,
             root: Some(Peer::Root),
@@ -270,6 +286,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
             ending: Ending::Error(number as i32),
         }],
         status: Some(Status {
+            observed: false,
             source: Peer::Any,
             tag: 3,
             bytes: number,
@@ -286,7 +303,7 @@ pub(crate) fn all_kinds(number: u64) -> Event {
 
 fn call(name: &str, rank: u32, arguments: Vec<u64>) -> Event {
     let mut event = event(&mut std::iter::empty());
-    event.function = belljar_abi::operation(name).unwrap();
+    event.function = belljar_mpi::number(name).unwrap();
     (event.node, event.rank, event.arguments) = (rank, rank, arguments);
     (event.texts, event.collectives) = (Vec::new(), Vec::new());
     (event.transfers, event.started, event.completed) = (Vec::new(), Vec::new(), Vec::new());
@@ -311,6 +328,7 @@ pub(crate) fn ring(ranks: u32, turns: u32) -> Vec<Event> {
             let buffer = 0x5555_0000 + u64::from(rank) * 4096;
             let arguments = |peer: u32| vec![buffer, 1, 0x4c00_080b, peer.into(), 7, 0x4400_0000];
             let transfer = |direction, phase, peer| Transfer {
+                kind: belljar_trace::TransferKind::Message(Default::default()),
                 direction,
                 phase,
                 communicator: Some(0),
@@ -331,6 +349,7 @@ pub(crate) fn ring(ranks: u32, turns: u32) -> Vec<Event> {
             wait.completed = vec![Completion {
                 request: turn.into(),
                 status: Some(Status {
+                    observed: false,
                     source: Peer::Rank(left),
                     tag: 7,
                     bytes: 8,

@@ -9,7 +9,8 @@ use super::chunks::Chunks;
 use super::encode::Fields;
 use super::{CALLING_CONTEXT_TYPE, collective_code, kind};
 use crate::ExportError;
-use crate::calls::{Access, Call, Collected, Part, Record, Root};
+use crate::calls::{Call, Collected, Part, Record, Root};
+use belljar_mpi::Access;
 
 /// Bytes of an event of any kind with its time, at most.
 const LONGEST: usize = 256;
@@ -217,7 +218,7 @@ impl Events {
             }
             Access::Accumulate => 0,
             Access::CompareAndSwap => 3,
-            Access::FetchAndAccumulate => 7,
+            Access::GetAccumulate | Access::FetchAndOp => 7,
         };
         fields
             .byte(atomic)

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use belljar_mpi::{CallKind, Object, meaning_of};
+
 use super::Rows;
-use crate::collective::operation;
+use crate::collective::named;
 use crate::places::Places;
 
 /// Types of events: messages, collective operations, others, windows.
@@ -17,28 +19,28 @@ const WINDOWS: u64 = 50_000_004;
 
 /// The type of the events of a function.
 pub(super) fn group(function: &str) -> u64 {
-    const NAMES: [&str; 6] = ["send", "recv", "wait", "test", "probe", "start"];
-    const ACCESSES: [&str; 10] = [
-        "MPI_Accumulate",
-        "MPI_Compare_and_swap",
-        "MPI_Fetch_and_op",
-        "MPI_Get",
-        "MPI_Get_accumulate",
-        "MPI_Put",
-        "MPI_Raccumulate",
-        "MPI_Rget",
-        "MPI_Rget_accumulate",
-        "MPI_Rput",
-    ];
-    let name = function.to_ascii_lowercase();
-    if operation(function).is_some() {
-        COLLECTIVE
-    } else if ACCESSES.contains(&function) || function.starts_with("MPI_Win_") {
-        WINDOWS
-    } else if NAMES.iter().any(|own| name.contains(own)) {
-        MESSAGES
-    } else {
-        OTHERS
+    let Some(meaning) = meaning_of(function) else {
+        return OTHERS;
+    };
+    match meaning.kind {
+        CallKind::Collective(operation) if named(&operation) => COLLECTIVE,
+        CallKind::Access(_)
+        | CallKind::Epoch(_)
+        | CallKind::Make(Object::Window)
+        | CallKind::Free(Object::Window)
+        | CallKind::Ask(Object::Window)
+        | CallKind::Set(Object::Window) => WINDOWS,
+        CallKind::Send(_)
+        | CallKind::Receive
+        | CallKind::SendReceive
+        | CallKind::SendPartitioned
+        | CallKind::ReceivePartitioned
+        | CallKind::ReceiveMatched
+        | CallKind::Probe
+        | CallKind::ProbeMatched
+        | CallKind::Complete(_)
+        | CallKind::Start => MESSAGES,
+        _ => OTHERS,
     }
 }
 

@@ -6,13 +6,13 @@ use belljar_trace::{Collective, Event, Peer};
 
 use super::Source;
 use crate::calls::{Call, Collected, Record, Root};
-use crate::collective::operation;
+use crate::collective::named;
 use crate::requests::Pending;
 
 impl Source {
     /// A process's part in a collective operation, if the format can have it.
     fn collected(&mut self, event: &Event, collective: &Collective) -> Option<Collected> {
-        let Some(operation) = operation(event.name()) else {
+        let Some(operation) = collective.operation.filter(named) else {
             self.left_out.collectives += 1;
             return None;
         };

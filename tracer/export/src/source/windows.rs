@@ -3,10 +3,11 @@
 //! All members of a communicator make its windows in the same order, so a window is known by the communicator and by how
 //! many were made on that before. Called by the source for each call that names one.
 
-use belljar_trace::{Direction, Transfer};
+use belljar_mpi::{CallKind, Object};
+use belljar_trace::{Direction, Transfer, TransferKind};
 
 use super::Source;
-use crate::calls::{Access, Call, Record};
+use crate::calls::{Call, Record};
 
 impl Source {
     /// Windows that it makes and frees.
@@ -15,19 +16,13 @@ impl Source {
         let Some(own) = details.and_then(|details| details.window) else {
             return;
         };
-        match call.event.name() {
-            "MPI_Win_free" => {
+        match call.event.meaning().kind {
+            CallKind::Free(Object::Window) => {
                 if let Some(window) = self.places.window_freed(call.process, own) {
                     call.begun.push(Record::WindowFreed(window));
                 }
             }
-            "MPI_Win_create"
-            | "MPI_Win_allocate"
-            | "MPI_Win_allocate_shared"
-            | "MPI_Win_create_dynamic"
-            | "MPI_Win_create_c"
-            | "MPI_Win_allocate_c"
-            | "MPI_Win_allocate_shared_c" => {
+            CallKind::Make(Object::Window) => {
                 let process = (call.event.node, call.event.process);
                 let number = call.event.communicator;
                 let group = number
@@ -62,15 +57,8 @@ impl Source {
             true => (transfer.bytes, 0),
             false => (0, transfer.bytes),
         };
-        let name = call.event.name();
-        let access = match name {
-            _ if name.contains("ompare_and") => Access::CompareAndSwap,
-            _ if name.contains("etch") || name.contains("et_accumulate") => {
-                Access::FetchAndAccumulate
-            }
-            _ if name.contains("ccumulate") => Access::Accumulate,
-            _ if sends => Access::Put,
-            _ => Access::Get,
+        let TransferKind::Access(access) = transfer.kind else {
+            return;
         };
         // One access that both gives and takes is told by two transfers.
         if let Some(Record::Accessed {

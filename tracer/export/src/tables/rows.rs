@@ -6,16 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_abi::FUNCTIONS;
 use belljar_analysis::Member;
 use belljar_archive::ProbesReader;
+use belljar_mpi::FUNCTIONS;
 use belljar_trace::{CallStack, Datatype, Fact, ProbeValue, ValueKind};
 
 use super::{Cell, Sheets, Table};
 use crate::ExportError;
-use crate::calls::{Access, Call, Collected, Part, Record, Root};
+use crate::calls::{Call, Collected, Part, Record, Root};
 use crate::places::Places;
 use crate::source::Source;
+use belljar_mpi::Access;
 
 /// Sites that are remembered, at most.
 const MOST_SITES: usize = 1 << 20;
@@ -224,7 +225,7 @@ impl Rows<'_> {
             Access::Put => "put",
             Access::Get => "get",
             Access::Accumulate => "accumulate",
-            Access::FetchAndAccumulate => "fetch and accumulate",
+            Access::GetAccumulate | Access::FetchAndOp => "fetch and accumulate",
             Access::CompareAndSwap => "compare and swap",
         };
         let group = places.windows().get(window as usize);

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_abi::FUNCTIONS;
 use belljar_analysis::generated::Stencil;
 use belljar_archive::{Contents, TraceWriter};
+use belljar_mpi::FUNCTIONS;
 use belljar_sim::Frequency;
 use belljar_trace::{
     Amount, CallStack, CodeFile, Collective, Completion, Datatype, Detailed, Details, Direction,
@@ -107,6 +107,7 @@ fn messages(calls: &mut Vec<Event>) {
     }));
     calls.push(call(1, "MPI_Waitall", (390, 400), |event| {
         let status = Status {
+            observed: false,
             source: Peer::Rank(0),
             tag: 5,
             bytes: 1000,
@@ -126,6 +127,7 @@ fn messages(calls: &mut Vec<Event>) {
     }));
     calls.push(call(0, "MPI_Wait", (440, 450), |event| {
         let status = Status {
+            observed: false,
             source: Peer::Any,
             tag: 0,
             bytes: 0,
@@ -214,6 +216,7 @@ fn call(rank: u32, name: &str, (entry, exit): (u64, u64), with: impl FnOnce(&mut
 
 fn transfer(direction: Direction, peer: Peer, tag: Option<i32>) -> Transfer {
     Transfer {
+        kind: belljar_trace::TransferKind::Message(Default::default()),
         direction,
         phase: Phase::Begun,
         communicator: Some(WORLD),
@@ -228,6 +231,7 @@ fn transfer(direction: Direction, peer: Peer, tag: Option<i32>) -> Transfer {
 
 fn broadcast(phase: Phase) -> Collective {
     Collective {
+        operation: Some(belljar_mpi::Operation::Broadcast),
         phase,
         communicator: Some(WORLD),
         root: Some(Peer::Rank(0)),

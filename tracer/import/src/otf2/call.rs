@@ -65,6 +65,7 @@ impl Waiting {
         self.fresh
             .push((request, Asked::Collective(event.collectives.len())));
         event.collectives.push(Collective {
+            operation: None,
             phase: Phase::Begun,
             communicator: None,
             root: None,
@@ -105,6 +106,7 @@ impl Waiting {
             tag: 0,
             bytes: 0,
             cancelled: true,
+            observed: false,
         });
         event.completed.push(over);
     }

@@ -13,7 +13,7 @@ use super::counts::Counts;
 use super::local::{Kind, Local};
 use super::records::{Fields, Records};
 use crate::ImportError;
-use crate::amounts::{Operation, Part};
+use crate::amounts::{Part, has_pieces, numbered};
 use crate::calls::{Message, Place, blank};
 use crate::spool::Spool;
 
@@ -314,11 +314,11 @@ impl<'a> Reading<'a> {
         let (operation, communicator) = (fields.byte()?, fields.needed()?);
         let root = fields.small()?;
         let (sent, received) = (fields.number()?, fields.number()?);
-        let Some(operation) = Operation::numbered(operation) else {
+        let Some(operation) = numbered(operation) else {
             return Ok(None);
         };
         self.counts.operations += 1;
-        self.counts.pieces += u64::from(operation.has_pieces());
+        self.counts.pieces += u64::from(has_pieces(operation));
         let reference = self.local.global(Kind::Comm, communicator);
         let known = self.archive.communicators.get(reference);
         let place = known.map(|known| known.place(self.place.rank));
@@ -337,6 +337,7 @@ impl<'a> Reading<'a> {
             root => known.map_or(Peer::Rank(root), |it| it.peer(self.place.rank, root)),
         });
         Ok(Some(Collective {
+            operation: Some(operation),
             phase: belljar_trace::Phase::Done,
             communicator: known.map(|known| known.number),
             root,

@@ -205,6 +205,7 @@ impl<'a> Rank<'a> {
     ) -> Event {
         let mut event = self.call(name);
         let collective = Collective {
+            operation: event.meaning().collective(),
             phase: Phase::Done,
             communicator: Some(WORLD),
             root: root.map(Peer::Rank),

@@ -17,14 +17,13 @@ impl Communicators {
             let handle = arguments.word(name)?;
             self.groups.get(handle).copied()
         };
-        let name = arguments.function();
         let from = group(arguments, "group");
         let origin = from.map(|group| group.number);
         let pair = |arguments: &Arguments<'_>| {
             let number = |name| group(arguments, name).map(|group| group.number);
             (number("group1"), number("group2"))
         };
-        match name.strip_prefix("MPI_").unwrap_or(name) {
+        match arguments.base() {
             "Comm_group" | "Comm_remote_group" => self.group_of_communicator(arguments),
             "Group_incl" => {
                 let ranks = ranks(arguments);
@@ -72,7 +71,7 @@ impl Communicators {
         let Some(known) = known else {
             return (GroupMembers::Unknown, None);
         };
-        if arguments.function() == "MPI_Comm_remote_group" {
+        if arguments.base() == "Comm_remote_group" {
             let size = known.remote.flatten();
             (GroupMembers::RemoteOf(known.number), size)
         } else {

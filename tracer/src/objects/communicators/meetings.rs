@@ -53,7 +53,7 @@ pub(super) fn meet(
     let root = rank(arguments, "root");
     let name = may_be(parent, root).then(|| arguments.text("port_name"));
     let how = Making::Meet {
-        accepts: arguments.function() == "MPI_Comm_accept",
+        accepts: arguments.base() == "Comm_accept",
         root,
         port: name.flatten().map(|name| crc32fast::hash(name.as_bytes())),
     };

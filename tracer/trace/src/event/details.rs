@@ -30,6 +30,10 @@ pub struct Details {
     pub partitioned: Vec<Option<u32>>,
     /// Whether a call that asks if something is over was told that it is (`MPI_Win_test`, `MPI_Parrived`).
     pub over: bool,
+    /// The persistent requests that the call prepares or starts, in its order, by the process's own numbers: from 0 in
+    /// the order of their preparation. A started operation is the one that the call with the same number prepared.
+    /// Empty in traces of versions before 14.
+    pub persistent: Vec<u32>,
 }
 
 /// Where elements of a datatype begin and end, in bytes.
@@ -39,27 +43,6 @@ pub struct Bounds {
     pub lower: i64,
     /// From one element to the next.
     pub extent: i64,
-}
-
-/// Details as versions 9 and 10 of the trace have them: without bounds.
-#[derive(Clone, Debug, Encode, Decode)]
-pub struct UnboundedDetails {
-    window: Option<u32>,
-    target_datatype: Option<Datatype>,
-    send_displacements: Vec<i64>,
-    receive_displacements: Vec<i64>,
-}
-
-impl From<UnboundedDetails> for Details {
-    fn from(earlier: UnboundedDetails) -> Self {
-        Self {
-            window: earlier.window,
-            target_datatype: earlier.target_datatype,
-            send_displacements: earlier.send_displacements,
-            receive_displacements: earlier.receive_displacements,
-            ..Self::default()
-        }
-    }
 }
 
 /// Details as versions 11 and 12 of the trace have them: without groups of epochs and partitioned requests.
@@ -81,6 +64,26 @@ impl From<UngroupedDetails> for Details {
             receive_displacements: earlier.receive_displacements,
             bounds: earlier.bounds,
             ..Self::default()
+        }
+    }
+}
+
+/// Details as version 13 of the trace has them: without numbers of persistent requests.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct UnnumberedDetails {
+    ungrouped: UngroupedDetails,
+    group: Option<u32>,
+    partitioned: Vec<Option<u32>>,
+    over: bool,
+}
+
+impl From<UnnumberedDetails> for Details {
+    fn from(earlier: UnnumberedDetails) -> Self {
+        Self {
+            group: earlier.group,
+            partitioned: earlier.partitioned,
+            over: earlier.over,
+            ..earlier.ungrouped.into()
         }
     }
 }

@@ -5,7 +5,9 @@
 use crate::algorithms::allgather::{equal, pieces};
 use crate::algorithms::gather::linear as gather_pieces;
 use crate::algorithms::parts::{Parts, numbers};
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::open_mpi;
 use crate::schedule::Builder;
 

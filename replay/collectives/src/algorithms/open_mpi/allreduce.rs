@@ -6,7 +6,9 @@ use super::{broadcast, reduce};
 use crate::algorithms::allreduce::{doubling, scatter_allgather_folded};
 use crate::algorithms::fold::{Aside, Fold};
 use crate::algorithms::parts::{Parts, numbers};
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::open_mpi;
 use crate::schedule::Builder;
 

@@ -7,7 +7,9 @@ use crate::algorithms::fold::{Aside, Fold};
 use crate::algorithms::parts::{Parts, numbers};
 use crate::algorithms::reduce_scatter::pieces;
 use crate::algorithms::scatter;
-use crate::call::{Call, Operation};
+use belljar_mpi::Operation;
+
+use crate::call::Call;
 use crate::open_mpi;
 use crate::schedule::Builder;
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use belljar_mpi::CallKind;
 use belljar_trace::Event;
 
 use crate::communicators::ProcessKey;
@@ -31,7 +32,7 @@ impl Horizon {
     /// A call is known, and when it was entered. Returns whether it is time to ask for [`value`](Self::value).
     pub(super) fn observe(&mut self, event: &Event, entry: u64) -> bool {
         let key = (event.node, event.process);
-        if event.name() == "MPI_Finalize" {
+        if event.meaning().kind == CallKind::Finalize {
             self.threads.remove(&key);
         } else if let Some(threads) = self.threads.get_mut(&key)
             && event.depth == 0

@@ -1,6 +1,6 @@
 //! Polls of threads become records, and nothing else changes.
 
-use belljar_abi::FUNCTIONS;
+use belljar_mpi::FUNCTIONS;
 use proptest::prelude::*;
 
 use super::*;

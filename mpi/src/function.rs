@@ -64,6 +64,19 @@ pub struct Parameter {
     pub is_const: bool,
 }
 
+/// The standard that introduced a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standard {
+    /// MPI 4.0 or earlier.
+    Mpi40,
+    /// MPI 4.1, or an erratum of 4.0.
+    Mpi41,
+    /// MPI 5.0.
+    Mpi50,
+    /// User-Level Failure Mitigation, an extension of libraries (`MPIX_`).
+    FaultTolerance,
+}
+
 /// One function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
@@ -71,6 +84,8 @@ pub struct Function {
     pub name: &'static str,
     /// Its result. All but a few return an `int` error code.
     pub result: Base,
+    /// The standard that introduced it.
+    pub standard: Standard,
     /// Its parameters in order.
     pub parameters: &'static [Parameter],
 }

@@ -1,0 +1,111 @@
+//! What `MPI_Start` begins, in traces whose starts do not say it.
+//!
+//! Before version 14 a start records amounts, root and communicator, but neither operation nor send mode. Both are those
+//! of the process's earlier calls that prepared a request with the same record. Where such calls differ, the operation
+//! stays unknown and the mode is the standard one. Called by the reader for each event of an earlier version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_mpi::{CallKind, Operation};
+use belljar_trace::{Collective, Event, Phase, Transfer, TransferKind};
+
+/// Prepared operations that are kept of a process, and of all.
+const MOST_OF_PROCESS: usize = 1 << 10;
+const MOST: usize = 1 << 16;
+
+/// A process: its node and its number there.
+type Process = (u32, u32);
+
+/// The operations that calls prepared, by process.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    transfers: BTreeMap<Process, Vec<Transfer>>,
+    collectives: BTreeMap<Process, Vec<Collective>>,
+    kept: usize,
+    /// Processes that prepared more than is kept: nothing is concluded for them.
+    full: BTreeSet<Process>,
+}
+
+impl Prepared {
+    /// Keeps what the event prepares, and completes what it starts.
+    pub(crate) fn explain(&mut self, event: &mut Event) {
+        let process = (event.node, event.process);
+        if event.meaning().kind == CallKind::Start {
+            for transfer in &mut event.transfers {
+                transfer.kind = self.transfer_kind(process, transfer);
+            }
+            for collective in &mut event.collectives {
+                collective.operation = self.operation(process, collective);
+            }
+            return;
+        }
+        if event.failed() {
+            return;
+        }
+        let prepared = event.transfers.iter();
+        let prepared = prepared.filter(|it| it.phase == Phase::Prepared);
+        for transfer in prepared {
+            let known = self.transfers.entry(process).or_default();
+            if !known.contains(transfer) && may_keep(&mut self.kept, known.len()) {
+                known.push(transfer.clone());
+            } else if !known.contains(transfer) {
+                self.full.insert(process);
+            }
+        }
+        let prepared = event.collectives.iter();
+        let prepared = prepared.filter(|it| it.phase == Phase::Prepared);
+        for collective in prepared {
+            let known = self.collectives.entry(process).or_default();
+            if !known.contains(collective) && may_keep(&mut self.kept, known.len()) {
+                known.push(collective.clone());
+            } else if !known.contains(collective) {
+                self.full.insert(process);
+            }
+        }
+    }
+
+    fn transfer_kind(&self, process: Process, started: &Transfer) -> TransferKind {
+        let known = self.transfers.get(&process).into_iter().flatten();
+        let mut kinds = known
+            .filter(|known| {
+                let alike = Transfer {
+                    phase: started.phase,
+                    kind: started.kind,
+                    ..(*known).clone()
+                };
+                alike == *started
+            })
+            .map(|known| known.kind);
+        let first = kinds.next();
+        let sure = kinds.all(|kind| Some(kind) == first) && !self.full.contains(&process);
+        first.filter(|_| sure).unwrap_or(started.kind)
+    }
+
+    fn operation(&self, process: Process, started: &Collective) -> Option<Operation> {
+        if self.full.contains(&process) {
+            return None;
+        }
+        let known = self.collectives.get(&process).into_iter().flatten();
+        let mut operations = known
+            .filter(|known| {
+                let alike = Collective {
+                    phase: started.phase,
+                    operation: started.operation,
+                    ..(*known).clone()
+                };
+                alike == *started
+            })
+            .map(|known| known.operation);
+        let first = operations.next()?;
+        operations
+            .all(|operation| operation == first)
+            .then_some(first)?
+    }
+}
+
+/// True if a process that has `known` operations may have one more, which is counted then.
+fn may_keep(kept: &mut usize, known: usize) -> bool {
+    let may = known < MOST_OF_PROCESS && *kept < MOST;
+    *kept += usize::from(may);
+    may
+}
