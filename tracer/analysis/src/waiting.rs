@@ -41,7 +41,7 @@ pub enum WaitKind {
     AllToAll,
     /// An operation in which all depend on the root, for the root.
     LateBroadcast,
-    /// The root of an operation that depends on the others, before any of them has come.
+    /// The root of an operation that depends on the others, for the last of them.
     EarlyReduce,
     /// A scan, for processes of lower ranks.
     EarlyScan,

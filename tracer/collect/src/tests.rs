@@ -12,6 +12,7 @@ use super::*;
 fn call(name: &str, rank: u32, at: u64) -> Event {
     let function = FUNCTIONS.iter().position(|of| of.name == name);
     let of_all = Collective {
+        operation: Some(belljar_mpi::Operation::Allreduce),
         phase: Phase::Done,
         communicator: Some(0),
         root: None,
@@ -290,6 +291,7 @@ fn ranks_of_a_pipeline_drop_the_same_messages() {
         let mut event = call(name, rank, at);
         let receives = name == "MPI_Recv";
         event.transfers.push(Transfer {
+            kind: belljar_trace::TransferKind::Message(Default::default()),
             direction: if receives {
                 Direction::Receive
             } else {

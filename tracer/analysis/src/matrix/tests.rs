@@ -230,7 +230,7 @@ fn each_start_of_a_persistent_operation_is_one() {
 }
 
 #[test]
-fn a_start_of_one_of_two_that_look_alike_is_not_guessed() {
+fn a_start_of_one_of_two_that_look_alike_is_known_by_its_request() {
     let arguments = [BUFFER, BUFFER, int(4), BYTE, SUM, WORLD, INFO];
     let trace = persistent(
         &[
@@ -240,11 +240,10 @@ fn a_start_of_one_of_two_that_look_alike_is_not_guessed() {
         1,
     );
     let matrix = matrix(&trace, None);
-    // The first is started before there is another.
-    assert_eq!(pair(&matrix, 0, 1), (1, 4));
-    assert_eq!(matrix.unknown.len(), 1, "{:?}", matrix.unknown);
-    assert_eq!(matrix.unknown[0].count, 2);
-    assert!(matrix.unknown[0].what.contains("persistent"));
+    // Both send to the higher rank, and the reduction of all to the lower one, too.
+    assert_eq!(pair(&matrix, 0, 1), (2, 8));
+    assert_eq!(pair(&matrix, 1, 0), (1, 4));
+    assert!(matrix.unknown.is_empty(), "{:?}", matrix.unknown);
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod collective;
 mod horizon;
 /// Receives that are complete.
 mod received;
+/// The communicators of windows.
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +24,9 @@ use super::dependency::{Dependency, Needed, Point};
 use super::{CallWait, WaitKind, Waiting};
 use crate::communicators::{Communicators, Member, ProcessKey};
 use crate::matching::{Channel, Matcher, Operation, Sent, Wanted};
-use collective::Gathering;
+use collective::{Gathering, Turns};
 use horizon::Horizon;
+use windows::Windows;
 
 /// A side of a message, or a process's part in a collective operation.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,8 @@ struct Part {
     outcome: Option<(Option<Cause>, Option<Needed>)>,
     /// For a receive, where from.
     receive: Option<Receive>,
+    /// True for a call that others have to come to, and that is no collective operation.
+    meets: bool,
 }
 
 /// A receive that was posted.
@@ -60,11 +65,12 @@ pub struct WaitCollector<'a> {
     next: Operation,
     matcher: Matcher,
     requests: BTreeMap<(ProcessKey, u64), Vec<Operation>>,
-    /// How many collective operations each process began on each communicator.
-    begun: BTreeMap<(u32, ProcessKey), u64>,
+    /// How many operations of each kind each process began on each communicator.
+    begun: BTreeMap<(u32, Turns, ProcessKey), u64>,
+    windows: Windows,
     /// How many meetings there were.
     meetings: u64,
-    gatherings: BTreeMap<(u32, u64), Gathering>,
+    gatherings: BTreeMap<(u32, Turns, u64), Gathering>,
     messages: u64,
     collectives: u64,
     unresolved: u64,
@@ -85,6 +91,7 @@ impl<'a> WaitCollector<'a> {
             matcher: Matcher::default(),
             requests: BTreeMap::new(),
             begun: BTreeMap::new(),
+            windows: Windows::default(),
             meetings: 0,
             gatherings: BTreeMap::new(),
             messages: 0,
@@ -167,6 +174,16 @@ impl<'a> WaitCollector<'a> {
                 }
             }
         }
+        self.windows.learn(event);
+        if event.collectives.is_empty()
+            && !event.failed()
+            && let Some(part) = self.meet(event, member)
+        {
+            match event.meaning().phase {
+                Phase::Begun => begun.push(part),
+                _ => done.push(part),
+            }
+        }
         self.request(event, begun);
         for completion in &event.completed {
             done.extend(self.complete(event, completion));
@@ -210,6 +227,7 @@ impl<'a> WaitCollector<'a> {
             completed: None,
             outcome: None,
             receive: None,
+            meets: false,
         };
         self.parts.insert(self.next, part);
         self.next += 1;
@@ -342,16 +360,18 @@ impl<'a> WaitCollector<'a> {
 
     /// Tells the call that completes a part, once all of it is known.
     fn settle(&mut self, part: Operation) {
-        let Some(own) = self.parts.get(&part) else {
+        let Some(own) = self.parts.get(&part).copied() else {
             return;
         };
         let (Some((call, exit)), Some((cause, needed))) = (own.completed, own.outcome) else {
             return;
         };
         self.parts.remove(&part);
-        // A send that returned before its receive was posted waited for nobody.
-        let alone =
-            cause.is_some_and(|cause| cause.kind == WaitKind::LateReceiver && exit <= cause.at);
+        // A send that returned before its receive was posted did not wait, nor a call that returned before the last of
+        // those that it meets came: a fence whose assertions need no other process, a communicator freed locally.
+        let alone = cause.is_some_and(|cause| {
+            (own.meets || cause.kind == WaitKind::LateReceiver) && exit <= cause.at
+        });
         match alone {
             true => self.calls.resolve(call, None, None),
             false => self.calls.resolve(call, cause, needed),
@@ -403,7 +423,10 @@ impl<'a> WaitCollector<'a> {
             lone_sends,
             lone_receives,
             collectives: self.collectives,
-            lone_collectives: self.gatherings.len() as u64,
+            lone_collectives: {
+                let turns = self.gatherings.keys().map(|(_, turns, _)| turns);
+                turns.filter(|turns| **turns == Turns::Operations).count() as u64
+            },
             unresolved: self.unresolved,
             ..self.calls.finish()
         }

@@ -197,12 +197,12 @@ fn collective_operations_wait_by_what_they_depend_on() {
     let found = ranks.waiting();
     let expected = [
         (WaitKind::Barrier, 0, "MPI_Barrier", 900, 1),
+        // Until the last of the others came.
+        (WaitKind::EarlyReduce, 1, "MPI_Reduce", 550, 0),
         (WaitKind::Barrier, 2, "MPI_Barrier", 500, 1),
         (WaitKind::LateBroadcast, 2, "MPI_Bcast", 400, 0),
         (WaitKind::EarlyScan, 1, "MPI_Scan", 400, 0),
         (WaitKind::EarlyScan, 2, "MPI_Scan", 300, 0),
-        // Before any of the others came.
-        (WaitKind::EarlyReduce, 1, "MPI_Reduce", 250, 2),
         (WaitKind::AllToAll, 0, "MPI_Allreduce", 160, 2),
         (WaitKind::AllToAll, 1, "MPI_Allreduce", 60, 2),
     ];
@@ -214,6 +214,78 @@ fn collective_operations_wait_by_what_they_depend_on() {
         .unwrap()];
     let sums = (barrier.calls, barrier.waiting_ps, barrier.max_ps);
     assert_eq!(sums, (2, 1_400_000, 900_000));
+}
+
+#[test]
+fn calls_that_synchronise_wait_for_the_last_that_comes() {
+    let mut ranks = Ranks::new(3);
+    let made = [0xa1, 0xa2, 0xa3].map(|low| 0x8400_0000 + low);
+    for (rank, entry) in [1000, 1900, 1400].into_iter().enumerate() {
+        let new = ranks.guests[rank].room(8);
+        ranks.call_and(
+            rank,
+            (entry, 2000),
+            "MPI_Comm_dup",
+            &[WORLD, new],
+            |guest| {
+                guest.put_handle(new, made[rank]);
+            },
+        );
+    }
+    // The second copy is freed locally: nothing waits for the last of them.
+    for (rank, entry) in [2500, 2900, 2100].into_iter().enumerate() {
+        let old = ranks.guests[rank].room(8);
+        ranks.guests[rank].put_handle(old, made[rank]);
+        ranks.call(rank, (entry, entry + 50), "MPI_Comm_free", &[old]);
+    }
+    for (rank, entry) in [3000, 3300, 3100].into_iter().enumerate() {
+        ranks.call(rank, (entry, 3400), "MPI_Finalize", &[]);
+    }
+    let found = ranks.waiting();
+    let expected = [
+        (WaitKind::AllToAll, 0, "MPI_Comm_dup", 900, 1),
+        (WaitKind::AllToAll, 2, "MPI_Comm_dup", 500, 1),
+        (WaitKind::Barrier, 0, "MPI_Finalize", 300, 1),
+        (WaitKind::Barrier, 2, "MPI_Finalize", 200, 1),
+    ];
+    assert_eq!(calls(&found), expected);
+    assert_eq!((found.collectives, found.lone_collectives), (0, 0));
+}
+
+#[test]
+fn a_started_scan_waits_for_lower_ranks_only() {
+    let mut ranks = Ranks::new(2);
+    let requests = [0, 1].map(|rank| ranks.guests[rank].room(8));
+    for (rank, request) in requests.into_iter().enumerate() {
+        let scan = [
+            BUFFER,
+            0x6000,
+            int(4),
+            BYTE,
+            SUM,
+            WORLD,
+            0x1c00_0000,
+            request,
+        ];
+        ranks.call_and(rank, (100, 200), "MPI_Scan_init", &scan, |guest| {
+            guest.put_handle(request, 0xac00_0001);
+        });
+    }
+    for (rank, entry) in [1500, 1000].into_iter().enumerate() {
+        ranks.call(rank, (entry, entry + 50), "MPI_Start", &[requests[rank]]);
+        let status = ranks.guests[rank].room(24);
+        ranks.call(
+            rank,
+            (entry + 100, 2000),
+            "MPI_Wait",
+            &[requests[rank], status],
+        );
+    }
+    let found = ranks.waiting();
+    assert_eq!(
+        calls(&found),
+        [(WaitKind::EarlyScan, 1, "MPI_Wait", 400, 0)]
+    );
 }
 
 #[test]

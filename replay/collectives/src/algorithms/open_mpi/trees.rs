@@ -140,7 +140,7 @@ pub(super) fn ordered_binary(rank: u32, members: u32) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::Operation;
+    use belljar_mpi::Operation;
 
     /// Every tree has each member once, below the one that it has above it.
     #[test]

@@ -3,6 +3,7 @@
 //! An operation is looked at when all of its processes have come to it, and not before: who came late is known then. Called by
 //! the collector for each part that a process has in one.
 
+use belljar_mpi::{CallKind, Operation};
 use belljar_trace::{Collective, Event, Peer, Phase, Who};
 
 use super::super::WaitKind;
@@ -10,7 +11,7 @@ use super::super::calls::Cause;
 use super::super::dependency::{Dependency, Needed, Point};
 use super::WaitCollector;
 use crate::communicators::{Member, ProcessKey};
-use crate::matching::Operation;
+use crate::matching::Operation as OperationNumber;
 
 /// What depends on whom in a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,17 @@ enum Dependence {
 pub(super) struct Gathering {
     dependence: Dependence,
     size: u32,
-    parts: Vec<(u32, Operation)>,
+    parts: Vec<(u32, OperationNumber)>,
+}
+
+/// Operations of one kind, whose turns on a communicator are counted together: collective operations, or calls of one
+/// function that meet without being one. A trace that lacks the calls of one kind still has the turns of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Turns {
+    /// Collective operations.
+    Operations,
+    /// Calls of this base function.
+    Meetings(&'static str),
 }
 
 impl WaitCollector<'_> {
@@ -42,19 +53,56 @@ impl WaitCollector<'_> {
         event: &Event,
         member: Member,
         collective: &Collective,
-    ) -> Option<Operation> {
+    ) -> Option<OperationNumber> {
         if collective.phase == Phase::Prepared {
             return None;
         }
-        let process = (event.node, event.process);
         let number = collective.communicator?;
+        let process = (event.node, event.process);
+        let dependence = self.dependence(process, number, collective);
+        self.come(event, member, (Turns::Operations, number), dependence)
+    }
+
+    /// A process comes to a call that is no collective operation and that others have to come to, too.
+    pub(super) fn meet(&mut self, event: &Event, member: Member) -> Option<OperationNumber> {
+        let meaning = event.meaning();
+        let process = (event.node, event.process);
+        let number = self.windows.meeting(event)?;
+        // Both begin a job.
+        let (base, kind) = match meaning.kind {
+            CallKind::Init => ("Init", WaitKind::Barrier),
+            CallKind::MakeCommunicator(_) | CallKind::Make(_) => (meaning.base, WaitKind::AllToAll),
+            _ => (meaning.base, WaitKind::Barrier),
+        };
+        self.communicators.identity(process, number)?;
+        let part = self.come(
+            event,
+            member,
+            (Turns::Meetings(base), number),
+            Dependence::All(kind),
+        )?;
+        if let Some(own) = self.parts.get_mut(&part) {
+            own.meets = true;
+        }
+        Some(part)
+    }
+
+    /// A process comes to its next operation of a kind on a communicator, by its own number.
+    fn come(
+        &mut self,
+        event: &Event,
+        member: Member,
+        (turns, number): (Turns, u32),
+        dependence: Dependence,
+    ) -> Option<OperationNumber> {
+        let process = (event.node, event.process);
         let identity = self.communicators.identity(process, number);
         let place = self.communicators.rank(process, number);
         let (Some(identity), Some(rank)) = (identity, place) else {
             self.unresolved += 1;
             return None;
         };
-        let begun = self.begun.entry((identity, process)).or_default();
+        let begun = self.begun.entry((identity, turns, process)).or_default();
         let turn = *begun;
         *begun += 1;
         let part = self.part(event, member);
@@ -62,37 +110,28 @@ impl WaitCollector<'_> {
         let remote = self.communicators.remote_members(process, number);
         let sides = [members, remote].into_iter().flatten();
         let size = sides.map(|side| side.len()).sum();
-        let dependence = match remote {
-            Some(_) => Dependence::Other,
-            None => self.dependence(event, process, number, collective),
-        };
-        let gathering = self.gatherings.entry((identity, turn));
+        let gathering = self.gatherings.entry((identity, turns, turn));
         let gathering = gathering.or_insert(Gathering {
-            dependence,
+            dependence: match remote {
+                Some(_) => Dependence::Other,
+                None => dependence,
+            },
             size,
             parts: Vec::new(),
         });
         gathering.parts.push((rank, part));
         if gathering.parts.len() >= gathering.size as usize
-            && let Some(gathering) = self.gatherings.remove(&(identity, turn))
+            && let Some(gathering) = self.gatherings.remove(&(identity, turns, turn))
         {
-            self.collectives += 1;
+            self.collectives += u64::from(turns == Turns::Operations);
             self.gathered(&gathering);
         }
         Some(part)
     }
 
     /// What depends on whom.
-    fn dependence(
-        &self,
-        event: &Event,
-        process: ProcessKey,
-        number: u32,
-        collective: &Collective,
-    ) -> Dependence {
-        let name = event.name().to_ascii_lowercase();
+    fn dependence(&self, process: ProcessKey, number: u32, collective: &Collective) -> Dependence {
         let moves = |who| collective.sent.who == who || collective.received.who == who;
-        let nothing = collective.sent.bytes == Some(0) && collective.received.bytes == Some(0);
         let root = collective.root.map(|root| match root {
             Peer::Rank(rank) => {
                 let members = self.communicators.members(process, number);
@@ -101,9 +140,9 @@ impl WaitCollector<'_> {
             _ => None,
         });
         match root {
-            _ if name.contains("neighbor") => Dependence::Other,
-            _ if name.contains("scan") => Dependence::OnLower,
-            None if name.contains("barrier") || (name.contains("start") && nothing) => {
+            _ if collective.operation.is_some_and(Operation::is_neighborhood) => Dependence::Other,
+            _ if collective.operation.is_some_and(Operation::is_prefix) => Dependence::OnLower,
+            None if collective.operation == Some(Operation::Barrier) => {
                 Dependence::All(WaitKind::Barrier)
             }
             None => Dependence::All(WaitKind::AllToAll),
@@ -160,7 +199,6 @@ impl WaitCollector<'_> {
                 let own = |came: &Came| needed.filter(|needed| needed.by != came.member);
                 parts.iter().map(own).collect()
             }
-            // Scalasca's early reduce is waiting for the first of them; but all of them are needed.
             Dependence::OfRoot(root) => {
                 let others = parts.iter().filter(|came| Some(came.member) != root);
                 let others: Vec<Came> = others.copied().collect();
@@ -216,7 +254,7 @@ impl WaitCollector<'_> {
 #[derive(Clone, Copy, Debug)]
 struct Came {
     rank: u32,
-    operation: Operation,
+    operation: OperationNumber,
     member: Member,
     /// When, in picoseconds.
     at: u64,
@@ -239,7 +277,7 @@ fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
         Dependence::OnRoot(root) => parts.iter().find(|came| Some(came.member) == root),
         Dependence::OfRoot(root) => {
             let others = parts.iter().filter(|came| Some(came.member) != root);
-            others.min_by_key(|came| came.at)
+            others.max_by_key(|came| came.at)
         }
         Dependence::OnLower | Dependence::Other => None,
     }
