@@ -1,0 +1,159 @@
+//! Jobs as data: each actor's calls in order, and the operations that they begin.
+
+/// A rank's thread, by its index in [`Job::actors`].
+pub(crate) type ActorId = usize;
+/// An operation, by its index in [`Job::operations`].
+pub(crate) type OperationId = usize;
+/// A communicator, by its index in [`Job::communicators`]; 0 is `MPI_COMM_WORLD`.
+pub(crate) type CommunicatorId = usize;
+
+/// An MPI job that was not executed yet.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    pub(crate) ranks: u32,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) communicators: Vec<Communicator>,
+}
+
+/// A thread of a rank, with its calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Actor {
+    pub(crate) rank: u32,
+    pub(crate) thread: u32,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// A communicator.
+#[derive(Clone, Debug)]
+pub(crate) struct Communicator {
+    /// Ranks of `MPI_COMM_WORLD`, in the order of their ranks here.
+    pub(crate) members: Vec<u32>,
+    /// Which of the calls on `MPI_COMM_WORLD` that make communicators made it; those of one `MPI_Comm_split` have one number.
+    pub(crate) making: usize,
+}
+
+impl Communicator {
+    /// The rank here of a rank of `MPI_COMM_WORLD`.
+    pub(crate) fn rank_of(&self, world: u32) -> Option<u32> {
+        let place = self.members.iter().position(|member| *member == world)?;
+        u32::try_from(place).ok()
+    }
+}
+
+/// Modes of sends (MPI-4.0, 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendMode {
+    Standard,
+    Buffered,
+    Synchronous,
+    Ready,
+}
+
+/// Collective operations that jobs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collective {
+    Barrier,
+    Bcast,
+    Reduce,
+    Allreduce,
+    Gather,
+    Scatter,
+    Allgather,
+    Alltoall,
+    ReduceScatterBlock,
+    Scan,
+    Exscan,
+}
+
+impl Collective {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::Gather,
+        Self::Scatter,
+        Self::Allgather,
+        Self::Alltoall,
+        Self::ReduceScatterBlock,
+        Self::Scan,
+        Self::Exscan,
+    ];
+}
+
+/// One rank's side of a message, or its part in a collective operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Send {
+        to: u32,
+        tag: i32,
+        bytes: u64,
+        mode: SendMode,
+    },
+    Receive {
+        /// `None`: from any source.
+        from: Option<u32>,
+        /// `None`: with any tag.
+        tag: Option<i32>,
+        /// Bytes that there is room for.
+        room: u64,
+        /// Whether the completing call asks for a status.
+        status: bool,
+    },
+    Collective {
+        /// Which of the job's collective operations it is.
+        instance: usize,
+        operation: Collective,
+        root: u32,
+        bytes: u64,
+    },
+}
+
+/// An operation of an actor. Peers and roots are ranks of `MPI_COMM_WORLD`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(crate) actor: ActorId,
+    pub(crate) communicator: CommunicatorId,
+    pub(crate) action: Action,
+    /// The persistent request that it is a start of.
+    pub(crate) persistent: Option<usize>,
+}
+
+/// How a call relates to its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Begins them and returns when they are over.
+    Blocking,
+    /// The same, after an `MPI_Probe` for the receive.
+    Probed,
+    /// The same, by `MPI_Mprobe` and `MPI_Mrecv`.
+    Matched,
+    /// Begins one and returns a request.
+    Begin,
+    /// Prepares one and returns a persistent request.
+    Prepare,
+    /// Begins persistent ones, by `MPI_Start` or `MPI_Startall`.
+    Start,
+    /// Returns when they are over, by `MPI_Wait` or `MPI_Waitall`.
+    Wait,
+    /// Asks by `MPI_Test` until one is over.
+    Test,
+    /// Cancels a receive.
+    Cancel,
+    /// Frees a persistent request.
+    Free,
+    /// Makes a communicator, by `MPI_Comm_dup` or `MPI_Comm_split`.
+    Communicator(CommunicatorId, bool),
+    /// A send or receive that returns an error, and moves nothing.
+    Fail,
+}
+
+/// A call of an actor.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) form: Form,
+    pub(crate) operations: Vec<OperationId>,
+    /// Cycles of own work before it.
+    pub(crate) work: u64,
+}

@@ -1,0 +1,101 @@
+//! Switches for kinds of calls.
+
+/// Kinds of calls that jobs may have. All false: blocking standard messages alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kinds {
+    /// Synchronous, buffered and ready sends.
+    pub modes: bool,
+    /// Nonblocking sends and receives, and all calls that complete them.
+    pub nonblocking: bool,
+    /// Receives with wildcards that ask for a status.
+    pub wildcards: bool,
+    /// Receives with wildcards that ask for no status.
+    pub wildcards_without_status: bool,
+    /// Nonblocking and persistent receives with wildcards: others are posted before it is known what they get.
+    pub pending_wildcards: bool,
+    /// Persistent sends and receives.
+    pub persistent: bool,
+    /// Blocking collective operations.
+    pub collectives: bool,
+    /// Nonblocking collective operations.
+    pub nonblocking_collectives: bool,
+    /// Persistent collective operations.
+    pub persistent_collectives: bool,
+    /// Copies and parts of `MPI_COMM_WORLD`.
+    pub communicators: bool,
+    /// Messages that `MPI_Sendrecv` exchanges.
+    pub exchanges: bool,
+    /// Probes before receives, and matched receives.
+    pub probes: bool,
+    /// Two threads in some ranks.
+    pub threads: bool,
+    /// Cancelled receives.
+    pub cancels: bool,
+    /// Calls that fail.
+    pub failures: bool,
+}
+
+impl Kinds {
+    /// All kinds.
+    pub const ALL: Self = Self {
+        modes: true,
+        nonblocking: true,
+        wildcards: true,
+        wildcards_without_status: true,
+        pending_wildcards: true,
+        persistent: true,
+        collectives: true,
+        nonblocking_collectives: true,
+        persistent_collectives: true,
+        communicators: true,
+        exchanges: true,
+        probes: true,
+        threads: true,
+        cancels: true,
+        failures: true,
+    };
+
+    /// Blocking standard messages alone.
+    pub const NONE: Self = Self {
+        modes: false,
+        nonblocking: false,
+        wildcards: false,
+        wildcards_without_status: false,
+        pending_wildcards: false,
+        persistent: false,
+        collectives: false,
+        nonblocking_collectives: false,
+        persistent_collectives: false,
+        communicators: false,
+        exchanges: false,
+        probes: false,
+        threads: false,
+        cancels: false,
+        failures: false,
+    };
+
+    /// These with another one, by its name here; `None` if there is no such kind.
+    #[must_use]
+    pub fn with(mut self, name: &str) -> Option<Self> {
+        let switch = match name {
+            "modes" => &mut self.modes,
+            "nonblocking" => &mut self.nonblocking,
+            "wildcards" => &mut self.wildcards,
+            "wildcards_without_status" => &mut self.wildcards_without_status,
+            "pending_wildcards" => &mut self.pending_wildcards,
+            "persistent" => &mut self.persistent,
+            "collectives" => &mut self.collectives,
+            "nonblocking_collectives" => &mut self.nonblocking_collectives,
+            "persistent_collectives" => &mut self.persistent_collectives,
+            "communicators" => &mut self.communicators,
+            "exchanges" => &mut self.exchanges,
+            "probes" => &mut self.probes,
+            "threads" => &mut self.threads,
+            "cancels" => &mut self.cancels,
+            "failures" => &mut self.failures,
+            _ => return None,
+        };
+        *switch = true;
+        Some(self)
+    }
+}

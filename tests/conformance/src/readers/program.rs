@@ -1,0 +1,139 @@
+//! Channels of `belljar_program`: the `n`th message that is sent is the `n`th that is received.
+
+use std::collections::BTreeMap;
+
+use belljar_program::{ChannelId, Operation, Program, Thread};
+
+use super::{Difference, Differences};
+use crate::job::OperationId;
+use crate::truth::{CallKey, Part, Truth};
+
+/// Picoseconds of a cycle.
+const CYCLE: u64 = 1000;
+
+/// The program's operations, as those of the truth.
+struct Found<'a> {
+    truth: &'a Truth,
+    sends: BTreeMap<ChannelId, Vec<OperationId>>,
+    receives: BTreeMap<ChannelId, Vec<OperationId>>,
+    /// By collective operation of the program, its parts.
+    parts: BTreeMap<u32, Vec<CallKey>>,
+    differences: Differences,
+}
+
+pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
+    let mut found = Found {
+        truth,
+        sends: BTreeMap::new(),
+        receives: BTreeMap::new(),
+        parts: BTreeMap::new(),
+        differences: Differences::new("program"),
+    };
+    for thread in &program.threads {
+        let rank = program.processes[thread.process as usize].rank;
+        found.thread(rank, thread);
+    }
+    found.messages();
+    found.collectives();
+    found.differences.all
+}
+
+impl Found<'_> {
+    fn thread(&mut self, rank: u32, thread: &Thread) {
+        let mut operations = thread.operations.iter();
+        for (call, (entry, _)) in thread.calls.iter().zip(thread.traced()) {
+            let key = (rank, thread.thread, entry / CYCLE);
+            let own: Vec<Operation> = operations
+                .by_ref()
+                .take(call.operations as usize)
+                .copied()
+                .collect();
+            self.call(key, &own);
+        }
+    }
+
+    fn call(&mut self, key: CallKey, operations: &[Operation]) {
+        let (sends, receives) = self.truth.sides(key);
+        let (mut sends, mut receives) = (sends.into_iter(), receives.into_iter());
+        for operation in operations {
+            match *operation {
+                Operation::Send { channel, .. } => match sends.next() {
+                    Some(send) => self.sends.entry(channel).or_default().push(send),
+                    None => self
+                        .differences
+                        .push(format!("{key:?} sends a message that it does not send")),
+                },
+                Operation::Receive { channel, .. } => match receives.next() {
+                    Some(receive) => self.receives.entry(channel).or_default().push(receive),
+                    None => self.differences.push(format!(
+                        "{key:?} receives a message that it does not receive"
+                    )),
+                },
+                // In the place of a receive.
+                Operation::Nothing { .. } => {
+                    let receive = receives.next();
+                    let open = receive.is_none_or(|receive| self.may_lack(receive));
+                    self.differences
+                        .unless(open, || format!("receive {receive:?} is nothing"));
+                }
+                Operation::Collective { collective, .. } => {
+                    self.parts.entry(collective).or_default().push(key)
+                }
+                _ => {}
+            }
+        }
+        for side in sends.chain(receives) {
+            self.differences.unless(self.may_lack(side), || {
+                format!("operation #{side} is missing")
+            });
+        }
+    }
+
+    /// True if the program may lack a side of a message.
+    fn may_lack(&self, side: OperationId) -> bool {
+        if self.truth.is_send(side) {
+            return self.truth.is_open(side);
+        }
+        let send = self.truth.sends.get(&side);
+        send.is_none_or(|send| self.truth.is_open(*send))
+    }
+
+    fn messages(&mut self) {
+        let truth = self.truth;
+        for (channel, receives) in &self.receives {
+            let sends = self.sends.get(channel).map_or(&[][..], Vec::as_slice);
+            for (place, receive) in receives.iter().enumerate() {
+                let expected = truth.sends.get(receive);
+                let found = sends.get(place);
+                let open = found.is_none() && expected.is_some_and(|send| truth.is_open(*send));
+                self.differences.unless(found == expected || open, || {
+                    format!("receive #{receive} got send {found:?} instead of {expected:?}")
+                });
+            }
+        }
+        for (channel, sends) in &self.sends {
+            let received = self.receives.get(channel).map_or(0, Vec::len);
+            for send in sends.iter().skip(received) {
+                self.differences.unless(truth.is_open(*send), || {
+                    format!("{} has no receive", truth.named(*send))
+                });
+            }
+        }
+    }
+
+    fn collectives(&mut self) {
+        let mut expected: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
+        for Part { instance, call } in self.truth.parts() {
+            expected.entry(instance).or_default().push(call);
+        }
+        for parts in self.parts.values_mut() {
+            parts.sort_unstable();
+        }
+        let found: Vec<&Vec<CallKey>> = self.parts.values().collect();
+        for (instance, parts) in expected {
+            self.differences.unless(found.contains(&&parts), || {
+                format!("operation {instance} lacks {parts:?}")
+            });
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Random jobs, of which every reader has to give the matching that they were made with.
+#![allow(missing_docs)]
+
+use std::env;
+
+use belljar_conformance::{Kinds, Outcome, check};
+
+/// Seeds when `BELLJAR_SEEDS` does not say how many.
+const SEEDS: u64 = 500;
+
+/// The kinds of calls that all readers agree on. Switches that are off wait for the readers.
+const KINDS: Kinds = Kinds::ALL;
+
+/// The kinds of `BELLJAR_KINDS`, such as `modes,nonblocking`, or `all`; those of the suite when absent.
+fn kinds() -> Kinds {
+    let Ok(names) = env::var("BELLJAR_KINDS") else {
+        return KINDS;
+    };
+    let mut names = names.split(',').filter(|name| !name.is_empty());
+    names
+        .try_fold(Kinds::NONE, |kinds, name| match name {
+            "all" => Some(Kinds::ALL),
+            name => kinds.with(name),
+        })
+        .expect("BELLJAR_KINDS has names of fields of Kinds")
+}
+
+#[test]
+fn readers_give_the_matching_of_random_jobs() {
+    let seeds = env::var("BELLJAR_SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok());
+    let folder = tempfile::tempdir().expect("the host gives a temporary folder");
+    let mut failures = 0;
+    let kinds = kinds();
+    for seed in 0..seeds.unwrap_or(SEEDS) {
+        let Outcome { job, differences } =
+            check(seed, &kinds, folder.path()).expect("the trace can be read");
+        if let Some(first) = differences.first() {
+            failures += 1;
+            eprintln!("seed {seed}: {}: {}", first.reader, first.text);
+            if failures == 1 {
+                eprintln!("{job}");
+            }
+        }
+    }
+    assert_eq!(failures, 0, "seeds failed");
+}
