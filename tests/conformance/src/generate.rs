@@ -4,6 +4,8 @@
 //! order of activities is an execution without a deadlock, as synchronous sends have receives that name them. Receives of one rank on one
 //! communicator are wild in one way, so that each message is taken by as many receives as there are.
 
+/// Communicators that a job makes first.
+mod communicators;
 /// Persistent operations.
 mod persistent;
 
@@ -103,46 +105,11 @@ impl Generator<'_> {
             }
         }
         let members = (0..self.job.ranks).collect();
-        self.job
-            .communicators
-            .push(Communicator { members, making: 0 });
-    }
-
-    /// A copy and parts of the world, for some jobs.
-    fn communicators(&mut self) {
-        if !self.kinds.communicators {
-            return;
-        }
-        let world: Vec<u32> = (0..self.job.ranks).collect();
-        let mut making = 0;
-        for split in [false, true] {
-            if self.one_in(2) {
-                continue;
-            }
-            making += 1;
-            let parts: Vec<Vec<u32>> = match split {
-                false => vec![world.clone()],
-                true => [0, 1]
-                    .map(|colour| {
-                        world
-                            .iter()
-                            .copied()
-                            .filter(|rank| rank % 2 == colour)
-                            .collect()
-                    })
-                    .to_vec(),
-            };
-            for members in parts {
-                let made = self.job.communicators.len();
-                for rank in &members {
-                    let actor = self.main_actor(*rank);
-                    self.push(actor, Form::Communicator(made, split), Vec::new());
-                }
-                self.job
-                    .communicators
-                    .push(Communicator { members, making });
-            }
-        }
+        self.job.communicators.push(Communicator {
+            members,
+            making: 0,
+            first: None,
+        });
     }
 
     /// The actor of a rank's first thread.
@@ -201,15 +168,12 @@ impl Generator<'_> {
     fn ends(&mut self) -> Option<Ends> {
         let communicator = self.below(self.job.communicators.len() as u64) as CommunicatorId;
         let [from, to] = [(); 2].map(|()| self.below(self.job.actors.len() as u64) as ActorId);
-        let members = &self.job.communicators[communicator].members;
         let ranks = [from, to].map(|actor| self.job.actors[actor].rank);
         // Other threads may come before the first one has made a communicator.
-        let made = communicator == 0
-            || [from, to]
-                .iter()
-                .all(|actor| self.job.actors[*actor].thread == 0);
-        let joined =
-            made && ranks[0] != ranks[1] && ranks.iter().all(|rank| members.contains(rank));
+        let actors = [from, to];
+        let mut threads = actors.iter().map(|actor| self.job.actors[*actor].thread);
+        let made = communicator == 0 || threads.all(|thread| thread == 0);
+        let joined = made && self.job.communicators[communicator].joins(ranks);
         joined.then_some(Ends {
             communicator,
             from,
@@ -337,10 +301,19 @@ impl Generator<'_> {
 
     /// A collective operation of all members' first threads.
     fn collective(&mut self, nonblocking: bool) {
-        let communicator = self.below(self.job.communicators.len() as u64) as CommunicatorId;
+        let communicator = self.group();
         for (actor, action) in self.parts(communicator) {
             let operation = self.operation(actor, communicator, action);
             self.begin(actor, operation, nonblocking);
+        }
+    }
+
+    /// A communicator with one group.
+    fn group(&mut self) -> CommunicatorId {
+        let chosen = self.below(self.job.communicators.len() as u64) as CommunicatorId;
+        match self.job.communicators[chosen].first {
+            None => chosen,
+            Some(_) => 0,
         }
     }
 

@@ -31,13 +31,27 @@ pub(crate) struct Communicator {
     pub(crate) members: Vec<u32>,
     /// Which of the calls on `MPI_COMM_WORLD` that make communicators made it; those of one `MPI_Comm_split` have one number.
     pub(crate) making: usize,
+    /// For an intercommunicator, how many of the members are of the first group.
+    pub(crate) first: Option<usize>,
 }
 
 impl Communicator {
-    /// The rank here of a rank of `MPI_COMM_WORLD`.
+    /// The rank here of a rank of `MPI_COMM_WORLD`, in its group.
     pub(crate) fn rank_of(&self, world: u32) -> Option<u32> {
         let place = self.members.iter().position(|member| *member == world)?;
+        let first = self.first.unwrap_or(self.members.len());
+        let place = if place >= first { place - first } else { place };
         u32::try_from(place).ok()
+    }
+
+    /// True if a message may go from one of these ranks to the other.
+    pub(crate) fn joins(&self, ranks: [u32; 2]) -> bool {
+        let places = ranks.map(|rank| self.members.iter().position(|member| *member == rank));
+        match (places, self.first) {
+            ([Some(from), Some(to)], Some(first)) => (from < first) != (to < first),
+            ([Some(from), Some(to)], None) => from != to,
+            _ => false,
+        }
     }
 }
 
@@ -64,10 +78,16 @@ pub(crate) enum Collective {
     ReduceScatterBlock,
     Scan,
     Exscan,
+    Gatherv,
+    Scatterv,
+    Allgatherv,
+    Alltoallv,
+    Alltoallw,
+    ReduceScatter,
 }
 
 impl Collective {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Barrier,
         Self::Bcast,
         Self::Reduce,
@@ -79,6 +99,12 @@ impl Collective {
         Self::ReduceScatterBlock,
         Self::Scan,
         Self::Exscan,
+        Self::Gatherv,
+        Self::Scatterv,
+        Self::Allgatherv,
+        Self::Alltoallv,
+        Self::Alltoallw,
+        Self::ReduceScatter,
     ];
 }
 
@@ -143,10 +169,21 @@ pub(crate) enum Form {
     Cancel,
     /// Frees a persistent request.
     Free,
-    /// Makes a communicator, by `MPI_Comm_dup` or `MPI_Comm_split`.
-    Communicator(CommunicatorId, bool),
+    /// Makes a communicator.
+    Communicator(CommunicatorId, Making),
     /// A send or receive that returns an error, and moves nothing.
     Fail,
+}
+
+/// Functions that make communicators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Making {
+    /// `MPI_Comm_dup`.
+    Copy,
+    /// `MPI_Comm_split`, by even and odd ranks.
+    Split,
+    /// `MPI_Intercomm_create`, between this part of a split and the other one.
+    Between(CommunicatorId),
 }
 
 /// A call of an actor.

@@ -23,6 +23,8 @@ pub struct Kinds {
     pub persistent_collectives: bool,
     /// Copies and parts of `MPI_COMM_WORLD`.
     pub communicators: bool,
+    /// Messages between the even and the odd ranks, by an intercommunicator.
+    pub intercommunicators: bool,
     /// Messages that `MPI_Sendrecv` exchanges.
     pub exchanges: bool,
     /// Probes before receives, and matched receives.
@@ -48,6 +50,7 @@ impl Kinds {
         nonblocking_collectives: true,
         persistent_collectives: true,
         communicators: true,
+        intercommunicators: true,
         exchanges: true,
         probes: true,
         threads: true,
@@ -67,6 +70,7 @@ impl Kinds {
         nonblocking_collectives: false,
         persistent_collectives: false,
         communicators: false,
+        intercommunicators: false,
         exchanges: false,
         probes: false,
         threads: false,
@@ -88,6 +92,7 @@ impl Kinds {
             "nonblocking_collectives" => &mut self.nonblocking_collectives,
             "persistent_collectives" => &mut self.persistent_collectives,
             "communicators" => &mut self.communicators,
+            "intercommunicators" => &mut self.intercommunicators,
             "exchanges" => &mut self.exchanges,
             "probes" => &mut self.probes,
             "threads" => &mut self.threads,

@@ -1,7 +1,7 @@
 //! Persistent operations: prepared once, started when all of their earlier starts were waited for.
 
 use super::Generator;
-use crate::job::{Action, ActorId, CommunicatorId, Form, Operation, OperationId};
+use crate::job::{Action, ActorId, Form, Operation, OperationId};
 
 /// A persistent request: the operation that it starts, as prepared.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,7 @@ impl Generator<'_> {
         let collective = self.kinds.persistent_collectives && self.one_in(3);
         let operations = match collective {
             true => {
-                let communicator =
-                    self.below(self.job.communicators.len() as u64) as CommunicatorId;
+                let communicator = self.group();
                 let parts = self.parts(communicator);
                 let operations = parts
                     .into_iter()

@@ -180,6 +180,12 @@ fn is(expected: Collective, found: Operation) -> bool {
         Collective::ReduceScatterBlock => Operation::ReduceScatterBlock,
         Collective::Scan => Operation::Scan,
         Collective::Exscan => Operation::Exscan,
+        Collective::Gatherv => Operation::Gatherv,
+        Collective::Scatterv => Operation::Scatterv,
+        Collective::Allgatherv => Operation::Allgatherv,
+        Collective::Alltoallv => Operation::Alltoallv,
+        Collective::Alltoallw => Operation::Alltoallw,
+        Collective::ReduceScatter => Operation::ReduceScatter,
     };
     expected == found
 }

@@ -113,8 +113,8 @@ fn cause(action: Action) -> Option<WaitKind> {
     };
     Some(match operation {
         Collective::Barrier => WaitKind::Barrier,
-        Collective::Bcast | Collective::Scatter => WaitKind::LateBroadcast,
-        Collective::Reduce | Collective::Gather => WaitKind::EarlyReduce,
+        Collective::Bcast | Collective::Scatter | Collective::Scatterv => WaitKind::LateBroadcast,
+        Collective::Reduce | Collective::Gather | Collective::Gatherv => WaitKind::EarlyReduce,
         Collective::Scan | Collective::Exscan => WaitKind::EarlyScan,
         _ => WaitKind::AllToAll,
     })

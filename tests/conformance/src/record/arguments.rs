@@ -6,7 +6,7 @@ use belljar_tracer::scripted::{Guest, int};
 
 use super::collective;
 use super::{asks_for_status, only};
-use crate::job::{Action, Call, Form, Job, OperationId, SendMode};
+use crate::job::{Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode};
 use crate::simulate::{Executed, Execution};
 
 /// `MPI_COMM_WORLD`.
@@ -104,7 +104,7 @@ impl Arguments<'_> {
             Form::Test => self.test(call),
             Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
             Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
-            Form::Communicator(made, split) => self.communicator(made, split),
+            Form::Communicator(made, making) => self.communicator(made, making),
         }
     }
 
@@ -366,12 +366,18 @@ impl Arguments<'_> {
         }
     }
 
-    fn communicator(&mut self, made: usize, split: bool) -> Made {
+    fn communicator(&mut self, made: CommunicatorId, making: Making) -> Made {
         let out = self.guest.handles(&[0]);
         let rank = self.job.actors[self.executed.actor].rank.cast_signed();
-        let (name, words) = match split {
-            true => ("MPI_Comm_split", vec![WORLD, int(rank % 2), int(rank), out]),
-            false => ("MPI_Comm_dup", vec![WORLD, out]),
+        let (name, words) = match making {
+            Making::Copy => ("MPI_Comm_dup", vec![WORLD, out]),
+            Making::Split => ("MPI_Comm_split", vec![WORLD, int(rank % 2), int(rank), out]),
+            // The parts' first members are ranks 0 and 1 of the world.
+            Making::Between(part) => {
+                let leader = int(1 - rank % 2);
+                let words = vec![handle_of(part), int(0), WORLD, leader, int(12), out];
+                ("MPI_Intercomm_create", words)
+            }
         };
         Made {
             name,

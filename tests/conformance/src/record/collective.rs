@@ -29,12 +29,22 @@ pub(super) fn names(job: &Job, operation: OperationId) -> [&'static str; 3] {
         ],
         Collective::Scan => ["MPI_Scan", "MPI_Iscan", "MPI_Scan_init"],
         Collective::Exscan => ["MPI_Exscan", "MPI_Iexscan", "MPI_Exscan_init"],
+        Collective::Gatherv => ["MPI_Gatherv", "MPI_Igatherv", "MPI_Gatherv_init"],
+        Collective::Scatterv => ["MPI_Scatterv", "MPI_Iscatterv", "MPI_Scatterv_init"],
+        Collective::Allgatherv => ["MPI_Allgatherv", "MPI_Iallgatherv", "MPI_Allgatherv_init"],
+        Collective::Alltoallv => ["MPI_Alltoallv", "MPI_Ialltoallv", "MPI_Alltoallv_init"],
+        Collective::Alltoallw => ["MPI_Alltoallw", "MPI_Ialltoallw", "MPI_Alltoallw_init"],
+        Collective::ReduceScatter => [
+            "MPI_Reduce_scatter",
+            "MPI_Ireduce_scatter",
+            "MPI_Reduce_scatter_init",
+        ],
     }
 }
 
 /// The arguments up to the communicator.
-pub(super) fn words(arguments: &Arguments<'_>, operation: OperationId) -> Vec<u64> {
-    let of = &arguments.job.operations[operation];
+pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Vec<u64> {
+    let of = arguments.job.operations[operation];
     let Action::Collective {
         operation: kind,
         root,
@@ -45,18 +55,29 @@ pub(super) fn words(arguments: &Arguments<'_>, operation: OperationId) -> Vec<u6
         return Vec::new();
     };
     let root = int(arguments.rank_in(operation, root));
-    let communicator = handle_of(of.communicator);
     let from = [BUFFER, bytes, BYTE];
     let to = [BUFFER + 0x1000, bytes, BYTE];
     let reduced = [BUFFER, BUFFER + 0x1000, bytes, BYTE, SUM];
+    let members = arguments.job.communicators[of.communicator].members.len();
+    let counts = arguments.guest.ints(&vec![bytes as i32; members]);
+    let types = arguments.guest.handles(&vec![BYTE; members]);
+    // Nothing reads where pieces are: displacements are the counts.
+    let several = [BUFFER, counts, counts, BYTE];
+    let typed = [BUFFER, counts, counts, types];
     let mut words = match kind {
         Collective::Barrier => Vec::new(),
         Collective::Bcast => [&from[..], &[root]].concat(),
         Collective::Reduce => [&reduced[..], &[root]].concat(),
         Collective::Gather | Collective::Scatter => [&from[..], &to, &[root]].concat(),
         Collective::Allgather | Collective::Alltoall => [from, to].concat(),
+        Collective::Gatherv => [&from[..], &several, &[root]].concat(),
+        Collective::Scatterv => [&several[..], &to, &[root]].concat(),
+        Collective::Allgatherv => [&from[..], &several].concat(),
+        Collective::Alltoallv => [several, several].concat(),
+        Collective::Alltoallw => [typed, typed].concat(),
+        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, counts, BYTE, SUM],
         _ => reduced.to_vec(),
     };
-    words.push(communicator);
+    words.push(handle_of(of.communicator));
     words
 }

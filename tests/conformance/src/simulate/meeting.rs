@@ -73,9 +73,11 @@ fn needed(job: &Job, part: OperationId, members: &[u32]) -> Vec<u32> {
     };
     let own = rank_of(job, operation);
     match kind {
-        Collective::Bcast | Collective::Scatter => vec![root],
-        Collective::Reduce | Collective::Gather if own == root => members.to_vec(),
-        Collective::Reduce | Collective::Gather => Vec::new(),
+        Collective::Bcast | Collective::Scatter | Collective::Scatterv => vec![root],
+        Collective::Reduce | Collective::Gather | Collective::Gatherv => match own == root {
+            true => members.to_vec(),
+            false => Vec::new(),
+        },
         Collective::Scan | Collective::Exscan => {
             let before = members.iter().take_while(|member| **member != own);
             before.copied().collect()
