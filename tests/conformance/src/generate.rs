@@ -142,6 +142,7 @@ impl Generator<'_> {
             communicator,
             action,
             persistent: None,
+            partitions: None,
         };
         self.job.operations.push(operation);
         self.job.operations.len() - 1
@@ -195,6 +196,11 @@ impl Generator<'_> {
         };
         self.disciplines.insert((communicator, to), discipline);
         discipline
+    }
+
+    /// True if receives of a rank on a communicator name their tags.
+    fn is_by_tag(&mut self, communicator: CommunicatorId, to: u32) -> bool {
+        self.discipline(communicator, to) == Discipline::ByTag
     }
 
     /// A message's two sides; whether it must be eager is said by the receive.
@@ -341,7 +347,7 @@ impl Generator<'_> {
     fn cancel(&mut self) {
         let Some(ends) = self.ends() else { return };
         let to = self.job.actors[ends.to].rank;
-        if self.discipline(ends.communicator, to) != Discipline::ByTag {
+        if !self.is_by_tag(ends.communicator, to) {
             return;
         }
         let from = Some(self.job.actors[ends.from].rank);

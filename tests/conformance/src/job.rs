@@ -144,6 +144,8 @@ pub(crate) struct Operation {
     pub(crate) action: Action,
     /// The persistent request that it is a start of.
     pub(crate) persistent: Option<usize>,
+    /// For a side of a partitioned message, how many partitions it has.
+    pub(crate) partitions: Option<u64>,
 }
 
 /// How a call relates to its operations.
@@ -167,6 +169,8 @@ pub(crate) enum Form {
     Test,
     /// Cancels a receive.
     Cancel,
+    /// Makes this partition of a message ready.
+    Ready(u64),
     /// Frees a persistent request.
     Free,
     /// Makes a communicator.

@@ -15,6 +15,8 @@ pub struct Kinds {
     pub pending_wildcards: bool,
     /// Persistent sends and receives.
     pub persistent: bool,
+    /// Partitioned messages.
+    pub partitioned: bool,
     /// Blocking collective operations.
     pub collectives: bool,
     /// Nonblocking collective operations.
@@ -46,6 +48,7 @@ impl Kinds {
         wildcards_without_status: true,
         pending_wildcards: true,
         persistent: true,
+        partitioned: true,
         collectives: true,
         nonblocking_collectives: true,
         persistent_collectives: true,
@@ -66,6 +69,7 @@ impl Kinds {
         wildcards_without_status: false,
         pending_wildcards: false,
         persistent: false,
+        partitioned: false,
         collectives: false,
         nonblocking_collectives: false,
         persistent_collectives: false,
@@ -88,6 +92,7 @@ impl Kinds {
             "wildcards_without_status" => &mut self.wildcards_without_status,
             "pending_wildcards" => &mut self.pending_wildcards,
             "persistent" => &mut self.persistent,
+            "partitioned" => &mut self.partitioned,
             "collectives" => &mut self.collectives,
             "nonblocking_collectives" => &mut self.nonblocking_collectives,
             "persistent_collectives" => &mut self.persistent_collectives,

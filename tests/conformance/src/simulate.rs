@@ -76,6 +76,8 @@ struct Simulation<'a> {
     actors: Vec<Progress>,
     mailboxes: Mailboxes,
     meetings: Meetings,
+    /// How many partitions of each message are ready.
+    ready: BTreeMap<OperationId, u64>,
     /// By operation, when it is over, once that is known.
     over: Vec<Option<u64>>,
     out: Execution,
@@ -98,6 +100,7 @@ pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
         ],
         mailboxes: Mailboxes::new(job.ranks),
         meetings: Meetings::default(),
+        ready: BTreeMap::new(),
         over: vec![None; job.operations.len()],
         out: Execution {
             begun: vec![None; job.operations.len()],
@@ -146,9 +149,13 @@ impl Simulation<'_> {
             return Some(since.max(self.mailboxes.probe(self.job, call.operations[0])?));
         }
         match call.form {
-            Form::Begin | Form::Prepare | Form::Start | Form::Cancel | Form::Free | Form::Fail => {
-                Some(since)
-            }
+            Form::Begin
+            | Form::Prepare
+            | Form::Start
+            | Form::Ready(_)
+            | Form::Cancel
+            | Form::Free
+            | Form::Fail => Some(since),
             Form::Communicator(made, _) => {
                 self.meetings.made(self.job, made).map(|at| since.max(at))
             }
@@ -184,6 +191,7 @@ impl Simulation<'_> {
                     }
                 }
             }
+            Form::Ready(_) => self.partition(call.operations[0], at),
             Form::Communicator(made, _) => self.meetings.come_to(self.job, made, at),
             _ => {}
         }
@@ -199,13 +207,9 @@ impl Simulation<'_> {
         let job = self.job;
         self.out.begun[operation] = Some(at);
         match job.operations[operation].action {
-            Action::Send { bytes, mode, .. } => {
-                if is_eager(mode, bytes) {
-                    self.over[operation] = Some(at + CALL / 2);
-                }
-                let latency = 1000 + self.random.next_u64() % 3000 + bytes / 16;
-                self.mailboxes.send(job, operation, at + latency);
-            }
+            // Its last partition sends it.
+            Action::Send { .. } if job.operations[operation].partitions.is_some() => {}
+            Action::Send { bytes, mode, .. } => self.send(operation, (bytes, mode), at),
             Action::Receive { .. } => {
                 if let Some(send) = self.mailboxes.post(job, operation) {
                     self.matched(send, operation, at);
@@ -216,6 +220,26 @@ impl Simulation<'_> {
                     self.over[operation] = Some(end);
                 }
             }
+        }
+    }
+
+    fn send(&mut self, operation: OperationId, (bytes, mode): (u64, SendMode), at: u64) {
+        if is_eager(mode, bytes) {
+            self.over[operation] = Some(at + CALL / 2);
+        }
+        let latency = 1000 + self.random.next_u64() % 3000 + bytes / 16;
+        self.mailboxes.send(self.job, operation, at + latency);
+    }
+
+    /// A partition is ready.
+    fn partition(&mut self, operation: OperationId, at: u64) {
+        let ready = self.ready.entry(operation).or_default();
+        *ready += 1;
+        let of = &self.job.operations[operation];
+        if let Action::Send { bytes, mode, .. } = of.action
+            && of.partitions == Some(*ready)
+        {
+            self.send(operation, (bytes, mode), at);
         }
     }
 

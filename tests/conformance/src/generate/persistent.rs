@@ -3,6 +3,9 @@
 use super::Generator;
 use crate::job::{Action, ActorId, Form, Operation, OperationId};
 
+/// The tag of the first prepared message that is partitioned.
+const FIRST_TAG: i32 = 1000;
+
 /// A persistent request: the operation that it starts, as prepared.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -34,6 +37,10 @@ impl Generator<'_> {
                     .map(|(actor, action)| self.operation(actor, communicator, action));
                 operations.collect()
             }
+            false if self.kinds.partitioned && self.one_in(3) => match self.partitioned() {
+                Some(sides) => sides,
+                None => return,
+            },
             false if self.kinds.persistent => {
                 let Some(ends) = self.ends() else { return };
                 let (send, receive) = self.sides(ends);
@@ -54,6 +61,47 @@ impl Generator<'_> {
             self.push(plan.actor, Form::Prepare, vec![plan.template]);
         }
         self.plans.all.push(Together(plans));
+    }
+
+    /// The two sides of a partitioned message, with a tag of their own: such sides match in the order of their preparation.
+    fn partitioned(&mut self) -> Option<Vec<OperationId>> {
+        let ends = self.ends()?;
+        let [from, to] = [ends.from, ends.to].map(|actor| self.job.actors[actor].rank);
+        if !self.is_by_tag(ends.communicator, to) {
+            return None;
+        }
+        let tag = FIRST_TAG + self.plans.all.len() as i32;
+        let (bytes, mode) = self.size_and_mode(true);
+        let partitions = [7, 5, 3].into_iter().find(|count| bytes % count == 0);
+        let send = Action::Send {
+            to,
+            tag,
+            bytes,
+            mode,
+        };
+        let receive = Action::Receive {
+            from: Some(from),
+            tag: Some(tag),
+            room: bytes,
+            status: self.one_in(2),
+        };
+        let send = self.operation(ends.from, ends.communicator, send);
+        let receive = self.operation(ends.to, ends.communicator, receive);
+        self.job.operations[send].partitions = Some(partitions.unwrap_or(1));
+        self.job.operations[receive].partitions = Some(1);
+        Some(vec![send, receive])
+    }
+
+    /// Makes the partitions of messages ready that a call has started, the last one first.
+    fn make_ready(&mut self, actor: ActorId, begun: &[OperationId]) {
+        for operation in begun {
+            let of = self.job.operations[*operation];
+            if let (Action::Send { .. }, Some(partitions)) = (of.action, of.partitions) {
+                for partition in (0..partitions).rev() {
+                    self.push(actor, Form::Ready(partition), vec![*operation]);
+                }
+            }
+        }
     }
 
     /// Starts one of the prepared messages or operations, or two that the same actors prepared.
@@ -86,6 +134,7 @@ impl Generator<'_> {
                 begun.push(self.started(together.0[place], *instance));
             }
             self.push(*actor, Form::Start, begun.clone());
+            self.make_ready(*actor, &begun);
             self.open[*actor].extend(begun);
         }
     }

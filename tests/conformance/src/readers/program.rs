@@ -57,12 +57,14 @@ impl Found<'_> {
         let (mut sends, mut receives) = (sends.into_iter(), receives.into_iter());
         for operation in operations {
             match *operation {
-                Operation::Send { channel, .. } => match sends.next() {
-                    Some(send) => self.sends.entry(channel).or_default().push(send),
-                    None => self
-                        .differences
-                        .push(format!("{key:?} sends a message that it does not send")),
-                },
+                Operation::Send { channel, .. } | Operation::SendPartitioned { channel, .. } => {
+                    match sends.next() {
+                        Some(send) => self.sends.entry(channel).or_default().push(send),
+                        None => self
+                            .differences
+                            .push(format!("{key:?} sends a message that it does not send")),
+                    }
+                }
                 Operation::Receive { channel, .. } => match receives.next() {
                     Some(receive) => self.receives.entry(channel).or_default().push(receive),
                     None => self.differences.push(format!(

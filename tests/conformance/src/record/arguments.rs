@@ -98,7 +98,15 @@ impl Arguments<'_> {
             Form::Probed => self.blocking(only(call)),
             Form::Matched => self.matched(only(call)),
             Form::Begin => self.begin(only(call), false),
-            Form::Prepare => self.begin(only(call), true),
+            Form::Prepare => match self.job.operations[only(call)].partitions {
+                Some(partitions) => self.partitioned(only(call), partitions),
+                None => self.begin(only(call), true),
+            },
+            Form::Ready(partition) => Made {
+                name: "MPI_Pready",
+                words: vec![int(partition as i32), self.request(only(call))],
+                outputs: Vec::new(),
+            },
             Form::Start => self.start(call),
             Form::Wait => self.wait(call),
             Form::Test => self.test(call),
@@ -281,6 +289,34 @@ impl Arguments<'_> {
             name: names[form],
             words,
             outputs,
+        }
+    }
+
+    /// `MPI_Psend_init` or `MPI_Precv_init`.
+    fn partitioned(&mut self, operation: OperationId, partitions: u64) -> Made {
+        let side = self.side(operation);
+        let request = self.guest.handles(&[0]);
+        let communicator = self.communicator_of(operation);
+        let words = vec![
+            side[0],
+            partitions,
+            side[1] / partitions,
+            side[2],
+            side[3],
+            side[4],
+            communicator,
+            NO_INFO,
+            request,
+        ];
+        let sends = matches!(self.job.operations[operation].action, Action::Send { .. });
+        Made {
+            name: if sends {
+                "MPI_Psend_init"
+            } else {
+                "MPI_Precv_init"
+            },
+            words,
+            outputs: vec![Output::Handle(request, self.request(operation))],
         }
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn takes(job: &Job, receive: OperationId, send: OperationId) -> bool 
         return false;
     };
     receive.communicator == send.communicator
+        && receive.partitions.is_some() == send.partitions.is_some()
         && to == rank_of(job, receive)
         && from.is_none_or(|from| from == rank_of(job, send))
         && tag.is_none_or(|tag| tag == sent)
