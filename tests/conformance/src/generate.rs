@@ -8,6 +8,8 @@
 mod communicators;
 /// Persistent operations.
 mod persistent;
+/// Accesses to a window.
+mod windows;
 
 use std::collections::BTreeMap;
 
@@ -51,6 +53,8 @@ struct Generator<'a> {
     open: Vec<Vec<OperationId>>,
     disciplines: BTreeMap<(CommunicatorId, u32), Discipline>,
     plans: Plans,
+    /// Calls of all ranks on the window; 0 without one.
+    meetings: usize,
     messages: u64,
     instances: usize,
 }
@@ -64,11 +68,13 @@ pub(crate) fn job(seed: u64, kinds: &Kinds) -> Job {
         open: Vec::new(),
         disciplines: BTreeMap::new(),
         plans: Plans::default(),
+        meetings: 0,
         messages: 0,
         instances: 0,
     };
     generator.actors();
     generator.communicators();
+    generator.window();
     let activities = 8 + generator.below(40);
     for _ in 0..activities {
         generator.activity();
@@ -156,6 +162,7 @@ impl Generator<'_> {
             5 if self.kinds.cancels => self.cancel(),
             6 if self.kinds.failures => self.fail(),
             7 | 8 => self.plan(),
+            14 if self.meetings > 0 => self.epoch(),
             9 | 10 => self.start_plan(),
             11..=13 => {
                 let actor = self.below(self.job.actors.len() as u64) as ActorId;
@@ -410,5 +417,6 @@ impl Generator<'_> {
             self.complete(actor, true);
         }
         self.free_plans();
+        self.free_window();
     }
 }

@@ -64,6 +64,14 @@ pub(crate) enum SendMode {
     Ready,
 }
 
+/// Kinds of accesses to windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Put,
+    Get,
+    Accumulate,
+}
+
 /// Collective operations that jobs have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collective {
@@ -127,6 +135,12 @@ pub(crate) enum Action {
         /// Whether the completing call asks for a status.
         status: bool,
     },
+    /// An access to another rank's memory, by the job's window.
+    Access {
+        access: Access,
+        target: u32,
+        bytes: u64,
+    },
     Collective {
         /// Which of the job's collective operations it is.
         instance: usize,
@@ -171,12 +185,35 @@ pub(crate) enum Form {
     Cancel,
     /// Makes this partition of a message ready.
     Ready(u64),
+    /// Makes, synchronises or frees the job's window.
+    Window(Window),
     /// Frees a persistent request.
     Free,
     /// Makes a communicator.
     Communicator(CommunicatorId, Making),
     /// A send or receive that returns an error, and moves nothing.
     Fail,
+}
+
+/// Calls on a window. Those of all ranks have a number, which no two of them share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Create(usize),
+    Fence(usize),
+    Free(usize),
+    Lock(u32, bool),
+    Flush(u32),
+    Unlock(u32),
+}
+
+impl Window {
+    /// The number of a call of all ranks.
+    pub(crate) fn meeting(self) -> Option<usize> {
+        match self {
+            Self::Create(number) | Self::Fence(number) | Self::Free(number) => Some(number),
+            Self::Lock(..) | Self::Flush(_) | Self::Unlock(_) => None,
+        }
+    }
 }
 
 /// Functions that make communicators.

@@ -31,6 +31,8 @@ pub struct Kinds {
     pub exchanges: bool,
     /// Probes before receives, and matched receives.
     pub probes: bool,
+    /// Accesses to a window, under fences and locks.
+    pub accesses: bool,
     /// Two threads in some ranks.
     pub threads: bool,
     /// Cancelled receives.
@@ -56,6 +58,7 @@ impl Kinds {
         intercommunicators: true,
         exchanges: true,
         probes: true,
+        accesses: true,
         threads: true,
         cancels: true,
         failures: true,
@@ -77,6 +80,7 @@ impl Kinds {
         intercommunicators: false,
         exchanges: false,
         probes: false,
+        accesses: false,
         threads: false,
         cancels: false,
         failures: false,
@@ -100,6 +104,7 @@ impl Kinds {
             "intercommunicators" => &mut self.intercommunicators,
             "exchanges" => &mut self.exchanges,
             "probes" => &mut self.probes,
+            "accesses" => &mut self.accesses,
             "threads" => &mut self.threads,
             "cancels" => &mut self.cancels,
             "failures" => &mut self.failures,

@@ -7,6 +7,8 @@
 mod arguments;
 /// Functions of collective operations.
 mod collective;
+/// Calls on windows.
+mod windows;
 
 use belljar_sim::Frequency;
 use belljar_trace::{Event, TraceHeader};

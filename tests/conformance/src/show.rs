@@ -58,6 +58,13 @@ fn described(job: &Job, execution: &Execution, operation: OperationId) -> String
                 "[#{operation} from {from:?} tag {tag:?} status {status}, comm {communicator}, got {got:?}]"
             )
         }
+        Action::Access {
+            access,
+            target,
+            bytes,
+        } => {
+            format!("[#{operation} {access:?} at {target}, {bytes} B]")
+        }
         Action::Collective {
             instance,
             operation: kind,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_sim::{Random, Seed};
 
-use crate::job::{Action, ActorId, Form, Job, Operation, OperationId, SendMode};
+use crate::job::{Action, ActorId, Call, Form, Job, Operation, OperationId, SendMode};
 use matching::Mailboxes;
 use meeting::Meetings;
 
@@ -156,9 +156,13 @@ impl Simulation<'_> {
             | Form::Cancel
             | Form::Free
             | Form::Fail => Some(since),
-            Form::Communicator(made, _) => {
-                self.meetings.made(self.job, made).map(|at| since.max(at))
-            }
+            Form::Communicator(..) | Form::Window(_) => match meeting_of(self.job, call) {
+                Some(meeting) => self
+                    .meetings
+                    .made(self.job, meeting)
+                    .map(|at| since.max(at)),
+                None => Some(since),
+            },
             _ => {
                 let ends = call
                     .operations
@@ -192,7 +196,11 @@ impl Simulation<'_> {
                 }
             }
             Form::Ready(_) => self.partition(call.operations[0], at),
-            Form::Communicator(made, _) => self.meetings.come_to(self.job, made, at),
+            Form::Communicator(..) | Form::Window(_) => {
+                if let Some(meeting) = meeting_of(self.job, &call) {
+                    self.meetings.come_to(meeting, at);
+                }
+            }
             _ => {}
         }
     }
@@ -215,6 +223,7 @@ impl Simulation<'_> {
                     self.matched(send, operation, at);
                 }
             }
+            Action::Access { .. } => self.over[operation] = Some(at + CALL / 2),
             Action::Collective { instance, .. } => {
                 for (operation, end) in self.meetings.join(job, instance, operation, at) {
                     self.over[operation] = Some(end);
@@ -292,6 +301,15 @@ pub(crate) fn is_eager(mode: SendMode, bytes: u64) -> bool {
         SendMode::Buffered => true,
         SendMode::Synchronous => false,
         SendMode::Standard | SendMode::Ready => bytes <= EAGER,
+    }
+}
+
+/// The number of a call that waits for all ranks.
+fn meeting_of(job: &Job, call: &Call) -> Option<usize> {
+    match call.form {
+        Form::Communicator(made, _) => Some(job.communicators[made].making),
+        Form::Window(window) => window.meeting(),
+        _ => None,
     }
 }
 

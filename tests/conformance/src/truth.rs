@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::job::{Action, Collective, Form, Job, OperationId};
+use crate::job::{Access, Action, Collective, Form, Job, OperationId};
 use crate::simulate::matching::takes;
 use crate::simulate::{Execution, rank_of};
 
@@ -160,6 +160,21 @@ impl Truth {
         let operations = self.begun.get(&call).into_iter().flatten().copied();
         let messages = operations.filter(|it| self.is_send(*it) || self.is_receive(*it));
         messages.partition(|operation| self.is_send(*operation))
+    }
+
+    /// The accesses that a call makes: the target, bytes that go there, and bytes that come from there.
+    pub(crate) fn accesses(&self, call: CallKey) -> Vec<(u32, u64, u64)> {
+        let operations = self.begun.get(&call).into_iter().flatten();
+        let accesses = operations.filter_map(|operation| match self.action(*operation) {
+            Action::Access {
+                access: Access::Get,
+                target,
+                bytes,
+            } => Some((target, 0, bytes)),
+            Action::Access { target, bytes, .. } => Some((target, bytes, 0)),
+            _ => None,
+        });
+        accesses.collect()
     }
 
     /// When a receive or send was begun, in cycles.

@@ -78,6 +78,19 @@ impl Sides<'_> {
                 .push(format!("{} has no record", self.truth.named(send)));
         }
         self.collectives(key, call);
+        let accesses = call.begun.iter().filter_map(|record| match record {
+            Record::Accessed {
+                other,
+                sent,
+                received,
+                ..
+            } => Some((other.member.rank, *sent, *received)),
+            _ => None,
+        });
+        let (accesses, expected) = (accesses.collect::<Vec<_>>(), self.truth.accesses(key));
+        self.differences.unless(accesses == expected, || {
+            format!("{key:?} accesses {accesses:?} instead of {expected:?}")
+        });
     }
 
     /// Operations that the call's parts are of.

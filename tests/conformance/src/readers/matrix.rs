@@ -34,6 +34,18 @@ pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, Trace
         sum.0 += 1;
         sum.1 += truth.bytes(send);
     }
+    for call in truth.begun.keys() {
+        for (target, sent, received) in truth.accesses(*call) {
+            let ends = if received > 0 {
+                (target, call.0)
+            } else {
+                (call.0, target)
+            };
+            let sum = expected.entry(ends).or_default();
+            sum.0 += 1;
+            sum.1 += sent + received;
+        }
+    }
     let mut differences = Differences::new("matrix");
     differences.unless(found == expected, || {
         format!("{found:?} instead of {expected:?}")

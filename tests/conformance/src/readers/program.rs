@@ -31,7 +31,7 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
     };
     for thread in &program.threads {
         let rank = program.processes[thread.process as usize].rank;
-        found.thread(rank, thread);
+        found.thread(program, rank, thread);
     }
     found.messages();
     found.collectives();
@@ -39,7 +39,7 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
 }
 
 impl Found<'_> {
-    fn thread(&mut self, rank: u32, thread: &Thread) {
+    fn thread(&mut self, program: &Program, rank: u32, thread: &Thread) {
         let mut operations = thread.operations.iter();
         for (call, (entry, _)) in thread.calls.iter().zip(thread.traced()) {
             let key = (rank, thread.thread, entry / CYCLE);
@@ -49,6 +49,7 @@ impl Found<'_> {
                 .copied()
                 .collect();
             self.call(key, &own);
+            self.accesses(program, key, &own);
         }
     }
 
@@ -89,6 +90,27 @@ impl Found<'_> {
                 format!("operation #{side} is missing")
             });
         }
+    }
+
+    /// Accesses to windows, and partitions.
+    fn accesses(&mut self, program: &Program, key: CallKey, operations: &[Operation]) {
+        let mut found = Vec::new();
+        for operation in operations {
+            if let Operation::Access {
+                channel,
+                sent,
+                received,
+                ..
+            } = *operation
+            {
+                let target = program.channels[channel as usize].to;
+                found.push((program.processes[target as usize].rank, sent, received));
+            }
+        }
+        let expected = self.truth.accesses(key);
+        self.differences.unless(found == expected, || {
+            format!("{key:?} accesses {found:?} instead of {expected:?}")
+        });
     }
 
     /// True if the program may lack a side of a message.

@@ -4,8 +4,8 @@
 
 use belljar_tracer::scripted::{Guest, int};
 
-use super::collective;
 use super::{asks_for_status, only};
+use super::{collective, windows};
 use crate::job::{Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode};
 use crate::simulate::{Executed, Execution};
 
@@ -13,6 +13,8 @@ use crate::simulate::{Executed, Execution};
 pub(super) const WORLD: u64 = 0x4400_0000;
 /// `MPI_BYTE`.
 pub(super) const BYTE: u64 = 0x4c00_010d;
+/// `MPI_SUM`.
+pub(super) const SUM: u64 = 0x5800_0003;
 /// `MPI_INFO_NULL`.
 pub(super) const NO_INFO: u64 = 0x1c00_0000;
 /// An address that nothing is read from.
@@ -112,6 +114,7 @@ impl Arguments<'_> {
             Form::Test => self.test(call),
             Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
             Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
+            Form::Window(window) => windows::call(self.guest, window),
             Form::Communicator(made, making) => self.communicator(made, making),
         }
     }
@@ -139,7 +142,7 @@ impl Arguments<'_> {
                 let peer = from.map_or(ANY_SOURCE, |from| self.rank_in(operation, from));
                 (room, peer, tag.unwrap_or(ANY_TAG))
             }
-            Action::Collective { .. } => (0, 0, 0),
+            Action::Access { .. } | Action::Collective { .. } => (0, 0, 0),
         };
         vec![BUFFER, bytes, BYTE, int(peer), int(tag)]
     }
@@ -208,6 +211,11 @@ impl Arguments<'_> {
                     outputs,
                 }
             }
+            Action::Access {
+                access,
+                target,
+                bytes,
+            } => windows::access(access, target, bytes),
             Action::Collective { .. } => Made {
                 name: collective::names(self.job, operation)[0],
                 words: collective::words(self, operation),
@@ -276,6 +284,7 @@ impl Arguments<'_> {
                 SendMode::Ready => ["", "MPI_Irsend", "MPI_Rsend_init"],
             },
             Action::Receive { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
+            Action::Access { .. } => [""; 3],
             Action::Collective { .. } => {
                 words = collective::words(self, operation);
                 if persistent {

@@ -2,11 +2,8 @@
 
 use belljar_tracer::scripted::int;
 
-use super::arguments::{Arguments, BUFFER, BYTE, handle_of};
+use super::arguments::{Arguments, BUFFER, BYTE, SUM, handle_of};
 use crate::job::{Action, Collective, Job, OperationId};
-
-/// `MPI_SUM`.
-const SUM: u64 = 0x5800_0003;
 
 /// The blocking, the nonblocking and the persistent function.
 pub(super) fn names(job: &Job, operation: OperationId) -> [&'static str; 3] {

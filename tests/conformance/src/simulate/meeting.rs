@@ -1,19 +1,19 @@
-//! Parts in collective operations, and the making of communicators.
+//! Parts in collective operations, and other calls that wait for all ranks.
 
 use std::collections::BTreeMap;
 
 use super::rank_of;
-use crate::job::{Action, Collective, CommunicatorId, Job, OperationId};
+use crate::job::{Action, Collective, Job, OperationId};
 
 /// Cycles from the last that an operation needs to its end.
 const AFTER: u64 = 900;
 
-/// Collective operations and communicators under way.
+/// Collective operations, and other calls of all ranks, under way.
 #[derive(Debug, Default)]
 pub(super) struct Meetings {
     /// By instance, its parts and when they began.
     parts: BTreeMap<usize, Vec<(OperationId, u64)>>,
-    /// By the number of the making, when ranks came to it.
+    /// By the number of a call of all ranks, when they came to it.
     makers: BTreeMap<usize, Vec<u64>>,
 }
 
@@ -44,17 +44,14 @@ impl Meetings {
         ends.collect()
     }
 
-    /// A member begins to make a communicator.
-    pub(super) fn come_to(&mut self, job: &Job, made: CommunicatorId, at: u64) {
-        self.makers
-            .entry(job.communicators[made].making)
-            .or_default()
-            .push(at);
+    /// A rank begins a call of all ranks.
+    pub(super) fn come_to(&mut self, meeting: usize, at: u64) {
+        self.makers.entry(meeting).or_default().push(at);
     }
 
-    /// When a communicator is made, once all of its members came.
-    pub(super) fn made(&self, job: &Job, made: CommunicatorId) -> Option<u64> {
-        let makers = self.makers.get(&job.communicators[made].making)?;
+    /// When a call of all ranks is over, once all of them came.
+    pub(super) fn made(&self, job: &Job, meeting: usize) -> Option<u64> {
+        let makers = self.makers.get(&meeting)?;
         let all = makers.len() == job.ranks as usize;
         all.then(|| makers.iter().max().map_or(0, |last| last + AFTER))
     }
