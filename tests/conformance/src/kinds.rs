@@ -15,6 +15,8 @@ pub struct Kinds {
     pub pending_wildcards: bool,
     /// Persistent sends and receives.
     pub persistent: bool,
+    /// Persistent sends that are synchronous, buffered or ready.
+    pub persistent_modes: bool,
     /// Partitioned messages.
     pub partitioned: bool,
     /// Blocking collective operations.
@@ -39,6 +41,8 @@ pub struct Kinds {
     pub cancels: bool,
     /// Calls that fail.
     pub failures: bool,
+    /// Waits in calls that wait for all ranks besides collective operations, which are then compared: `MPI_Comm_dup`, `MPI_Win_fence` and the like.
+    pub synchronizing: bool,
 }
 
 impl Kinds {
@@ -50,6 +54,7 @@ impl Kinds {
         wildcards_without_status: true,
         pending_wildcards: true,
         persistent: true,
+        persistent_modes: true,
         partitioned: true,
         collectives: true,
         nonblocking_collectives: true,
@@ -62,6 +67,7 @@ impl Kinds {
         threads: true,
         cancels: true,
         failures: true,
+        synchronizing: true,
     };
 
     /// Blocking standard messages alone.
@@ -72,6 +78,7 @@ impl Kinds {
         wildcards_without_status: false,
         pending_wildcards: false,
         persistent: false,
+        persistent_modes: false,
         partitioned: false,
         collectives: false,
         nonblocking_collectives: false,
@@ -84,6 +91,7 @@ impl Kinds {
         threads: false,
         cancels: false,
         failures: false,
+        synchronizing: false,
     };
 
     /// These with another one, by its name here; `None` if there is no such kind.
@@ -96,6 +104,7 @@ impl Kinds {
             "wildcards_without_status" => &mut self.wildcards_without_status,
             "pending_wildcards" => &mut self.pending_wildcards,
             "persistent" => &mut self.persistent,
+            "persistent_modes" => &mut self.persistent_modes,
             "partitioned" => &mut self.partitioned,
             "collectives" => &mut self.collectives,
             "nonblocking_collectives" => &mut self.nonblocking_collectives,
@@ -107,6 +116,7 @@ impl Kinds {
             "accesses" => &mut self.accesses,
             "threads" => &mut self.threads,
             "cancels" => &mut self.cancels,
+            "synchronizing" => &mut self.synchronizing,
             "failures" => &mut self.failures,
             _ => return None,
         };

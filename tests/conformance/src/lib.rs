@@ -54,7 +54,7 @@ pub fn check(seed: u64, kinds: &Kinds, folder: &Path) -> Result<Outcome, TraceEr
     }
     writer.finish(&TraceSummary::default())?;
     let truth = truth::Truth::of(&job, &execution);
-    let differences = readers::differences(&truth, &path)?;
+    let differences = readers::differences(&truth, kinds, &path)?;
     Ok(Outcome {
         job: show::text(&job, &execution),
         differences,

@@ -15,10 +15,12 @@ mod wait;
 
 use std::path::Path;
 
-use belljar_collectives::Tables;
+use belljar_collectives::{Operation, Tables};
 use belljar_program::{Algorithms, extract};
 use belljar_trace::TraceError;
 
+use crate::job::Collective;
+use crate::kinds::Kinds;
 use crate::truth::Truth;
 
 /// A claim of a reader that contradicts the truth.
@@ -59,13 +61,41 @@ impl Differences {
 }
 
 /// Compares all readers of the trace at `path` with the truth.
-pub(crate) fn differences(truth: &Truth, path: &Path) -> Result<Vec<Difference>, TraceError> {
+pub(crate) fn differences(
+    truth: &Truth,
+    kinds: &Kinds,
+    path: &Path,
+) -> Result<Vec<Difference>, TraceError> {
     let tables = Tables::open_mpi();
     let (program, _) = extract(path, Algorithms::By(&tables))?;
     let mut all = export::check(truth, path)?;
     all.extend(program::check(truth, &program));
     all.extend(interchange::check(truth, &program));
-    all.extend(wait::check(truth, path)?);
+    all.extend(wait::check(truth, kinds, path)?);
     all.extend(matrix::check(truth, path)?);
     Ok(all)
+}
+
+/// True if a reader's operation is this one.
+fn is(expected: Collective, found: Operation) -> bool {
+    let expected = match expected {
+        Collective::Barrier => Operation::Barrier,
+        Collective::Bcast => Operation::Broadcast,
+        Collective::Reduce => Operation::Reduce,
+        Collective::Allreduce => Operation::Allreduce,
+        Collective::Gather => Operation::Gather,
+        Collective::Scatter => Operation::Scatter,
+        Collective::Allgather => Operation::Allgather,
+        Collective::Alltoall => Operation::Alltoall,
+        Collective::ReduceScatterBlock => Operation::ReduceScatterBlock,
+        Collective::Scan => Operation::Scan,
+        Collective::Exscan => Operation::Exscan,
+        Collective::Gatherv => Operation::Gatherv,
+        Collective::Scatterv => Operation::Scatterv,
+        Collective::Allgatherv => Operation::Allgatherv,
+        Collective::Alltoallv => Operation::Alltoallv,
+        Collective::Alltoallw => Operation::Alltoallw,
+        Collective::ReduceScatter => Operation::ReduceScatter,
+    };
+    expected == found
 }

@@ -5,6 +5,8 @@
 
 /// Arguments of calls, and what calls write.
 mod arguments;
+/// Calls that wait for what they begin.
+mod blocking;
 /// Functions of collective operations.
 mod collective;
 /// Calls on windows.

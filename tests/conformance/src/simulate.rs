@@ -305,7 +305,7 @@ pub(crate) fn is_eager(mode: SendMode, bytes: u64) -> bool {
 }
 
 /// The number of a call that waits for all ranks.
-fn meeting_of(job: &Job, call: &Call) -> Option<usize> {
+pub(crate) fn meeting_of(job: &Job, call: &Call) -> Option<usize> {
     match call.form {
         Form::Communicator(made, _) => Some(job.communicators[made].making),
         Form::Window(window) => window.meeting(),

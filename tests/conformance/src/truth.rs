@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::job::{Access, Action, Collective, Form, Job, OperationId};
 use crate::simulate::matching::takes;
-use crate::simulate::{Execution, rank_of};
+use crate::simulate::{Execution, meeting_of, rank_of};
 
 /// A call, by its rank, its thread and its entry in cycles.
 pub(crate) type CallKey = (u32, u32, u64);
@@ -160,6 +160,38 @@ impl Truth {
         let operations = self.begun.get(&call).into_iter().flatten().copied();
         let messages = operations.filter(|it| self.is_send(*it) || self.is_receive(*it));
         messages.partition(|operation| self.is_send(*operation))
+    }
+
+    /// Calls that receive one message and wait for it, with the receives.
+    pub(crate) fn blocking_receives(&self) -> Vec<(CallKey, OperationId)> {
+        let mut receives = Vec::new();
+        for executed in &self.execution.calls {
+            let actor = &self.job.actors[executed.actor];
+            let call = &actor.calls[executed.call];
+            if let (Form::Blocking, [receive]) = (call.form, call.operations.as_slice())
+                && self.is_receive(*receive)
+            {
+                receives.push(((actor.rank, actor.thread, executed.entry), *receive));
+            }
+        }
+        receives
+    }
+
+    /// The calls that wait for all ranks besides collective operations: each with the last entry of those that belong together.
+    pub(crate) fn meetings(&self) -> Vec<(CallKey, u64)> {
+        let mut together: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
+        for executed in &self.execution.calls {
+            let actor = &self.job.actors[executed.actor];
+            if let Some(meeting) = meeting_of(&self.job, &actor.calls[executed.call]) {
+                let key = (actor.rank, actor.thread, executed.entry);
+                together.entry(meeting).or_default().push(key);
+            }
+        }
+        let meetings = together.values().flat_map(|calls| {
+            let last = calls.iter().map(|key| key.2).max().unwrap_or(0);
+            calls.iter().map(move |key| (*key, last))
+        });
+        meetings.collect()
     }
 
     /// The accesses that a call makes: the target, bytes that go there, and bytes that come from there.

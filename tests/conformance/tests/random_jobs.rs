@@ -18,6 +18,10 @@ const KINDS: Kinds = Kinds {
     pending_wildcards: false,
     // Export: MPI_Start of a collective operation has no record. Wait: its cause is that of an operation in which all wait for all.
     persistent_collectives: false,
+    // Program: what MPI_Start sends is a standard send.
+    persistent_modes: false,
+    // Wait: only collective operations wait for all ranks.
+    synchronizing: false,
     ..Kinds::ALL
 };
 

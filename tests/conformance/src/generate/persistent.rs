@@ -47,6 +47,9 @@ impl Generator<'_> {
                 if !self.may_pend(receive) {
                     return;
                 }
+                if !self.kinds.persistent_modes {
+                    self.make_standard(send);
+                }
                 vec![send, receive]
             }
             false => return,

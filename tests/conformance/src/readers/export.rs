@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_collectives::Operation;
 use belljar_export::{Call, Part, Record, Source};
 use belljar_trace::TraceError;
 
-use super::{Difference, Differences};
-use crate::job::{Collective, OperationId};
+use super::{Difference, Differences, is};
+use crate::job::OperationId;
 use crate::truth::{CallKey, Truth};
 
 /// What the records say of messages.
@@ -177,28 +176,4 @@ impl Sides<'_> {
         }
         self.differences.all
     }
-}
-
-/// True if an operation of the export is this one.
-fn is(expected: Collective, found: Operation) -> bool {
-    let expected = match expected {
-        Collective::Barrier => Operation::Barrier,
-        Collective::Bcast => Operation::Broadcast,
-        Collective::Reduce => Operation::Reduce,
-        Collective::Allreduce => Operation::Allreduce,
-        Collective::Gather => Operation::Gather,
-        Collective::Scatter => Operation::Scatter,
-        Collective::Allgather => Operation::Allgather,
-        Collective::Alltoall => Operation::Alltoall,
-        Collective::ReduceScatterBlock => Operation::ReduceScatterBlock,
-        Collective::Scan => Operation::Scan,
-        Collective::Exscan => Operation::Exscan,
-        Collective::Gatherv => Operation::Gatherv,
-        Collective::Scatterv => Operation::Scatterv,
-        Collective::Allgatherv => Operation::Allgatherv,
-        Collective::Alltoallv => Operation::Alltoallv,
-        Collective::Alltoallw => Operation::Alltoallw,
-        Collective::ReduceScatter => Operation::ReduceScatter,
-    };
-    expected == found
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use belljar_program::{ChannelId, Operation, Program, Thread};
+use belljar_program::{ChannelId, Mode, Operation, Part, Program, Thread};
 
-use super::{Difference, Differences};
-use crate::job::OperationId;
-use crate::truth::{CallKey, Part, Truth};
+use super::{Difference, Differences, is};
+use crate::job::{Action, OperationId, SendMode};
+use crate::truth::{CallKey, Truth};
 
 /// Picoseconds of a cycle.
 const CYCLE: u64 = 1000;
@@ -50,6 +50,7 @@ impl Found<'_> {
                 .collect();
             self.call(key, &own);
             self.accesses(program, key, &own);
+            self.kinds(program, key, &own);
         }
     }
 
@@ -92,7 +93,34 @@ impl Found<'_> {
         }
     }
 
-    /// Accesses to windows, and partitions.
+    /// Modes of sends, and kinds of collective operations.
+    fn kinds(&mut self, program: &Program, key: CallKey, operations: &[Operation]) {
+        let sends = self.truth.sides(key).0;
+        let modes = operations.iter().filter_map(|operation| match operation {
+            Operation::Send { mode, .. } => Some(*mode),
+            _ => None,
+        });
+        for (found, send) in modes.zip(sends) {
+            let expected = self.truth.action(send);
+            self.differences.unless(has_mode(expected, found), || {
+                format!("send #{send} is {found:?} instead of {expected:?}")
+            });
+        }
+        let parts = operations.iter().filter_map(|operation| match operation {
+            Operation::Collective { part, .. } => program.parts.get(*part as usize),
+            _ => None,
+        });
+        for (part, expected) in parts.zip(self.truth.collectives(key)) {
+            if let Part::Library { call, .. } = part {
+                let found = call.operation;
+                self.differences.unless(is(expected, found), || {
+                    format!("{key:?} is {found:?} instead of {expected:?}")
+                });
+            }
+        }
+    }
+
+    /// Accesses to windows.
     fn accesses(&mut self, program: &Program, key: CallKey, operations: &[Operation]) {
         let mut found = Vec::new();
         for operation in operations {
@@ -147,8 +175,8 @@ impl Found<'_> {
 
     fn collectives(&mut self) {
         let mut expected: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
-        for Part { instance, call } in self.truth.parts() {
-            expected.entry(instance).or_default().push(call);
+        for part in self.truth.parts() {
+            expected.entry(part.instance).or_default().push(part.call);
         }
         for parts in self.parts.values_mut() {
             parts.sort_unstable();
@@ -160,4 +188,18 @@ impl Found<'_> {
             });
         }
     }
+}
+
+/// True if a send has this mode.
+fn has_mode(send: Action, found: Mode) -> bool {
+    let Action::Send { mode, .. } = send else {
+        return false;
+    };
+    let expected = match mode {
+        SendMode::Standard => Mode::Standard,
+        SendMode::Buffered => Mode::Buffered,
+        SendMode::Synchronous => Mode::Synchronous,
+        SendMode::Ready => Mode::Ready,
+    };
+    found == expected
 }

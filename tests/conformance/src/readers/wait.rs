@@ -8,12 +8,17 @@ use belljar_trace::TraceError;
 
 use super::{Difference, Differences};
 use crate::job::{Action, Collective};
-use crate::truth::Truth;
+use crate::kinds::Kinds;
+use crate::truth::{CallKey, Truth};
 
 /// Picoseconds of a cycle.
 const CYCLE: u64 = 1000;
 
-pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, TraceError> {
+pub(super) fn check(
+    truth: &Truth,
+    kinds: &Kinds,
+    path: &Path,
+) -> Result<Vec<Difference>, TraceError> {
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
@@ -64,7 +69,42 @@ pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, Trace
     for wait in &waits {
         claim(truth, wait, &mut differences);
     }
+    late_senders(truth, &waits, &mut differences);
+    if kinds.synchronizing {
+        meetings(truth, &waits, &mut differences);
+    }
     Ok(differences.all)
+}
+
+/// The wait of a call, in cycles; 0 for one that did not wait.
+fn waited(waits: &[CallWait], call: CallKey) -> u64 {
+    let mut waits = waits.iter();
+    let own = waits.find(|wait| wait.rank == call.0 && wait.at_ps / CYCLE == call.2);
+    own.map_or(0, |wait| wait.waiting_ps / CYCLE)
+}
+
+/// Compares the waits of blocking receives, each for its sender.
+fn late_senders(truth: &Truth, waits: &[CallWait], differences: &mut Differences) {
+    for (call, receive) in truth.blocking_receives() {
+        let Some(send) = truth.sends.get(&receive) else {
+            continue;
+        };
+        let expected = truth.begun_at(*send).saturating_sub(call.2);
+        let found = waited(waits, call);
+        differences.unless(found == expected || truth.is_open(*send), || {
+            format!("the receive {call:?} waits for {found} cycles instead of {expected}")
+        });
+    }
+}
+
+/// Compares the waits of calls that wait for all ranks.
+fn meetings(truth: &Truth, waits: &[CallWait], differences: &mut Differences) {
+    for (call, last) in truth.meetings() {
+        let (found, expected) = (waited(waits, call), last - call.2);
+        differences.unless(found == expected, || {
+            format!("{call:?} waits for {found} cycles instead of {expected}, for all ranks")
+        });
+    }
 }
 
 /// Compares the wait of a call for its one message or collective operation.

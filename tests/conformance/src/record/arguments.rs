@@ -31,10 +31,8 @@ const NO_REQUEST: u64 = 0x2c00_0000;
 const REQUESTS: u64 = 0xac00_0000;
 /// The handle of communicator 0, were it made.
 const COMMUNICATORS: u64 = 0x8400_0000;
-/// A message's handle, of `MPI_Mprobe`.
-const MESSAGE: u64 = 0xac10_0000;
 /// Bytes of a status.
-const STATUS: u64 = 20;
+pub(super) const STATUS: u64 = 20;
 
 /// A call's function, its argument words, and what it writes before it returns.
 pub(super) struct Made {
@@ -133,7 +131,7 @@ impl Arguments<'_> {
     }
 
     /// Buffer, count, type, peer, tag of a side of a message.
-    fn side(&self, operation: OperationId) -> Vec<u64> {
+    pub(super) fn side(&self, operation: OperationId) -> Vec<u64> {
         let (bytes, peer, tag) = match self.job.operations[operation].action {
             Action::Send { to, tag, bytes, .. } => (bytes, self.rank_in(operation, to), tag),
             Action::Receive {
@@ -147,7 +145,7 @@ impl Arguments<'_> {
         vec![BUFFER, bytes, BYTE, int(peer), int(tag)]
     }
 
-    fn communicator_of(&self, operation: OperationId) -> u64 {
+    pub(super) fn communicator_of(&self, operation: OperationId) -> u64 {
         handle_of(self.job.operations[operation].communicator)
     }
 
@@ -159,7 +157,7 @@ impl Arguments<'_> {
     }
 
     /// A status, and what is written into it.
-    fn status(&mut self, operation: OperationId) -> (u64, Vec<Output>) {
+    pub(super) fn status(&mut self, operation: OperationId) -> (u64, Vec<Output>) {
         if !self.asks(operation) {
             return (IGNORE, Vec::new());
         }
@@ -168,7 +166,7 @@ impl Arguments<'_> {
     }
 
     /// What is written into the status of a receive.
-    fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
+    pub(super) fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
         if self.execution.cancelled.contains(&operation) {
             return vec![Output::Cancelled(at)];
         }
@@ -186,87 +184,6 @@ impl Arguments<'_> {
             tag,
             bytes,
         }]
-    }
-
-    fn blocking(&mut self, operation: OperationId) -> Made {
-        let mut words = self.side(operation);
-        words.push(self.communicator_of(operation));
-        match self.job.operations[operation].action {
-            Action::Send { mode, .. } => Made {
-                name: match mode {
-                    SendMode::Standard => "MPI_Send",
-                    SendMode::Buffered => "MPI_Bsend",
-                    SendMode::Synchronous => "MPI_Ssend",
-                    SendMode::Ready => "MPI_Rsend",
-                },
-                words,
-                outputs: Vec::new(),
-            },
-            Action::Receive { .. } => {
-                let (status, outputs) = self.status(operation);
-                words.push(status);
-                Made {
-                    name: "MPI_Recv",
-                    words,
-                    outputs,
-                }
-            }
-            Action::Access {
-                access,
-                target,
-                bytes,
-            } => windows::access(access, target, bytes),
-            Action::Collective { .. } => Made {
-                name: collective::names(self.job, operation)[0],
-                words: collective::words(self, operation),
-                outputs: Vec::new(),
-            },
-        }
-    }
-
-    fn exchange(&mut self, call: &Call) -> Made {
-        let (sent, received) = (call.operations[0], call.operations[1]);
-        let mut words = self.side(sent);
-        words.extend(self.side(received));
-        words.push(self.communicator_of(sent));
-        let (status, outputs) = self.status(received);
-        words.push(status);
-        Made {
-            name: "MPI_Sendrecv",
-            words,
-            outputs,
-        }
-    }
-
-    fn probe(&mut self, name: &'static str, operation: OperationId) -> Made {
-        let side = self.side(operation);
-        let mut words = vec![side[3], side[4], self.communicator_of(operation)];
-        let mut outputs = Vec::new();
-        if name == "MPI_Mprobe" {
-            let message = self.guest.handles(&[0]);
-            words.push(message);
-            outputs.push(Output::Handle(message, MESSAGE));
-        }
-        let status = self.guest.room(STATUS);
-        words.push(status);
-        outputs.extend(self.filled(operation, status));
-        Made {
-            name,
-            words,
-            outputs,
-        }
-    }
-
-    fn matched(&mut self, operation: OperationId) -> Made {
-        let side = self.side(operation);
-        let message = self.guest.handles(&[MESSAGE]);
-        let (status, outputs) = self.status(operation);
-        let words = vec![side[0], side[1], side[2], message, status];
-        Made {
-            name: "MPI_Mrecv",
-            words,
-            outputs,
-        }
     }
 
     /// A call that returns a request, persistent or not.
