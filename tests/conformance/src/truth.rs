@@ -77,6 +77,11 @@ impl Truth {
         rank_of(&self.job, &self.job.operations[operation])
     }
 
+    /// How many partitions a side of a partitioned message has.
+    pub(crate) fn partitions(&self, side: OperationId) -> Option<u64> {
+        self.job.operations[side].partitions
+    }
+
     /// Bytes of a send; 0 of other operations.
     pub(crate) fn bytes(&self, operation: OperationId) -> u64 {
         match self.action(operation) {

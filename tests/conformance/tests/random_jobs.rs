@@ -6,7 +6,7 @@ use std::env;
 
 use belljar_conformance::{Kinds, Outcome, check};
 
-/// Seeds when `BELLJAR_SEEDS` does not say how many.
+/// Seeds when `BELLJAR_SEEDS` does not say how many, from `BELLJAR_SEED` on.
 const SEEDS: u64 = 500;
 
 /// The kinds of calls that all readers agree on. Switches that are off wait for readers that are wrong about them.
@@ -41,13 +41,13 @@ fn kinds() -> Kinds {
 
 #[test]
 fn readers_give_the_matching_of_random_jobs() {
-    let seeds = env::var("BELLJAR_SEEDS")
-        .ok()
-        .and_then(|seeds| seeds.parse().ok());
+    let number = |name| env::var(name).ok().and_then(|number| number.parse().ok());
+    let first: u64 = number("BELLJAR_SEED").unwrap_or(0);
+    let seeds: u64 = number("BELLJAR_SEEDS").unwrap_or(SEEDS);
     let folder = tempfile::tempdir().expect("the host gives a temporary folder");
     let mut failures = 0;
     let kinds = kinds();
-    for seed in 0..seeds.unwrap_or(SEEDS) {
+    for seed in first..first + seeds {
         let Outcome { job, differences } =
             check(seed, &kinds, folder.path()).expect("the trace can be read");
         let readers: BTreeSet<&str> = differences.iter().map(|it| it.reader).collect();

@@ -1,7 +1,7 @@
 //! Persistent operations: prepared once, started when all of their earlier starts were waited for.
 
 use super::Generator;
-use crate::job::{Action, ActorId, Form, Operation, OperationId};
+use crate::job::{Action, ActorId, Form, Operation, OperationId, SendMode};
 
 /// The tag of the first prepared message that is partitioned.
 const FIRST_TAG: i32 = 1000;
@@ -74,7 +74,8 @@ impl Generator<'_> {
             return None;
         }
         let tag = FIRST_TAG + self.plans.all.len() as i32;
-        let (bytes, mode) = self.size_and_mode(true);
+        let (bytes, _) = self.size_and_mode(true);
+        let mode = SendMode::Standard;
         let partitions = [7, 5, 3].into_iter().find(|count| bytes % count == 0);
         let send = Action::Send {
             to,

@@ -51,6 +51,7 @@ impl Found<'_> {
             self.call(key, &own);
             self.accesses(program, key, &own);
             self.kinds(program, key, &own);
+            self.partitions(program, key, &own);
         }
     }
 
@@ -93,9 +94,30 @@ impl Found<'_> {
         }
     }
 
+    /// Calls that make partitions of each message ready.
+    fn partitions(&mut self, program: &Program, key: CallKey, operations: &[Operation]) {
+        let mut sends = self.truth.sides(key).0;
+        sends.retain(|send| self.truth.partitions(*send).is_some());
+        let found = operations.iter().filter_map(|operation| match operation {
+            Operation::SendPartitioned { message, .. } => {
+                program.partitioned.get(*message as usize)
+            }
+            _ => None,
+        });
+        let found: Vec<Option<u64>> = found.map(|count| Some(u64::from(*count))).collect();
+        let expected: Vec<Option<u64>> = sends
+            .iter()
+            .map(|send| self.truth.partitions(*send))
+            .collect();
+        self.differences.unless(found == expected, || {
+            format!("{key:?} sends the partitions {found:?} instead of {expected:?}")
+        });
+    }
+
     /// Modes of sends, and kinds of collective operations.
     fn kinds(&mut self, program: &Program, key: CallKey, operations: &[Operation]) {
-        let sends = self.truth.sides(key).0;
+        let mut sends = self.truth.sides(key).0;
+        sends.retain(|send| self.truth.partitions(*send).is_none());
         let modes = operations.iter().filter_map(|operation| match operation {
             Operation::Send { mode, .. } => Some(*mode),
             _ => None,
