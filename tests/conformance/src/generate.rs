@@ -216,6 +216,10 @@ impl Generator<'_> {
         match chosen.as_slice() {
             [] => {}
             [one] if self.one_in(3) => self.push(actor, Form::Test, vec![*one]),
+            [_, _, ..] if self.one_in(4) => {
+                let several = self.one_in(2);
+                self.push(actor, Form::WaitEach(several), chosen);
+            }
             _ => self.push(actor, Form::Wait, chosen),
         }
     }

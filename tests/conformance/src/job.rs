@@ -179,6 +179,8 @@ pub(crate) enum Form {
     Start,
     /// Returns when they are over, by `MPI_Wait` or `MPI_Waitall`.
     Wait,
+    /// Calls `MPI_Waitany` until they are over, or, if true, `MPI_Waitsome`.
+    WaitEach(bool),
     /// Asks by `MPI_Test` until one is over.
     Test,
     /// Cancels a receive.

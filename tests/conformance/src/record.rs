@@ -9,6 +9,8 @@ mod arguments;
 mod blocking;
 /// Functions of collective operations.
 mod collective;
+/// Calls that complete requests.
+mod completing;
 /// Calls on windows.
 mod windows;
 

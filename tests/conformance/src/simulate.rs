@@ -31,8 +31,10 @@ pub(crate) struct Executed {
     pub(crate) call: usize,
     pub(crate) entry: u64,
     pub(crate) exit: u64,
-    /// For a poll, whether it found its operation over.
+    /// False for a poll that found its operation not over.
     pub(crate) found: bool,
+    /// The operations whose requests it completes.
+    pub(crate) completed: Vec<OperationId>,
     /// For a call that prepares another one (a probe), that it does.
     pub(crate) probe: bool,
 }
@@ -68,6 +70,8 @@ struct Progress {
     /// The call that it is in: since when, and from when on operations count.
     inside: Option<u64>,
     probed: bool,
+    /// Operations that its call has yet to complete, one after another.
+    left: Vec<OperationId>,
 }
 
 struct Simulation<'a> {
@@ -163,6 +167,10 @@ impl Simulation<'_> {
                     .map(|at| since.max(at)),
                 None => Some(since),
             },
+            Form::WaitEach(_) => {
+                let ends = progress.left.iter().filter_map(|it| self.over[*it]);
+                ends.min().map(|end| end.max(since))
+            }
             _ => {
                 let ends = call
                     .operations
@@ -186,6 +194,7 @@ impl Simulation<'_> {
         let call = self.job.actors[actor].calls[self.actors[actor].next].clone();
         self.actors[actor].inside = Some(at);
         match call.form {
+            Form::WaitEach(_) => self.actors[actor].left = call.operations,
             Form::Blocking | Form::Begin | Form::Start => self.begin_all(&call.operations, at),
             Form::Cancel => {
                 for operation in call.operations {
@@ -260,6 +269,22 @@ impl Simulation<'_> {
         *end = end.or(Some(at + 1200));
     }
 
+    /// The operations whose requests a call completes that returns now.
+    fn completed(&self, actor: ActorId, at: u64, found: bool) -> Vec<OperationId> {
+        let progress = &self.actors[actor];
+        let call = &self.job.actors[actor].calls[progress.next];
+        match call.form {
+            Form::Wait => call.operations.clone(),
+            Form::Test if found => call.operations.clone(),
+            Form::WaitEach(several) => {
+                let left = progress.left.iter().copied();
+                let over = left.filter(|it| self.over[*it].is_some_and(|end| end <= at));
+                over.take(if several { usize::MAX } else { 1 }).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn leave(&mut self, actor: ActorId, since: u64, at: u64) {
         let number = self.actors[actor].next;
         let call = &self.job.actors[actor].calls[number];
@@ -268,14 +293,19 @@ impl Simulation<'_> {
             matches!(call.form, Form::Probed | Form::Matched) && !self.actors[actor].probed;
         let polls = call.form == Form::Test;
         let found = !polls || self.over[call.operations[0]].is_some_and(|end| end <= since);
+        let form = call.form;
+        let completed = self.completed(actor, at, found);
+        self.actors[actor].left.retain(|it| !completed.contains(it));
         self.out.calls.push(Executed {
             actor,
             call: number,
             entry: since,
             exit,
             found,
+            completed,
             probe: probes,
         });
+        let call = &self.job.actors[actor].calls[number];
         let operations = call.operations.clone();
         let progress = &mut self.actors[actor];
         if probes {
@@ -284,7 +314,7 @@ impl Simulation<'_> {
             self.begin_all(&operations, exit + 100);
             return;
         }
-        if !found {
+        if !found || matches!(form, Form::WaitEach(_)) && !progress.left.is_empty() {
             progress.inside = Some(exit + POLL);
             return;
         }

@@ -16,7 +16,7 @@ pub(crate) struct Truth {
     execution: Execution,
     /// The operations that each call begins, in their order.
     pub(crate) begun: BTreeMap<CallKey, Vec<OperationId>>,
-    /// The operations that each `MPI_Wait` and `MPI_Test` completes.
+    /// The operations that each call completes by their requests.
     pub(crate) completed: BTreeMap<CallKey, Vec<OperationId>>,
     /// The send that each receive got.
     pub(crate) sends: BTreeMap<OperationId, OperationId>,
@@ -44,8 +44,8 @@ impl Truth {
             let key = (actor.rank, actor.thread, executed.entry);
             if begins {
                 begun.insert(key, call.operations.clone());
-            } else if matches!(call.form, Form::Wait | Form::Test) && executed.found {
-                completed.insert(key, call.operations.clone());
+            } else if !executed.completed.is_empty() {
+                completed.insert(key, executed.completed.clone());
             }
         }
         Self {
@@ -122,8 +122,10 @@ impl Truth {
         let calls = self.job.actors[self.job.operations[receive].actor]
             .calls
             .iter();
-        let mut completing =
-            calls.filter(|call| call.form == Form::Wait && call.operations.contains(&receive));
+        let mut completing = calls.filter(|call| {
+            matches!(call.form, Form::Wait | Form::WaitEach(_))
+                && call.operations.contains(&receive)
+        });
         completing.any(|call| {
             let mut actions = call
                 .operations

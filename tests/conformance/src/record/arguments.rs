@@ -4,7 +4,7 @@
 
 use belljar_tracer::scripted::{Guest, int};
 
-use super::{asks_for_status, only};
+use super::only;
 use super::{collective, windows};
 use crate::job::{Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode};
 use crate::simulate::{Executed, Execution};
@@ -20,13 +20,13 @@ pub(super) const NO_INFO: u64 = 0x1c00_0000;
 /// An address that nothing is read from.
 pub(super) const BUFFER: u64 = 0x5000;
 /// `MPI_STATUS_IGNORE`.
-const IGNORE: u64 = 1;
+pub(super) const IGNORE: u64 = 1;
 /// `MPI_ANY_SOURCE`.
 const ANY_SOURCE: i32 = -2;
 /// `MPI_ANY_TAG`.
 const ANY_TAG: i32 = -1;
 /// `MPI_REQUEST_NULL`.
-const NO_REQUEST: u64 = 0x2c00_0000;
+pub(super) const NO_REQUEST: u64 = 0x2c00_0000;
 /// The handle of operation 0's request.
 const REQUESTS: u64 = 0xac00_0000;
 /// The handle of communicator 0, were it made.
@@ -109,6 +109,7 @@ impl Arguments<'_> {
             },
             Form::Start => self.start(call),
             Form::Wait => self.wait(call),
+            Form::WaitEach(several) => self.wait_each(call, several),
             Form::Test => self.test(call),
             Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
             Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
@@ -117,7 +118,7 @@ impl Arguments<'_> {
         }
     }
 
-    fn request(&self, operation: OperationId) -> u64 {
+    pub(super) fn request(&self, operation: OperationId) -> u64 {
         let of = self.job.operations[operation].persistent;
         REQUESTS + of.unwrap_or(operation) as u64
     }
@@ -257,59 +258,6 @@ impl Arguments<'_> {
             name,
             words,
             outputs: Vec::new(),
-        }
-    }
-
-    fn wait(&mut self, call: &Call) -> Made {
-        let handles: Vec<u64> = call.operations.iter().map(|it| self.request(*it)).collect();
-        let requests = self.guest.handles(&handles);
-        let mut outputs = self.gone(requests, call);
-        // An array of statuses is for all requests of a call, or for none.
-        let asks = asks_for_status(self.job, call);
-        let statuses = if asks {
-            self.guest.room(STATUS * handles.len() as u64)
-        } else {
-            IGNORE
-        };
-        if asks {
-            for (place, operation) in (0u64..).zip(&call.operations) {
-                outputs.extend(self.filled(*operation, statuses + STATUS * place));
-            }
-        }
-        let (name, words) = match handles.len() {
-            1 => ("MPI_Wait", vec![requests, statuses]),
-            count => ("MPI_Waitall", vec![count as u64, requests, statuses]),
-        };
-        Made {
-            name,
-            words,
-            outputs,
-        }
-    }
-
-    /// Handles of requests that are over and not persistent become null.
-    fn gone(&self, requests: u64, call: &Call) -> Vec<Output> {
-        let places = (0u64..).zip(&call.operations);
-        let gone = places.filter(|(_, it)| self.job.operations[**it].persistent.is_none());
-        gone.map(|(place, _)| Output::Handle(requests + 4 * place, NO_REQUEST))
-            .collect()
-    }
-
-    fn test(&mut self, call: &Call) -> Made {
-        let operation = only(call);
-        let requests = self.guest.handles(&[self.request(operation)]);
-        let flag = self.guest.ints(&[0]);
-        let (status, filled) = self.status(operation);
-        let mut outputs = Vec::new();
-        if self.executed.found {
-            outputs = self.gone(requests, call);
-            outputs.push(Output::Int(flag, 1));
-            outputs.extend(filled);
-        }
-        Made {
-            name: "MPI_Test",
-            words: vec![requests, flag, status],
-            outputs,
         }
     }
 
