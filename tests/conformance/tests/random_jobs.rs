@@ -45,23 +45,25 @@ fn readers_give_the_matching_of_random_jobs() {
     let first: u64 = number("BELLJAR_SEED").unwrap_or(0);
     let seeds: u64 = number("BELLJAR_SEEDS").unwrap_or(SEEDS);
     let folder = tempfile::tempdir().expect("the host gives a temporary folder");
-    let mut failures = 0;
     let kinds = kinds();
+    let mut report = String::new();
     for seed in first..first + seeds {
-        let Outcome { job, differences } =
-            check(seed, &kinds, folder.path()).expect("the trace can be read");
-        let readers: BTreeSet<&str> = differences.iter().map(|it| it.reader).collect();
-        for reader in &readers {
-            let first = differences.iter().find(|it| it.reader == *reader);
-            let text = first.map_or("", |first| &first.text);
-            eprintln!("seed {seed}: {reader}: {text}");
+        let outcome = check(seed, &kinds, folder.path()).expect("the trace can be read");
+        let lines = first_of_each_reader(seed, &outcome);
+        if report.is_empty() && !lines.is_empty() {
+            report = format!("{}\n", outcome.job);
         }
-        if !readers.is_empty() {
-            failures += 1;
-            if failures == 1 {
-                eprintln!("{job}");
-            }
-        }
+        report += &lines;
     }
-    assert_eq!(failures, 0, "seeds failed");
+    assert!(report.is_empty(), "the first job that fails:\n{report}");
+}
+
+/// The first difference of each reader, a line each.
+fn first_of_each_reader(seed: u64, outcome: &Outcome) -> String {
+    let mut seen = BTreeSet::new();
+    let all = outcome.differences.iter();
+    let first = all.filter(|difference| seen.insert(difference.reader));
+    first
+        .map(|difference| format!("seed {seed}: {}: {}\n", difference.reader, difference.text))
+        .collect()
 }
