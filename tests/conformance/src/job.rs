@@ -29,9 +29,9 @@ pub(crate) struct Actor {
 pub(crate) struct Communicator {
     /// Ranks of `MPI_COMM_WORLD`, in the order of their ranks here.
     pub(crate) members: Vec<u32>,
-    /// Which of the calls on `MPI_COMM_WORLD` that make communicators made it; those of one `MPI_Comm_split` have one number.
+    /// The number of the call of all ranks that made it; the parts of one `MPI_Comm_split` share it.
     pub(crate) making: usize,
-    /// For an intercommunicator, how many of the members are of the first group.
+    /// For an intercommunicator, the number of members in the first group.
     pub(crate) first: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) enum Action {
         tag: Option<i32>,
         /// Bytes that there is room for.
         room: u64,
-        /// Whether the completing call asks for a status.
+        /// True if the completing call asks for a status.
         status: bool,
     },
     /// An access to another rank's memory, by the job's window.
@@ -142,7 +142,7 @@ pub(crate) enum Action {
         bytes: u64,
     },
     Collective {
-        /// Which of the job's collective operations it is.
+        /// The number of the collective operation in the job.
         instance: usize,
         operation: Collective,
         root: u32,
@@ -158,11 +158,11 @@ pub(crate) struct Operation {
     pub(crate) action: Action,
     /// The persistent request that it is a start of.
     pub(crate) persistent: Option<usize>,
-    /// For a side of a partitioned message, how many partitions it has.
+    /// For a side of a partitioned message, the number of its partitions.
     pub(crate) partitions: Option<u64>,
 }
 
-/// How a call relates to its operations.
+/// A call's relation to its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Begins them and returns when they are over.

@@ -11,7 +11,7 @@ pub struct Kinds {
     pub wildcards: bool,
     /// Receives with wildcards that ask for no status.
     pub wildcards_without_status: bool,
-    /// Nonblocking and persistent receives with wildcards: others are posted before it is known what they get.
+    /// Nonblocking and persistent receives with wildcards: other receives are posted before their sources are known.
     pub pending_wildcards: bool,
     /// Persistent sends and receives.
     pub persistent: bool,

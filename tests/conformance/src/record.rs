@@ -3,9 +3,9 @@
 //! Each rank is a scripted process of MPICH on a node of its own, of 1 GHz. Calls are entered and left in the order of time, so threads overlap as
 //! they did. Events come in the order of a trace: by exit, then by node.
 
-/// Arguments of calls, and what calls write.
+/// Arguments and outputs of calls.
 mod arguments;
-/// Calls that wait for what they begin.
+/// Calls that begin operations and wait for them.
 mod blocking;
 /// Functions of collective operations.
 mod collective;

@@ -80,7 +80,7 @@ struct Simulation<'a> {
     actors: Vec<Progress>,
     mailboxes: Mailboxes,
     meetings: Meetings,
-    /// How many partitions of each message are ready.
+    /// Ready partitions of each message.
     ready: BTreeMap<OperationId, u64>,
     /// By operation, when it is over, once that is known.
     over: Vec<Option<u64>>,
@@ -121,7 +121,7 @@ pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
 }
 
 impl Simulation<'_> {
-    /// Executes what comes next: a message arrives, or an actor enters or leaves a call. False at the end.
+    /// Executes the next moment: a message arrives, or an actor enters or leaves a call. False at the end.
     fn step(&mut self) -> bool {
         let arrival = self.mailboxes.next_arrival();
         let actor = (0..self.actors.len()).filter_map(|actor| Some((self.ready(actor)?, actor)));

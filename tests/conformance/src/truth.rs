@@ -77,7 +77,7 @@ impl Truth {
         rank_of(&self.job, &self.job.operations[operation])
     }
 
-    /// How many partitions a side of a partitioned message has.
+    /// The number of partitions of a side of a partitioned message.
     pub(crate) fn partitions(&self, side: OperationId) -> Option<u64> {
         self.job.operations[side].partitions
     }
@@ -184,7 +184,7 @@ impl Truth {
         receives
     }
 
-    /// The calls that wait for all ranks besides collective operations: each with the last entry of those that belong together.
+    /// The calls besides collective operations that wait for all ranks, each with the last entry of its meeting.
     pub(crate) fn meetings(&self) -> Vec<(CallKey, u64)> {
         let mut together: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
         for executed in &self.execution.calls {

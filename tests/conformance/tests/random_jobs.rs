@@ -1,4 +1,4 @@
-//! Random jobs, of which every reader has to give the matching that they were made with.
+//! Every reader gives the matching of random jobs.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::env;
 
 use belljar_conformance::{Kinds, Outcome, check};
 
-/// Seeds when `BELLJAR_SEEDS` does not say how many, from `BELLJAR_SEED` on.
+/// Seeds without `BELLJAR_SEEDS`, from `BELLJAR_SEED` on.
 const SEEDS: u64 = 500;
 
 /// The kinds of calls that all readers agree on. Switches that are off wait for readers that are wrong about them.
@@ -16,9 +16,9 @@ const KINDS: Kinds = Kinds {
     wildcards_without_status: false,
     // Export: numbers are given in the order of completion.
     pending_wildcards: false,
-    // Export: MPI_Start of a collective operation has no record. Wait: its cause is that of an operation in which all wait for all.
+    // Export: MPI_Start of a collective operation has no record. Wait: its cause is always the one of an operation in which all ranks wait for all.
     persistent_collectives: false,
-    // Program: what MPI_Start sends is a standard send.
+    // Program: MPI_Start sends every message as a standard one.
     persistent_modes: false,
     // Wait: only collective operations wait for all ranks.
     synchronizing: false,

@@ -48,7 +48,7 @@ impl Generator<'_> {
         begin
     }
 
-    /// Makes the intercommunicator between two parts, of which the first has this number.
+    /// Makes the intercommunicator between two parts; `even` is the first one's number.
     fn make_between(&mut self, even: CommunicatorId, parts: &[Vec<u32>; 2]) {
         let made = self.job.communicators.len();
         for (part, ranks) in (even..).zip(parts) {

@@ -7,7 +7,7 @@ use crate::simulate::EAGER;
 /// The tag of receives that are cancelled, which no message has.
 const NEVER: i32 = 99;
 
-/// How receives of one rank on one communicator are wild.
+/// Wildcards of one rank's receives on one communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Discipline {
     /// By the tag: named, or from any source.

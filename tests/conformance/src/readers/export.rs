@@ -10,7 +10,7 @@ use super::{Difference, Differences, is};
 use crate::job::OperationId;
 use crate::truth::{CallKey, Truth};
 
-/// What the records say of messages.
+/// The messages of the records.
 struct Sides<'a> {
     truth: &'a Truth,
     /// By number, the sends and the receives that have it.

@@ -6,7 +6,7 @@ use belljar_program::Program;
 use super::{Difference, Differences};
 use crate::truth::Truth;
 
-/// A side of a message: to or from whom, and its bytes.
+/// A side of a message: the peer, and the bytes.
 type Side = (u32, u64);
 
 /// Bytes of messages of the program's own leave this remainder.

@@ -1,4 +1,4 @@
-//! Arguments of calls, and what calls write.
+//! Arguments and outputs of calls.
 //!
 //! Constants are those of MPICH 4.0.
 
@@ -34,7 +34,7 @@ const COMMUNICATORS: u64 = 0x8400_0000;
 /// Bytes of a status.
 pub(super) const STATUS: u64 = 20;
 
-/// A call's function, its argument words, and what it writes before it returns.
+/// A call's function, argument words and outputs.
 pub(super) struct Made {
     pub(super) name: &'static str,
     pub(super) words: Vec<u64>,
@@ -157,7 +157,7 @@ impl Arguments<'_> {
         )
     }
 
-    /// A status, and what is written into it.
+    /// A status, and the outputs that fill it.
     pub(super) fn status(&mut self, operation: OperationId) -> (u64, Vec<Output>) {
         if !self.asks(operation) {
             return (IGNORE, Vec::new());
@@ -166,7 +166,7 @@ impl Arguments<'_> {
         (at, self.filled(operation, at))
     }
 
-    /// What is written into the status of a receive.
+    /// The outputs that fill the status of a receive.
     pub(super) fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
         if self.execution.cancelled.contains(&operation) {
             return vec![Output::Cancelled(at)];

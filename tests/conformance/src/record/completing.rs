@@ -104,7 +104,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// What earlier calls of the same form have completed.
+    /// The operations that earlier calls with the same requests have completed.
     fn completed_before(&self) -> Vec<OperationId> {
         let own = self.executed;
         let calls = self.execution.calls.iter();
