@@ -206,6 +206,14 @@ pub(crate) enum Window {
     Lock(u32, bool),
     Flush(u32),
     Unlock(u32),
+    /// Makes the group of one rank, for `MPI_Win_post` and `MPI_Win_start`.
+    Group(u32),
+    /// Exposes the window to a rank. The number is one that `Start` waits for.
+    Post(u32, usize),
+    Start(u32, usize),
+    /// Ends accesses. The number is one that `Wait` waits for.
+    Complete(usize),
+    Wait(usize),
 }
 
 impl Window {
@@ -213,7 +221,23 @@ impl Window {
     pub(crate) fn meeting(self) -> Option<usize> {
         match self {
             Self::Create(number) | Self::Fence(number) | Self::Free(number) => Some(number),
-            Self::Lock(..) | Self::Flush(_) | Self::Unlock(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The number that it gives to others.
+    pub(crate) fn signals(self) -> Option<usize> {
+        match self {
+            Self::Post(_, number) | Self::Complete(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The number that it waits for.
+    pub(crate) fn awaits(self) -> Option<usize> {
+        match self {
+            Self::Start(_, number) | Self::Wait(number) => Some(number),
+            _ => None,
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Kinds {
     pub exchanges: bool,
     /// Probes before receives, and matched receives.
     pub probes: bool,
-    /// Accesses to a window, under fences and locks.
+    /// Accesses to a window, under fences, locks, and posts with starts.
     pub accesses: bool,
     /// Two threads in some ranks.
     pub threads: bool,

@@ -126,6 +126,8 @@ impl Rank {
         self.plain("MPI_Init", &[0, 0], 2000);
         let size = self.guest.ints(&[job.ranks.cast_signed()]);
         self.plain("MPI_Comm_size", &[arguments::WORLD, size], 3000);
+        let group = self.guest.handles(&[windows::ALL]);
+        self.plain("MPI_Comm_group", &[arguments::WORLD, group], 4000);
     }
 
     fn finalize(&mut self, last: u64) {

@@ -160,6 +160,10 @@ impl Simulation<'_> {
             | Form::Cancel
             | Form::Free
             | Form::Fail => Some(since),
+            Form::Window(window) if window.awaits().is_some() => {
+                let given = self.meetings.signalled(window.awaits()?);
+                given.map(|at| since.max(at))
+            }
             Form::Communicator(..) | Form::Window(_) => match meeting_of(self.job, call) {
                 Some(meeting) => self
                     .meetings
@@ -206,8 +210,12 @@ impl Simulation<'_> {
             }
             Form::Ready(_) => self.partition(call.operations[0], at),
             Form::Communicator(..) | Form::Window(_) => {
-                if let Some(meeting) = meeting_of(self.job, &call) {
-                    self.meetings.come_to(meeting, at);
+                let signal = match call.form {
+                    Form::Window(window) => window.signals(),
+                    _ => None,
+                };
+                if let Some(number) = meeting_of(self.job, &call).or(signal) {
+                    self.meetings.come_to(number, at);
                 }
             }
             _ => {}

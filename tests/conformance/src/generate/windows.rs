@@ -1,4 +1,4 @@
-//! Accesses to a window of `MPI_COMM_WORLD`, under fences and locks.
+//! Accesses to a window of `MPI_COMM_WORLD`, under fences, locks, and posts with starts.
 
 use super::Generator;
 use crate::job::{Access, Action, Form, OperationId, Window};
@@ -30,8 +30,12 @@ impl Generator<'_> {
         }
     }
 
-    /// Accesses of some ranks between two fences, or of one under a lock.
+    /// Accesses of some ranks between two fences, or of one under a lock or after a post.
     pub(super) fn epoch(&mut self) {
+        if self.one_in(3) {
+            self.posted();
+            return;
+        }
         if self.one_in(2) {
             self.together(Window::Fence);
             for rank in 0..self.job.ranks {
@@ -58,6 +62,23 @@ impl Generator<'_> {
             self.access(rank, target);
         }
         self.push(actor, Form::Window(Window::Unlock(target)), Vec::new());
+    }
+
+    /// Accesses of one rank to another, which posts and waits.
+    fn posted(&mut self) {
+        let origin = self.below(self.job.ranks.into()) as u32;
+        let target = self.other(origin);
+        let [from, to] = [origin, target].map(|rank| self.main_actor(rank));
+        let post = FIRST + self.meetings;
+        self.meetings += 2;
+        let mut call = |actor, window| self.push(actor, Form::Window(window), Vec::new());
+        call(to, Window::Group(origin));
+        call(from, Window::Group(target));
+        call(to, Window::Post(origin, post));
+        call(from, Window::Start(target, post));
+        self.access(origin, target);
+        self.push(from, Form::Window(Window::Complete(post + 1)), Vec::new());
+        self.push(to, Form::Window(Window::Wait(post + 1)), Vec::new());
     }
 
     /// Another rank.

@@ -48,7 +48,8 @@ impl Found<'_> {
                 .take(call.operations as usize)
                 .copied()
                 .collect();
-            self.call(key, &own);
+            let messages = messages_of(program, &own);
+            self.call(key, &messages);
             self.accesses(program, key, &own);
             self.kinds(program, key, &own);
             self.partitions(program, key, &own);
@@ -210,6 +211,18 @@ impl Found<'_> {
             });
         }
     }
+}
+
+/// The operations without messages that begin and end epochs on windows, which have negative tags.
+fn messages_of(program: &Program, operations: &[Operation]) -> Vec<Operation> {
+    let mut own = operations.to_vec();
+    own.retain(|operation| match operation {
+        Operation::Send { channel, .. } | Operation::Receive { channel, .. } => {
+            program.channels[*channel as usize].tag >= 0
+        }
+        _ => true,
+    });
+    own
 }
 
 /// True if a send has this mode.

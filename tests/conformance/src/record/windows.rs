@@ -7,6 +7,10 @@ use crate::job::{Access, Window};
 
 /// The window's handle.
 const WINDOW: u64 = 0xa000_0001;
+/// The group of all ranks.
+pub(super) const ALL: u64 = 0x8800_0001;
+/// The handle of the group of rank 0 alone.
+const GROUPS: u64 = 0x8800_0010;
 /// `MPI_WIN_NULL`.
 const NO_WINDOW: u64 = 0x2000_0000;
 /// `MPI_LOCK_EXCLUSIVE`.
@@ -40,6 +44,23 @@ pub(super) fn call(guest: &mut Guest, window: Window) -> Made {
                 vec![int(kind), rank(target), int(0), WINDOW],
             )
         }
+        Window::Group(member) => {
+            let ranks = guest.ints(&[member.cast_signed()]);
+            let out = guest.handles(&[0]);
+            outputs.push(Output::Handle(out, GROUPS + u64::from(member)));
+            let words = vec![ALL, int(1), ranks, out];
+            ("MPI_Group_incl", words)
+        }
+        Window::Post(origin, _) => {
+            let group = GROUPS + u64::from(origin);
+            ("MPI_Win_post", vec![group, int(0), WINDOW])
+        }
+        Window::Start(target, _) => {
+            let group = GROUPS + u64::from(target);
+            ("MPI_Win_start", vec![group, int(0), WINDOW])
+        }
+        Window::Complete(_) => ("MPI_Win_complete", vec![WINDOW]),
+        Window::Wait(_) => ("MPI_Win_wait", vec![WINDOW]),
         Window::Flush(target) => ("MPI_Win_flush", vec![rank(target), WINDOW]),
         Window::Unlock(target) => ("MPI_Win_unlock", vec![rank(target), WINDOW]),
     };

@@ -49,6 +49,12 @@ impl Meetings {
         self.makers.entry(meeting).or_default().push(at);
     }
 
+    /// When a wait for a number is over that one rank gives.
+    pub(super) fn signalled(&self, number: usize) -> Option<u64> {
+        let given = self.makers.get(&number)?.first();
+        given.map(|at| at + AFTER)
+    }
+
     /// When a call of all ranks is over, once all of them came.
     pub(super) fn made(&self, job: &Job, meeting: usize) -> Option<u64> {
         let makers = self.makers.get(&meeting)?;
