@@ -83,6 +83,8 @@ pub(crate) enum Group {
     Hosts,
     /// The Python package.
     Python,
+    /// Outputs of every reader on pinned traces.
+    Frozen,
 }
 
 const END_TO_END: &[Group] = &[
@@ -129,6 +131,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
             let binary = prepare(&[])?;
             python(&binary)
         }
+        Some(Group::Frozen) => crate::frozen::check(&build_belljar(Profile::Dev)?),
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
         Some(Group::Install) => end_to_end(&[Group::Install], &[(FROM_SOURCE, "1")]),
         Some(Group::Containers) => end_to_end(&[Group::Containers], &[(WHOLE_ROOTS, "1")]),
@@ -143,6 +146,7 @@ fn everything() -> Result<()> {
     lint()?;
     shell::run(&cargo(), &["test", "--workspace", "--no-run", "--quiet"])?;
     let binary = prepare(END_TO_END)?;
+    crate::frozen::check(binary.as_ref())?;
     std::thread::scope(|scope| {
         let machine = scope.spawn(|| in_machine(&binary, &[], Output::Named));
         // The differential tests are among the unit tests of their crate.

@@ -18,6 +18,8 @@ mod book;
 mod check;
 /// `cargo xtask demo`: from nothing to a traced run.
 mod demo;
+/// `cargo xtask frozen`: outputs of every reader on pinned traces.
+mod frozen;
 /// `cargo xtask fuzz`: property tests without an end.
 mod fuzz;
 /// `cargo xtask generate`: the table of MPI functions, from the headers that are installed.
@@ -56,6 +58,8 @@ enum Command {
         /// The group; all when absent.
         group: Option<groups::Group>,
     },
+    /// Compare every reader's outputs on pinned traces with digests in the tree.
+    Frozen(frozen::Arguments),
     /// Measure against QEMU's emulation, in turns, and print ratios.
     Bench(bench::Arguments),
     /// Run programs on several networks, replay each trace on the others, and write docs/accuracy.md.
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Check => check::run(),
         Command::Test { group } => groups::run(group),
+        Command::Frozen(arguments) => frozen::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Package => package::run(),

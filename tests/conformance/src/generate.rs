@@ -1,0 +1,234 @@
+//! Jobs from seeds.
+//!
+//! Activities are appended to all of their actors at once: a message to its sender and its receiver, a collective operation to all members. The
+//! order of activities is an execution without a deadlock, as synchronous sends have receives that name them. Receives of one rank on one
+//! communicator are wild in one way, so that each message is taken by as many receives as there are.
+
+/// Communicators that a job makes first.
+mod communicators;
+/// Messages.
+mod messages;
+/// Persistent operations.
+mod persistent;
+/// Accesses to a window.
+mod windows;
+
+use std::collections::BTreeMap;
+
+use belljar_sim::{Random, Seed};
+
+use crate::job::{
+    Action, Actor, ActorId, Call, Collective, Communicator, CommunicatorId, Form, Job, Operation,
+    OperationId,
+};
+use crate::kinds::Kinds;
+use messages::Discipline;
+use persistent::Plans;
+
+struct Generator<'a> {
+    kinds: &'a Kinds,
+    random: Random,
+    job: Job,
+    /// By actor, operations whose requests were not waited for.
+    open: Vec<Vec<OperationId>>,
+    disciplines: BTreeMap<(CommunicatorId, u32), Discipline>,
+    plans: Plans,
+    /// Calls of all ranks on the window; 0 without one.
+    meetings: usize,
+    messages: u64,
+    instances: usize,
+}
+
+/// The job of a seed.
+pub(crate) fn job(seed: u64, kinds: &Kinds) -> Job {
+    let mut generator = Generator {
+        kinds,
+        random: Random::new(Seed(seed), "job", 0),
+        job: Job::default(),
+        open: Vec::new(),
+        disciplines: BTreeMap::new(),
+        plans: Plans::default(),
+        meetings: 0,
+        messages: 0,
+        instances: 0,
+    };
+    generator.actors();
+    generator.communicators();
+    generator.window();
+    let activities = 8 + generator.below(40);
+    for _ in 0..activities {
+        generator.activity();
+    }
+    generator.end();
+    generator.job
+}
+
+impl Generator<'_> {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.next_u64() % bound.max(1)
+    }
+
+    fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn actors(&mut self) {
+        self.job.ranks = 2 + self.below(5) as u32;
+        for rank in 0..self.job.ranks {
+            let threads = if self.kinds.threads && self.one_in(5) {
+                2
+            } else {
+                1
+            };
+            for thread in 0..threads {
+                let calls = Vec::new();
+                self.job.actors.push(Actor {
+                    rank,
+                    thread,
+                    calls,
+                });
+                self.open.push(Vec::new());
+            }
+        }
+        let members = (0..self.job.ranks).collect();
+        self.job.communicators.push(Communicator {
+            members,
+            making: 0,
+            first: None,
+        });
+    }
+
+    /// The actor of a rank's first thread.
+    fn main_actor(&self, rank: u32) -> ActorId {
+        let mut actors = self.job.actors.iter();
+        actors
+            .position(|actor| actor.rank == rank)
+            .expect("each rank has an actor")
+    }
+
+    fn push(&mut self, actor: ActorId, form: Form, operations: Vec<OperationId>) {
+        let late = self.one_in(6);
+        let work = 200 + self.below(if late { 40_000 } else { 4000 });
+        let call = Call {
+            form,
+            operations,
+            work,
+        };
+        self.job.actors[actor].calls.push(call);
+    }
+
+    fn operation(
+        &mut self,
+        actor: ActorId,
+        communicator: CommunicatorId,
+        action: Action,
+    ) -> OperationId {
+        let operation = Operation {
+            actor,
+            communicator,
+            action,
+            persistent: None,
+            partitions: None,
+        };
+        self.job.operations.push(operation);
+        self.job.operations.len() - 1
+    }
+
+    fn activity(&mut self) {
+        match self.below(20) {
+            0..=2 if self.kinds.collectives => self.collective(false),
+            3 if self.kinds.nonblocking_collectives => self.collective(true),
+            4 if self.kinds.exchanges => self.exchange(),
+            5 if self.kinds.cancels => self.cancel(),
+            6 if self.kinds.failures => self.fail(),
+            7 | 8 => self.plan(),
+            14 if self.meetings > 0 => self.epoch(),
+            9 | 10 => self.start_plan(),
+            11..=13 => {
+                let actor = self.below(self.job.actors.len() as u64) as ActorId;
+                self.complete(actor, false);
+            }
+            _ => self.message(),
+        }
+    }
+
+    /// A blocking call, or one that returns a request.
+    fn begin(&mut self, actor: ActorId, operation: OperationId, nonblocking: bool) {
+        match nonblocking {
+            true => {
+                self.push(actor, Form::Begin, vec![operation]);
+                self.open[actor].push(operation);
+            }
+            false => self.push(actor, Form::Blocking, vec![operation]),
+        }
+    }
+
+    /// A collective operation of all members' first threads.
+    fn collective(&mut self, nonblocking: bool) {
+        let communicator = self.group();
+        for (actor, action) in self.parts(communicator) {
+            let operation = self.operation(actor, communicator, action);
+            self.begin(actor, operation, nonblocking);
+        }
+    }
+
+    /// A communicator with one group.
+    fn group(&mut self) -> CommunicatorId {
+        let chosen = self.below(self.job.communicators.len() as u64) as CommunicatorId;
+        match self.job.communicators[chosen].first {
+            None => chosen,
+            Some(_) => 0,
+        }
+    }
+
+    /// The parts of all members in a new collective operation.
+    fn parts(&mut self, communicator: CommunicatorId) -> Vec<(ActorId, Action)> {
+        let operation = Collective::ALL[self.below(Collective::ALL.len() as u64) as usize];
+        let members = self.job.communicators[communicator].members.clone();
+        let root = members[self.below(members.len() as u64) as usize];
+        let bytes = 8 * (1 + self.below(64));
+        let instance = self.instances;
+        self.instances += 1;
+        let action = Action::Collective {
+            instance,
+            operation,
+            root,
+            bytes,
+        };
+        members
+            .iter()
+            .map(|rank| (self.main_actor(*rank), action))
+            .collect()
+    }
+
+    /// Waits for some of an actor's requests, or for all.
+    fn complete(&mut self, actor: ActorId, all: bool) {
+        let mut open = std::mem::take(&mut self.open[actor]);
+        let mut chosen = Vec::new();
+        open.retain(|operation| {
+            let keep = !all && self.random.next_u64().is_multiple_of(2);
+            if !keep {
+                chosen.push(*operation);
+            }
+            keep
+        });
+        self.open[actor] = open;
+        match chosen.as_slice() {
+            [] => {}
+            [one] if self.one_in(3) => self.push(actor, Form::Test, vec![*one]),
+            [_, _, ..] if self.one_in(4) => {
+                let several = self.one_in(2);
+                self.push(actor, Form::WaitEach(several), chosen);
+            }
+            _ => self.push(actor, Form::Wait, chosen),
+        }
+    }
+
+    fn end(&mut self) {
+        for actor in 0..self.job.actors.len() {
+            self.complete(actor, true);
+        }
+        self.free_plans();
+        self.free_window();
+    }
+}

@@ -1,0 +1,67 @@
+//! Communicators that a job makes first: a copy of the world, its even and odd ranks, and one between these.
+
+use super::Generator;
+use crate::job::{Communicator, CommunicatorId, Form, Making};
+
+impl Generator<'_> {
+    /// Makes some communicators, in some jobs.
+    pub(super) fn communicators(&mut self) {
+        let world: Vec<u32> = (0..self.job.ranks).collect();
+        if self.kinds.communicators && self.one_in(2) {
+            self.make(1, vec![(world.clone(), Making::Copy)], None);
+        }
+        let wanted = self.kinds.communicators || self.kinds.intercommunicators;
+        if !wanted || self.one_in(2) {
+            return;
+        }
+        let parts = [0, 1].map(|part| {
+            let ranks = world.iter().copied().filter(|rank| rank % 2 == part);
+            ranks.collect::<Vec<u32>>()
+        });
+        let split = parts.iter().map(|part| (part.clone(), Making::Split));
+        let even = self.make(2, split.collect(), None);
+        if self.kinds.intercommunicators && self.one_in(2) {
+            self.make_between(even, &parts);
+        }
+    }
+
+    /// Makes communicators by one call of each of their members; the first one's number.
+    fn make(
+        &mut self,
+        making: usize,
+        all: Vec<(Vec<u32>, Making)>,
+        first: Option<usize>,
+    ) -> CommunicatorId {
+        let begin = self.job.communicators.len();
+        for (members, function) in all {
+            let made = self.job.communicators.len();
+            for rank in &members {
+                let actor = self.main_actor(*rank);
+                self.push(actor, Form::Communicator(made, function), Vec::new());
+            }
+            self.job.communicators.push(Communicator {
+                members,
+                making,
+                first,
+            });
+        }
+        begin
+    }
+
+    /// Makes the intercommunicator between two parts; `even` is the first one's number.
+    fn make_between(&mut self, even: CommunicatorId, parts: &[Vec<u32>; 2]) {
+        let made = self.job.communicators.len();
+        for (part, ranks) in (even..).zip(parts) {
+            for rank in ranks {
+                let actor = self.main_actor(*rank);
+                let form = Form::Communicator(made, Making::Between(part));
+                self.push(actor, form, Vec::new());
+            }
+        }
+        self.job.communicators.push(Communicator {
+            members: parts.concat(),
+            making: 3,
+            first: Some(parts[0].len()),
+        });
+    }
+}

@@ -1,0 +1,263 @@
+//! Jobs as data: each actor's calls in order, and the operations that they begin.
+
+/// A rank's thread, by its index in [`Job::actors`].
+pub(crate) type ActorId = usize;
+/// An operation, by its index in [`Job::operations`].
+pub(crate) type OperationId = usize;
+/// A communicator, by its index in [`Job::communicators`]; 0 is `MPI_COMM_WORLD`.
+pub(crate) type CommunicatorId = usize;
+
+/// An MPI job that was not executed yet.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    pub(crate) ranks: u32,
+    pub(crate) actors: Vec<Actor>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) communicators: Vec<Communicator>,
+}
+
+/// A thread of a rank, with its calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Actor {
+    pub(crate) rank: u32,
+    pub(crate) thread: u32,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// A communicator.
+#[derive(Clone, Debug)]
+pub(crate) struct Communicator {
+    /// Ranks of `MPI_COMM_WORLD`, in the order of their ranks here.
+    pub(crate) members: Vec<u32>,
+    /// The number of the call of all ranks that made it; the parts of one `MPI_Comm_split` share it.
+    pub(crate) making: usize,
+    /// For an intercommunicator, the number of members in the first group.
+    pub(crate) first: Option<usize>,
+}
+
+impl Communicator {
+    /// The rank here of a rank of `MPI_COMM_WORLD`, in its group.
+    pub(crate) fn rank_of(&self, world: u32) -> Option<u32> {
+        let place = self.members.iter().position(|member| *member == world)?;
+        let first = self.first.unwrap_or(self.members.len());
+        let place = if place >= first { place - first } else { place };
+        u32::try_from(place).ok()
+    }
+
+    /// True if a message may go from one of these ranks to the other.
+    pub(crate) fn joins(&self, ranks: [u32; 2]) -> bool {
+        let places = ranks.map(|rank| self.members.iter().position(|member| *member == rank));
+        match (places, self.first) {
+            ([Some(from), Some(to)], Some(first)) => (from < first) != (to < first),
+            ([Some(from), Some(to)], None) => from != to,
+            _ => false,
+        }
+    }
+}
+
+/// Modes of sends (MPI-4.0, 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendMode {
+    Standard,
+    Buffered,
+    Synchronous,
+    Ready,
+}
+
+/// Kinds of accesses to windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Put,
+    Get,
+    Accumulate,
+}
+
+/// Collective operations that jobs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collective {
+    Barrier,
+    Bcast,
+    Reduce,
+    Allreduce,
+    Gather,
+    Scatter,
+    Allgather,
+    Alltoall,
+    ReduceScatterBlock,
+    Scan,
+    Exscan,
+    Gatherv,
+    Scatterv,
+    Allgatherv,
+    Alltoallv,
+    Alltoallw,
+    ReduceScatter,
+}
+
+impl Collective {
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::Gather,
+        Self::Scatter,
+        Self::Allgather,
+        Self::Alltoall,
+        Self::ReduceScatterBlock,
+        Self::Scan,
+        Self::Exscan,
+        Self::Gatherv,
+        Self::Scatterv,
+        Self::Allgatherv,
+        Self::Alltoallv,
+        Self::Alltoallw,
+        Self::ReduceScatter,
+    ];
+}
+
+/// One rank's side of a message, or its part in a collective operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Send {
+        to: u32,
+        tag: i32,
+        bytes: u64,
+        mode: SendMode,
+    },
+    Receive {
+        /// `None`: from any source.
+        from: Option<u32>,
+        /// `None`: with any tag.
+        tag: Option<i32>,
+        /// Bytes that there is room for.
+        room: u64,
+        /// True if the completing call asks for a status.
+        status: bool,
+    },
+    /// An access to another rank's memory, by the job's window.
+    Access {
+        access: Access,
+        target: u32,
+        bytes: u64,
+    },
+    Collective {
+        /// The number of the collective operation in the job.
+        instance: usize,
+        operation: Collective,
+        root: u32,
+        bytes: u64,
+    },
+}
+
+/// An operation of an actor. Peers and roots are ranks of `MPI_COMM_WORLD`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(crate) actor: ActorId,
+    pub(crate) communicator: CommunicatorId,
+    pub(crate) action: Action,
+    /// The persistent request that it is a start of.
+    pub(crate) persistent: Option<usize>,
+    /// For a side of a partitioned message, the number of its partitions.
+    pub(crate) partitions: Option<u64>,
+}
+
+/// A call's relation to its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Begins them and returns when they are over.
+    Blocking,
+    /// The same, after an `MPI_Probe` for the receive.
+    Probed,
+    /// The same, by `MPI_Mprobe` and `MPI_Mrecv`.
+    Matched,
+    /// Begins one and returns a request.
+    Begin,
+    /// Prepares one and returns a persistent request.
+    Prepare,
+    /// Begins persistent ones, by `MPI_Start` or `MPI_Startall`.
+    Start,
+    /// Returns when they are over, by `MPI_Wait` or `MPI_Waitall`.
+    Wait,
+    /// Calls `MPI_Waitany` until they are over, or, if true, `MPI_Waitsome`.
+    WaitEach(bool),
+    /// Asks by `MPI_Test` until one is over.
+    Test,
+    /// Cancels a receive.
+    Cancel,
+    /// Makes this partition of a message ready.
+    Ready(u64),
+    /// Makes, synchronises or frees the job's window.
+    Window(Window),
+    /// Frees a persistent request.
+    Free,
+    /// Makes a communicator.
+    Communicator(CommunicatorId, Making),
+    /// A send or receive that returns an error, and moves nothing.
+    Fail,
+}
+
+/// Calls on a window. Those of all ranks have a number, which no two of them share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Create(usize),
+    Fence(usize),
+    Free(usize),
+    Lock(u32, bool),
+    Flush(u32),
+    Unlock(u32),
+    /// Makes the group of one rank, for `MPI_Win_post` and `MPI_Win_start`.
+    Group(u32),
+    /// Exposes the window to a rank. The number is one that `Start` waits for.
+    Post(u32, usize),
+    Start(u32, usize),
+    /// Ends accesses. The number is one that `Wait` waits for.
+    Complete(usize),
+    Wait(usize),
+}
+
+impl Window {
+    /// The number of a call of all ranks.
+    pub(crate) fn meeting(self) -> Option<usize> {
+        match self {
+            Self::Create(number) | Self::Fence(number) | Self::Free(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The number that it gives to others.
+    pub(crate) fn signals(self) -> Option<usize> {
+        match self {
+            Self::Post(_, number) | Self::Complete(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The number that it waits for.
+    pub(crate) fn awaits(self) -> Option<usize> {
+        match self {
+            Self::Start(_, number) | Self::Wait(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// Functions that make communicators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Making {
+    /// `MPI_Comm_dup`.
+    Copy,
+    /// `MPI_Comm_split`, by even and odd ranks.
+    Split,
+    /// `MPI_Intercomm_create`, between this part of a split and the other one.
+    Between(CommunicatorId),
+}
+
+/// A call of an actor.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) form: Form,
+    pub(crate) operations: Vec<OperationId>,
+    /// Cycles of own work before it.
+    pub(crate) work: u64,
+}

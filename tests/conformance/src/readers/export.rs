@@ -1,0 +1,179 @@
+//! Records of `belljar_export`: the numbers that both sides of a message have, and operations of collective calls.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_export::{Call, Part, Record, Source};
+use belljar_trace::TraceError;
+
+use super::{Difference, Differences, is};
+use crate::job::OperationId;
+use crate::truth::{CallKey, Truth};
+
+/// The messages of the records.
+struct Sides<'a> {
+    truth: &'a Truth,
+    /// By number, the sends and the receives that have it.
+    numbered: BTreeMap<u64, (Vec<OperationId>, Vec<OperationId>)>,
+    /// Operations that have no number.
+    unnumbered: Vec<OperationId>,
+    /// By rank and request, the receives under way.
+    requests: BTreeMap<(u32, u64), OperationId>,
+    differences: Differences,
+}
+
+pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, TraceError> {
+    let mut source = Source::open(path)?;
+    let mut sides = Sides {
+        truth,
+        numbered: BTreeMap::new(),
+        unnumbered: Vec::new(),
+        requests: BTreeMap::new(),
+        differences: Differences::new("export"),
+    };
+    while let Some(call) = source.next_call() {
+        sides.take(&call);
+    }
+    Ok(sides.compare())
+}
+
+impl Sides<'_> {
+    fn take(&mut self, call: &Call) {
+        let key = (call.event.rank, call.event.thread, call.event.entry);
+        let (sends, receives) = self.truth.sides(key);
+        let mut sends = sends.into_iter();
+        let mut receives = receives.into_iter();
+        for record in call.begun.iter().chain(&call.done) {
+            match record {
+                Record::Send(part) | Record::SendBegun(part, _) => match sends.next() {
+                    Some(send) => self.side(*part, send),
+                    None => self
+                        .differences
+                        .push(format!("{key:?} sends a message that it does not send")),
+                },
+                Record::Receive(part) => match receives.next() {
+                    Some(receive) => self.side(*part, receive),
+                    None => self.differences.push(format!(
+                        "{key:?} receives a message that it does not receive"
+                    )),
+                },
+                Record::ReceiveBegun(request) => {
+                    self.requests
+                        .extend(receives.next().map(|receive| ((key.0, *request), receive)));
+                }
+                Record::ReceiveCompleted(part, request) => {
+                    match self.requests.get(&(key.0, *request)) {
+                        Some(receive) => self.side(*part, *receive),
+                        None => self
+                            .differences
+                            .push(format!("{key:?} completes the unknown request {request}")),
+                    }
+                }
+                _ => {}
+            }
+        }
+        for send in sends {
+            self.differences
+                .push(format!("{} has no record", self.truth.named(send)));
+        }
+        self.collectives(key, call);
+        let accesses = call.begun.iter().filter_map(|record| match record {
+            Record::Accessed {
+                other,
+                sent,
+                received,
+                ..
+            } => Some((other.member.rank, *sent, *received)),
+            _ => None,
+        });
+        let (accesses, expected) = (accesses.collect::<Vec<_>>(), self.truth.accesses(key));
+        self.differences.unless(accesses == expected, || {
+            format!("{key:?} accesses {accesses:?} instead of {expected:?}")
+        });
+    }
+
+    /// Operations that the call's parts are of.
+    fn collectives(&mut self, key: CallKey, call: &Call) {
+        let expected = self.truth.collectives(key);
+        let records = call.begun.iter();
+        let begun = records.filter(|record| {
+            matches!(
+                record,
+                Record::CollectiveEntered | Record::CollectiveBegun(_)
+            )
+        });
+        let begun = begun.count();
+        self.differences.unless(begun == expected.len(), || {
+            format!(
+                "{key:?} begins {begun} collective operations instead of {}",
+                expected.len()
+            )
+        });
+        for (record, expected) in call.done.iter().zip(&expected) {
+            if let Record::Collective(collected) = record {
+                let found = collected.operation;
+                self.differences.unless(is(*expected, found), || {
+                    format!("{key:?} is {found:?} instead of {expected:?}")
+                });
+            }
+        }
+    }
+
+    fn side(&mut self, part: Part, operation: OperationId) {
+        let Some(number) = part.message else {
+            self.unnumbered.push(operation);
+            return;
+        };
+        let pair = self.numbered.entry(number).or_default();
+        match self.truth.is_send(operation) {
+            true => pair.0.push(operation),
+            false => pair.1.push(operation),
+        }
+    }
+
+    fn compare(mut self) -> Vec<Difference> {
+        let truth = self.truth;
+        for (number, (sends, receives)) in &self.numbered {
+            let ([send], receives) = (sends.as_slice(), receives.as_slice()) else {
+                self.differences
+                    .push(format!("message {number} has the sends {sends:?}"));
+                continue;
+            };
+            let expected = truth
+                .pairs()
+                .find(|(own, _)| own == send)
+                .map(|(_, receive)| receive);
+            match receives {
+                [receive] => self.differences.unless(Some(*receive) == expected, || {
+                    format!(
+                        "{} went to receive #{receive} instead of {expected:?}",
+                        truth.named(*send)
+                    )
+                }),
+                [] => self
+                    .differences
+                    .unless(truth.is_open(*send) || expected.is_none(), || {
+                        format!(
+                            "{} has no receive instead of {expected:?}",
+                            truth.named(*send)
+                        )
+                    }),
+                _ => self.differences.push(format!(
+                    "{} has the receives {receives:?}",
+                    truth.named(*send)
+                )),
+            }
+        }
+        for operation in &self.unnumbered {
+            let send = truth.sends.get(operation).copied().unwrap_or(*operation);
+            self.differences
+                .unless(truth.is_open(send) || !truth.is_send(send), || {
+                    format!(
+                        "operation #{operation} has no number, of {}",
+                        truth.named(send)
+                    )
+                });
+        }
+        self.differences.all
+    }
+}

@@ -1,0 +1,162 @@
+//! Sends and receives of TI and GOAL, in the order of each rank.
+
+use belljar_interchange::{Amounts, Messages, write_goal, write_rank};
+use belljar_program::Program;
+
+use super::{Difference, Differences};
+use crate::truth::Truth;
+
+/// A side of a message: the peer, and the bytes.
+type Side = (u32, u64);
+
+/// Bytes of messages of the program's own leave this remainder.
+const OWN: (u64, u64) = (16, 7);
+
+/// Sends and receives of a rank.
+#[derive(Debug, Default)]
+struct Sides {
+    sends: Vec<Side>,
+    receives: Vec<Side>,
+}
+
+pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
+    let mut ti = Differences::new("ti");
+    let messages = Messages::new(program, true);
+    for rank in 0..messages.ranks() {
+        let mut text = Vec::new();
+        let amounts = Amounts {
+            flops_per_second: 1e9,
+        };
+        let written = write_rank(&messages, rank, amounts, &mut text);
+        ti.unless(written.is_ok(), || format!("rank {rank} cannot be written"));
+        let found = ti_sides(&String::from_utf8_lossy(&text));
+        compare(truth, rank, &found, &mut ti);
+    }
+    let mut goal = Differences::new("goal");
+    let mut text = Vec::new();
+    let written = write_goal(&Messages::new(program, false), &mut text);
+    goal.unless(written.is_ok(), || {
+        "the schedule cannot be written".to_owned()
+    });
+    let text = String::from_utf8_lossy(&text).into_owned();
+    for (rank, own) in (0..).zip(text.split("\nrank ").skip(1)) {
+        compare(truth, rank, &goal_sides(own), &mut goal);
+    }
+    ti.all.extend(goal.all);
+    ti.all
+}
+
+impl Sides {
+    fn add(&mut self, sends: bool, side: Side) {
+        if side.1 % OWN.0 != OWN.1 {
+            return;
+        }
+        match sends {
+            true => self.sends.push(side),
+            false => self.receives.push(side),
+        }
+    }
+}
+
+/// Lines such as `0 isend 1 5 23`: rank, action, peer, tag, bytes.
+fn ti_sides(text: &str) -> Sides {
+    let mut sides = Sides::default();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if let [
+            _,
+            action @ ("send" | "isend" | "recv" | "irecv"),
+            peer,
+            _,
+            bytes,
+        ] = words[..]
+            && let (Ok(peer), Ok(bytes)) = (peer.parse(), bytes.parse())
+        {
+            sides.add(action.ends_with("send"), (peer, bytes));
+        }
+    }
+    sides
+}
+
+/// Lines such as `l3: send 23b to 1 tag 5`.
+fn goal_sides(text: &str) -> Sides {
+    let mut sides = Sides::default();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        if let [_, action @ ("send" | "recv"), bytes, _, peer, ..] = words[..]
+            && let (Ok(peer), Ok(bytes)) = (peer.parse(), bytes.trim_end_matches('b').parse())
+        {
+            sides.add(action == "send", (peer, bytes));
+        }
+    }
+    sides
+}
+
+fn compare(truth: &Truth, rank: u32, found: &Sides, differences: &mut Differences) {
+    let mut expected = Sides::default();
+    let mut optional = Sides::default();
+    let mut several = false;
+    let mut calls: Vec<_> = truth
+        .begun
+        .iter()
+        .filter(|(key, _)| key.0 == rank)
+        .collect();
+    calls.sort_by_key(|(key, _)| key.2);
+    for (key, operations) in calls {
+        several |= key.1 > 0;
+        for operation in operations {
+            let (send, sends) = match truth.is_send(*operation) {
+                true => (Some(operation), true),
+                false => (truth.sends.get(operation), false),
+            };
+            let Some(send) = send else { continue };
+            let receive = truth
+                .pairs()
+                .find(|(own, _)| own == send)
+                .map(|(_, receive)| receive);
+            let Some(receive) = receive else { continue };
+            let peer = if sends {
+                truth.rank(receive)
+            } else {
+                truth.rank(*send)
+            };
+            let side = (peer, truth.bytes(*send));
+            expected.add(sends, side);
+            if truth.is_open(*send) {
+                optional.add(sends, side);
+            }
+        }
+    }
+    let lists = [
+        ("sends", expected.sends, &found.sends, optional.sends),
+        (
+            "receives",
+            expected.receives,
+            &found.receives,
+            optional.receives,
+        ),
+    ];
+    for (what, mut expected, found, optional) in lists {
+        let mut found = found.clone();
+        // Threads of a rank have one order in the formats, which is no order of theirs.
+        if several {
+            expected.sort_unstable();
+            found.sort_unstable();
+        }
+        let fits = is_subsequence(&found, &expected, &optional);
+        differences.unless(fits, || {
+            format!("rank {rank} {what} {found:?} instead of {expected:?}")
+        });
+    }
+}
+
+/// True if `found` is `expected` without some of `optional`.
+fn is_subsequence(found: &[Side], expected: &[Side], optional: &[Side]) -> bool {
+    let mut found = found.iter().peekable();
+    for side in expected {
+        if found.next_if_eq(&side).is_none() && !optional.contains(side) {
+            return false;
+        }
+    }
+    found.next().is_none()
+}

@@ -1,0 +1,192 @@
+//! Events of a simulated job, by the tracer's own decoding.
+//!
+//! Each rank is a scripted process of MPICH on a node of its own, of 1 GHz. Calls are entered and left in the order of time, so threads overlap as
+//! they did. Events come in the order of a trace: by exit, then by node.
+
+/// Arguments and outputs of calls.
+mod arguments;
+/// Calls that begin operations and wait for them.
+mod blocking;
+/// Functions of collective operations.
+mod collective;
+/// Calls that complete requests.
+mod completing;
+/// Calls on windows.
+mod windows;
+
+use belljar_sim::Frequency;
+use belljar_trace::{Event, TraceHeader};
+use belljar_tracer::scripted::Guest;
+use belljar_tracer::{NodeTracer, Selection};
+
+use crate::job::{Action, Call, Form, Job, OperationId};
+use crate::simulate::{Executed, Execution};
+use arguments::{Arguments, Output};
+
+/// The trace of a job.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) header: TraceHeader,
+    pub(crate) events: Vec<Event>,
+}
+
+/// `MPI_ERR_RANK` of MPICH.
+const ERROR: i32 = 6;
+/// The thread pointer of a rank's first thread, and its distance to the next one's.
+const THREAD: u64 = 0x7f22_0000_0000;
+const THREADS_APART: u64 = 0x10_0000;
+/// The distance from one thread's stack to the next one's.
+const STACKS_APART: u64 = 0x4000;
+
+/// One rank: its process, and its node's tracer.
+struct Rank {
+    tracer: NodeTracer,
+    guest: Guest,
+    /// By thread, the stack pointer between calls.
+    stacks: [u64; 2],
+}
+
+/// A call that was entered and not left.
+struct Inside {
+    slot: u64,
+    outputs: Vec<Output>,
+    failed: bool,
+}
+
+/// The moments of an execution: entries and exits of its calls.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    at: u64,
+    leaves: bool,
+    call: usize,
+}
+
+/// Records all calls of an execution.
+pub(crate) fn record(job: &Job, execution: &Execution) -> Recorded {
+    let mut ranks: Vec<Rank> = (0..job.ranks).map(Rank::new).collect();
+    let mut moments = Vec::new();
+    for (call, executed) in execution.calls.iter().enumerate() {
+        moments.push(Moment {
+            at: executed.entry,
+            leaves: false,
+            call,
+        });
+        moments.push(Moment {
+            at: executed.exit,
+            leaves: true,
+            call,
+        });
+    }
+    moments.sort_unstable();
+    for rank in &mut ranks {
+        rank.introduce(job);
+    }
+    let mut inside: Vec<Option<Inside>> = execution.calls.iter().map(|_| None).collect();
+    for moment in moments {
+        let executed = &execution.calls[moment.call];
+        let rank = job.actors[executed.actor].rank as usize;
+        match inside[moment.call].take() {
+            Some(call) => ranks[rank].leave(job, executed, call),
+            None => inside[moment.call] = Some(ranks[rank].enter(job, execution, executed)),
+        }
+    }
+    let last = execution
+        .calls
+        .iter()
+        .map(|call| call.exit)
+        .max()
+        .unwrap_or(0);
+    let mut events = Vec::new();
+    for rank in &mut ranks {
+        rank.finalize(last);
+        events.extend(rank.tracer.take_events());
+    }
+    events.sort_by_key(|event| (event.end(), event.node));
+    let rate = Frequency::from_hz(1_000_000_000).expect("a frequency");
+    Recorded {
+        header: TraceHeader::new("conformance", &vec![rate; job.ranks as usize]),
+        events,
+    }
+}
+
+impl Rank {
+    fn new(rank: u32) -> Self {
+        let mut tracer = NodeTracer::new(rank, &Selection::default());
+        let guest = Guest::mpich(&mut tracer, rank.into());
+        let stacks = [guest.stack, guest.stack - STACKS_APART];
+        Self {
+            tracer,
+            guest,
+            stacks,
+        }
+    }
+
+    /// The calls with which each rank begins.
+    fn introduce(&mut self, job: &Job) {
+        self.plain("MPI_Init", &[0, 0], 2000);
+        let size = self.guest.ints(&[job.ranks.cast_signed()]);
+        self.plain("MPI_Comm_size", &[arguments::WORLD, size], 3000);
+        let group = self.guest.handles(&[windows::ALL]);
+        self.plain("MPI_Comm_group", &[arguments::WORLD, group], 4000);
+    }
+
+    fn finalize(&mut self, last: u64) {
+        self.plain("MPI_Finalize", &[], last + 5000);
+    }
+
+    /// A call of the first thread that waits for nothing.
+    fn plain(&mut self, name: &str, arguments: &[u64], at: u64) {
+        self.guest.thread = THREAD;
+        self.guest.clock = at;
+        self.guest
+            .call_with(&mut self.tracer, name, arguments, |_, _| {});
+    }
+
+    fn enter(&mut self, job: &Job, execution: &Execution, executed: &Executed) -> Inside {
+        let actor = &job.actors[executed.actor];
+        let thread = actor.thread as usize;
+        self.guest.thread = THREAD + THREADS_APART * u64::from(actor.thread);
+        self.guest.stack = self.stacks[thread];
+        // Entering and leaving take the guest 10 and 100 cycles.
+        self.guest.clock = executed.entry - 10;
+        let call = &actor.calls[executed.call];
+        let made = Arguments {
+            job,
+            execution,
+            executed,
+            guest: &mut self.guest,
+        }
+        .of(call);
+        let slot = self.guest.enter(&mut self.tracer, made.name, &made.words);
+        Inside {
+            slot,
+            outputs: made.outputs,
+            failed: call.form == Form::Fail,
+        }
+    }
+
+    fn leave(&mut self, job: &Job, executed: &Executed, call: Inside) {
+        let actor = &job.actors[executed.actor];
+        self.guest.thread = THREAD + THREADS_APART * u64::from(actor.thread);
+        for output in &call.outputs {
+            output.write(&mut self.guest);
+        }
+        self.guest.clock = executed.exit - 100;
+        let result = if call.failed { ERROR } else { 0 };
+        self.guest.leave(&mut self.tracer, call.slot, result);
+    }
+}
+
+/// The operation that a call begins, prepares or completes alone.
+fn only(call: &Call) -> OperationId {
+    call.operations[0]
+}
+
+/// True if any of a call's receives asks for a status.
+fn asks_for_status(job: &Job, call: &Call) -> bool {
+    let mut actions = call
+        .operations
+        .iter()
+        .map(|operation| job.operations[*operation].action);
+    actions.any(|action| matches!(action, Action::Receive { status: true, .. }))
+}

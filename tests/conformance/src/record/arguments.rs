@@ -1,0 +1,298 @@
+//! Arguments and outputs of calls.
+//!
+//! Constants are those of MPICH 4.0.
+
+use belljar_tracer::scripted::{Guest, int};
+
+use super::only;
+use super::{collective, windows};
+use crate::job::{Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode};
+use crate::simulate::{Executed, Execution};
+
+/// `MPI_COMM_WORLD`.
+pub(super) const WORLD: u64 = 0x4400_0000;
+/// `MPI_BYTE`.
+pub(super) const BYTE: u64 = 0x4c00_010d;
+/// `MPI_SUM`.
+pub(super) const SUM: u64 = 0x5800_0003;
+/// `MPI_INFO_NULL`.
+pub(super) const NO_INFO: u64 = 0x1c00_0000;
+/// An address that nothing is read from.
+pub(super) const BUFFER: u64 = 0x5000;
+/// `MPI_STATUS_IGNORE`.
+pub(super) const IGNORE: u64 = 1;
+/// `MPI_ANY_SOURCE`.
+const ANY_SOURCE: i32 = -2;
+/// `MPI_ANY_TAG`.
+const ANY_TAG: i32 = -1;
+/// `MPI_REQUEST_NULL`.
+pub(super) const NO_REQUEST: u64 = 0x2c00_0000;
+/// The handle of operation 0's request.
+const REQUESTS: u64 = 0xac00_0000;
+/// The handle of communicator 0, were it made.
+const COMMUNICATORS: u64 = 0x8400_0000;
+/// Bytes of a status.
+pub(super) const STATUS: u64 = 20;
+
+/// A call's function, argument words and outputs.
+pub(super) struct Made {
+    pub(super) name: &'static str,
+    pub(super) words: Vec<u64>,
+    pub(super) outputs: Vec<Output>,
+}
+
+/// Something that a call writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Output {
+    Handle(u64, u64),
+    Int(u64, i32),
+    Status {
+        at: u64,
+        source: i32,
+        tag: i32,
+        bytes: u64,
+    },
+    Cancelled(u64),
+}
+
+impl Output {
+    pub(super) fn write(self, guest: &mut Guest) {
+        match self {
+            Self::Handle(at, handle) => guest.put_handle(at, handle),
+            Self::Int(at, value) => guest.put_ints(at, &[value]),
+            Self::Status {
+                at,
+                source,
+                tag,
+                bytes,
+            } => guest.put_status(at, source, tag, bytes),
+            // The lowest bit of the second word (MPIR_STATUS_SET_CANCEL_BIT).
+            Self::Cancelled(at) => guest.put_ints(at, &[0, 1, ANY_SOURCE, ANY_TAG, 0]),
+        }
+    }
+}
+
+/// Makes the arguments of a call.
+pub(super) struct Arguments<'a> {
+    pub(super) job: &'a Job,
+    pub(super) execution: &'a Execution,
+    pub(super) executed: &'a Executed,
+    pub(super) guest: &'a mut Guest,
+}
+
+/// The handle of a communicator.
+pub(super) fn handle_of(communicator: usize) -> u64 {
+    match communicator {
+        0 => WORLD,
+        other => COMMUNICATORS + other as u64,
+    }
+}
+
+impl Arguments<'_> {
+    pub(super) fn of(mut self, call: &Call) -> Made {
+        match call.form {
+            Form::Blocking if call.operations.len() == 2 => self.exchange(call),
+            Form::Blocking | Form::Fail => self.blocking(only(call)),
+            Form::Probed if self.executed.probe => self.probe("MPI_Probe", only(call)),
+            Form::Matched if self.executed.probe => self.probe("MPI_Mprobe", only(call)),
+            Form::Probed => self.blocking(only(call)),
+            Form::Matched => self.matched(only(call)),
+            Form::Begin => self.begin(only(call), false),
+            Form::Prepare => match self.job.operations[only(call)].partitions {
+                Some(partitions) => self.partitioned(only(call), partitions),
+                None => self.begin(only(call), true),
+            },
+            Form::Ready(partition) => Made {
+                name: "MPI_Pready",
+                words: vec![int(partition as i32), self.request(only(call))],
+                outputs: Vec::new(),
+            },
+            Form::Start => self.start(call),
+            Form::Wait => self.wait(call),
+            Form::WaitEach(several) => self.wait_each(call, several),
+            Form::Test => self.test(call),
+            Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
+            Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
+            Form::Window(window) => windows::call(self.guest, window),
+            Form::Communicator(made, making) => self.communicator(made, making),
+        }
+    }
+
+    pub(super) fn request(&self, operation: OperationId) -> u64 {
+        let of = self.job.operations[operation].persistent;
+        REQUESTS + of.unwrap_or(operation) as u64
+    }
+
+    /// A peer's rank in the operation's communicator.
+    pub(super) fn rank_in(&self, operation: OperationId, world: u32) -> i32 {
+        let communicator = &self.job.communicators[self.job.operations[operation].communicator];
+        communicator
+            .rank_of(world)
+            .map_or(ANY_SOURCE, u32::cast_signed)
+    }
+
+    /// Buffer, count, type, peer, tag of a side of a message.
+    pub(super) fn side(&self, operation: OperationId) -> Vec<u64> {
+        let (bytes, peer, tag) = match self.job.operations[operation].action {
+            Action::Send { to, tag, bytes, .. } => (bytes, self.rank_in(operation, to), tag),
+            Action::Receive {
+                from, tag, room, ..
+            } => {
+                let peer = from.map_or(ANY_SOURCE, |from| self.rank_in(operation, from));
+                (room, peer, tag.unwrap_or(ANY_TAG))
+            }
+            Action::Access { .. } | Action::Collective { .. } => (0, 0, 0),
+        };
+        vec![BUFFER, bytes, BYTE, int(peer), int(tag)]
+    }
+
+    pub(super) fn communicator_of(&self, operation: OperationId) -> u64 {
+        handle_of(self.job.operations[operation].communicator)
+    }
+
+    fn asks(&self, operation: OperationId) -> bool {
+        matches!(
+            self.job.operations[operation].action,
+            Action::Receive { status: true, .. }
+        )
+    }
+
+    /// A status, and the outputs that fill it.
+    pub(super) fn status(&mut self, operation: OperationId) -> (u64, Vec<Output>) {
+        if !self.asks(operation) {
+            return (IGNORE, Vec::new());
+        }
+        let at = self.guest.room(STATUS);
+        (at, self.filled(operation, at))
+    }
+
+    /// The outputs that fill the status of a receive.
+    pub(super) fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
+        if self.execution.cancelled.contains(&operation) {
+            return vec![Output::Cancelled(at)];
+        }
+        let Some(send) = self.execution.send_of(operation) else {
+            return Vec::new();
+        };
+        let of = &self.job.operations[send];
+        let Action::Send { tag, bytes, .. } = of.action else {
+            return Vec::new();
+        };
+        let source = self.rank_in(operation, self.job.actors[of.actor].rank);
+        vec![Output::Status {
+            at,
+            source,
+            tag,
+            bytes,
+        }]
+    }
+
+    /// A call that returns a request, persistent or not.
+    fn begin(&mut self, operation: OperationId, persistent: bool) -> Made {
+        let form = 1 + usize::from(persistent);
+        let request = self.guest.handles(&[0]);
+        let outputs = vec![Output::Handle(request, self.request(operation))];
+        let mut words = self.side(operation);
+        words.push(self.communicator_of(operation));
+        let names = match self.job.operations[operation].action {
+            Action::Send { mode, .. } => match mode {
+                SendMode::Standard => ["", "MPI_Isend", "MPI_Send_init"],
+                SendMode::Buffered => ["", "MPI_Ibsend", "MPI_Bsend_init"],
+                SendMode::Synchronous => ["", "MPI_Issend", "MPI_Ssend_init"],
+                SendMode::Ready => ["", "MPI_Irsend", "MPI_Rsend_init"],
+            },
+            Action::Receive { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
+            Action::Access { .. } => [""; 3],
+            Action::Collective { .. } => {
+                words = collective::words(self, operation);
+                if persistent {
+                    words.push(NO_INFO);
+                }
+                collective::names(self.job, operation)
+            }
+        };
+        words.push(request);
+        Made {
+            name: names[form],
+            words,
+            outputs,
+        }
+    }
+
+    /// `MPI_Psend_init` or `MPI_Precv_init`.
+    fn partitioned(&mut self, operation: OperationId, partitions: u64) -> Made {
+        let side = self.side(operation);
+        let request = self.guest.handles(&[0]);
+        let communicator = self.communicator_of(operation);
+        let words = vec![
+            side[0],
+            partitions,
+            side[1] / partitions,
+            side[2],
+            side[3],
+            side[4],
+            communicator,
+            NO_INFO,
+            request,
+        ];
+        let sends = matches!(self.job.operations[operation].action, Action::Send { .. });
+        Made {
+            name: if sends {
+                "MPI_Psend_init"
+            } else {
+                "MPI_Precv_init"
+            },
+            words,
+            outputs: vec![Output::Handle(request, self.request(operation))],
+        }
+    }
+
+    fn start(&mut self, call: &Call) -> Made {
+        let handles: Vec<u64> = call.operations.iter().map(|it| self.request(*it)).collect();
+        let requests = self.guest.handles(&handles);
+        let (name, words) = match handles.len() {
+            1 => ("MPI_Start", vec![requests]),
+            count => ("MPI_Startall", vec![count as u64, requests]),
+        };
+        Made {
+            name,
+            words,
+            outputs: Vec::new(),
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        name: &'static str,
+        operation: OperationId,
+        after: Option<u64>,
+    ) -> Made {
+        let request = self.guest.handles(&[self.request(operation)]);
+        let outputs = after.map(|handle| Output::Handle(request, handle));
+        Made {
+            name,
+            words: vec![request],
+            outputs: outputs.into_iter().collect(),
+        }
+    }
+
+    fn communicator(&mut self, made: CommunicatorId, making: Making) -> Made {
+        let out = self.guest.handles(&[0]);
+        let rank = self.job.actors[self.executed.actor].rank.cast_signed();
+        let (name, words) = match making {
+            Making::Copy => ("MPI_Comm_dup", vec![WORLD, out]),
+            Making::Split => ("MPI_Comm_split", vec![WORLD, int(rank % 2), int(rank), out]),
+            // The parts' first members are ranks 0 and 1 of the world.
+            Making::Between(part) => {
+                let leader = int(1 - rank % 2);
+                let words = vec![handle_of(part), int(0), WORLD, leader, int(12), out];
+                ("MPI_Intercomm_create", words)
+            }
+        };
+        Made {
+            name,
+            words,
+            outputs: vec![Output::Handle(out, handle_of(made))],
+        }
+    }
+}

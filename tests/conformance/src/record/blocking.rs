@@ -1,0 +1,91 @@
+//! Arguments of calls that begin operations and wait for them.
+
+use super::arguments::{Arguments, Made, Output, STATUS};
+use super::{collective, windows};
+use crate::job::{Action, Call, OperationId, SendMode};
+
+/// A message's handle, of `MPI_Mprobe`.
+const MESSAGE: u64 = 0xac10_0000;
+
+impl Arguments<'_> {
+    pub(super) fn blocking(&mut self, operation: OperationId) -> Made {
+        let mut words = self.side(operation);
+        words.push(self.communicator_of(operation));
+        match self.job.operations[operation].action {
+            Action::Send { mode, .. } => Made {
+                name: match mode {
+                    SendMode::Standard => "MPI_Send",
+                    SendMode::Buffered => "MPI_Bsend",
+                    SendMode::Synchronous => "MPI_Ssend",
+                    SendMode::Ready => "MPI_Rsend",
+                },
+                words,
+                outputs: Vec::new(),
+            },
+            Action::Receive { .. } => {
+                let (status, outputs) = self.status(operation);
+                words.push(status);
+                Made {
+                    name: "MPI_Recv",
+                    words,
+                    outputs,
+                }
+            }
+            Action::Access {
+                access,
+                target,
+                bytes,
+            } => windows::access(access, target, bytes),
+            Action::Collective { .. } => Made {
+                name: collective::names(self.job, operation)[0],
+                words: collective::words(self, operation),
+                outputs: Vec::new(),
+            },
+        }
+    }
+
+    pub(super) fn exchange(&mut self, call: &Call) -> Made {
+        let (sent, received) = (call.operations[0], call.operations[1]);
+        let mut words = self.side(sent);
+        words.extend(self.side(received));
+        words.push(self.communicator_of(sent));
+        let (status, outputs) = self.status(received);
+        words.push(status);
+        Made {
+            name: "MPI_Sendrecv",
+            words,
+            outputs,
+        }
+    }
+
+    pub(super) fn probe(&mut self, name: &'static str, operation: OperationId) -> Made {
+        let side = self.side(operation);
+        let mut words = vec![side[3], side[4], self.communicator_of(operation)];
+        let mut outputs = Vec::new();
+        if name == "MPI_Mprobe" {
+            let message = self.guest.handles(&[0]);
+            words.push(message);
+            outputs.push(Output::Handle(message, MESSAGE));
+        }
+        let status = self.guest.room(STATUS);
+        words.push(status);
+        outputs.extend(self.filled(operation, status));
+        Made {
+            name,
+            words,
+            outputs,
+        }
+    }
+
+    pub(super) fn matched(&mut self, operation: OperationId) -> Made {
+        let side = self.side(operation);
+        let message = self.guest.handles(&[MESSAGE]);
+        let (status, outputs) = self.status(operation);
+        let words = vec![side[0], side[1], side[2], message, status];
+        Made {
+            name: "MPI_Mrecv",
+            words,
+            outputs,
+        }
+    }
+}

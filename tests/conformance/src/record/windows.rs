@@ -1,0 +1,92 @@
+//! Calls on the job's window, and their arguments.
+
+use belljar_tracer::scripted::{Guest, int};
+
+use super::arguments::{BUFFER, BYTE, Made, NO_INFO, Output, SUM, WORLD};
+use crate::job::{Access, Window};
+
+/// The window's handle.
+const WINDOW: u64 = 0xa000_0001;
+/// The group of all ranks.
+pub(super) const ALL: u64 = 0x8800_0001;
+/// The handle of the group of rank 0 alone.
+const GROUPS: u64 = 0x8800_0010;
+/// `MPI_WIN_NULL`.
+const NO_WINDOW: u64 = 0x2000_0000;
+/// `MPI_LOCK_EXCLUSIVE`.
+const EXCLUSIVE: i32 = 234;
+/// `MPI_LOCK_SHARED`.
+const SHARED: i32 = 235;
+
+/// A call that makes, synchronises or frees the window.
+pub(super) fn call(guest: &mut Guest, window: Window) -> Made {
+    let mut outputs = Vec::new();
+    let rank = |rank: u32| int(rank.cast_signed());
+    let (name, words) = match window {
+        Window::Create(_) => {
+            let out = guest.handles(&[0]);
+            outputs.push(Output::Handle(out, WINDOW));
+            (
+                "MPI_Win_create",
+                vec![BUFFER, 0x1000, int(1), NO_INFO, WORLD, out],
+            )
+        }
+        Window::Free(_) => {
+            let own = guest.handles(&[WINDOW]);
+            outputs.push(Output::Handle(own, NO_WINDOW));
+            ("MPI_Win_free", vec![own])
+        }
+        Window::Fence(_) => ("MPI_Win_fence", vec![int(0), WINDOW]),
+        Window::Lock(target, exclusive) => {
+            let kind = if exclusive { EXCLUSIVE } else { SHARED };
+            (
+                "MPI_Win_lock",
+                vec![int(kind), rank(target), int(0), WINDOW],
+            )
+        }
+        Window::Group(member) => {
+            let ranks = guest.ints(&[member.cast_signed()]);
+            let out = guest.handles(&[0]);
+            outputs.push(Output::Handle(out, GROUPS + u64::from(member)));
+            let words = vec![ALL, int(1), ranks, out];
+            ("MPI_Group_incl", words)
+        }
+        Window::Post(origin, _) => {
+            let group = GROUPS + u64::from(origin);
+            ("MPI_Win_post", vec![group, int(0), WINDOW])
+        }
+        Window::Start(target, _) => {
+            let group = GROUPS + u64::from(target);
+            ("MPI_Win_start", vec![group, int(0), WINDOW])
+        }
+        Window::Complete(_) => ("MPI_Win_complete", vec![WINDOW]),
+        Window::Wait(_) => ("MPI_Win_wait", vec![WINDOW]),
+        Window::Flush(target) => ("MPI_Win_flush", vec![rank(target), WINDOW]),
+        Window::Unlock(target) => ("MPI_Win_unlock", vec![rank(target), WINDOW]),
+    };
+    Made {
+        name,
+        words,
+        outputs,
+    }
+}
+
+/// An access to the window at a rank.
+pub(super) fn access(access: Access, target: u32, bytes: u64) -> Made {
+    let name = match access {
+        Access::Put => "MPI_Put",
+        Access::Get => "MPI_Get",
+        Access::Accumulate => "MPI_Accumulate",
+    };
+    let target = int(target.cast_signed());
+    let mut words = vec![BUFFER, bytes, BYTE, target, 0, bytes, BYTE];
+    if access == Access::Accumulate {
+        words.push(SUM);
+    }
+    words.push(WINDOW);
+    Made {
+        name,
+        words,
+        outputs: Vec::new(),
+    }
+}
