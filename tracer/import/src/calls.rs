@@ -106,6 +106,7 @@ impl Message {
             tag: self.tag?,
             bytes: self.bytes,
             cancelled: false,
+            observed: false,
         })
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn status(
             tag: word(3).cast_signed(),
             bytes: u64::from(word(0)) | u64::from(word(1) >> 1) << 32,
             cancelled: word(1) & 1 != 0,
+            observed: false,
         },
         // source, tag, error, cancelled, count (64 bits)
         Implementation::OpenMpi => Status {
@@ -51,6 +52,7 @@ pub(crate) fn status(
             tag: word(1).cast_signed(),
             bytes: u64::from(word(4)) | u64::from(word(5)) << 32,
             cancelled: word(3) != 0,
+            observed: false,
         },
     })
 }
@@ -102,6 +104,7 @@ mod tests {
             tag: 7,
             bytes: 0x2_0000_0010,
             cancelled: true,
+            observed: false,
         };
         let mpich = words(&[0x10, 2 << 1 | 1, 3, 7, 0]);
         let read = super::status(Implementation::Mpich, 0, Reader(&mpich));

@@ -69,6 +69,7 @@ impl NodeTracer {
                 self.ensure_process(at, (file, library), base, registers, memory);
                 self.begin_call(at, vcpu, function, registers, memory);
             }
+            Some(Target::Receive(hook)) => self.post_receive(hook, registers, Reader(memory)),
             Some(Target::Own) | None => {}
         }
     }
@@ -82,6 +83,7 @@ impl NodeTracer {
         if let Some(call) = self.open.returned_to(space, place, registers.rip) {
             self.end_call(call, at, registers, memory);
         }
+        self.match_receive(registers, Reader(memory));
         self.end_own(at, registers, memory);
     }
 

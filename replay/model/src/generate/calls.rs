@@ -169,6 +169,7 @@ impl<'m> RankCalls<'m> {
         ) {
             *status = Status {
                 cancelled: status.cancelled,
+                observed: status.observed,
                 ..*told
             };
         }
@@ -211,6 +212,7 @@ impl<'m> RankCalls<'m> {
             tag: tag.unwrap_or(0),
             bytes: transfer.bytes,
             cancelled: false,
+            observed: false,
         };
         (transfer.direction, status)
     }
@@ -283,6 +285,7 @@ impl<'m> RankCalls<'m> {
                 tag: 0,
                 bytes: 0,
                 cancelled: false,
+                observed: false,
             };
             self.open.push(Open {
                 request: *request,

@@ -105,6 +105,7 @@ impl Waiting {
             tag: 0,
             bytes: 0,
             cancelled: true,
+            observed: false,
         });
         event.completed.push(over);
     }
