@@ -77,12 +77,7 @@ impl Requests {
         number
     }
 
-    fn prepare_with(
-        &mut self,
-        handle: u64,
-        operation: Requested,
-        partitioned: Option<u32>,
-    ) {
+    fn prepare_with(&mut self, handle: u64, operation: Requested, partitioned: Option<u32>) {
         // No shared handles here: whatever had it before is gone.
         let gone = self.by_handle.remove(handle);
         self.total -= gone.map_or(0, |gone| gone.len());

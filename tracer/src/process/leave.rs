@@ -225,11 +225,7 @@ impl Process {
     }
 
     /// The status of a receive that is complete: as the library wrote it, or as it was observed where the program ignores it.
-    fn received(
-        &mut self,
-        operation: &Requested,
-        arguments: &mut Arguments<'_>,
-    ) -> Option<Status> {
+    fn received(&mut self, operation: &Requested, arguments: &mut Arguments<'_>) -> Option<Status> {
         let mut transfers = operation.transfers.iter();
         let transfer = transfers.find(|transfer| transfer.direction == Direction::Receive)?;
         let observed = operation.receive.and_then(|receive| {
@@ -273,7 +269,9 @@ impl Process {
         let mut moved = event.clone();
         let mut posted = posted.to_vec();
         for handle in handles {
-            if let Some((number, transfers, collectives)) = self.requests.start(*handle, &mut posted) {
+            if let Some((number, transfers, collectives)) =
+                self.requests.start(*handle, &mut posted)
+            {
                 outcome.started.push(number);
                 outcome.partitioned.push(self.requests.partitioned(*handle));
                 moved.transfers.extend(transfers);
