@@ -333,12 +333,7 @@ impl NodeTracer {
         memory: &dyn GuestMemory,
     ) {
         let space = registers.space();
-        let OpenCall {
-            mut event,
-            handles,
-            posted,
-            ..
-        } = call;
+        let (mut event, handles, posted) = (call.event, call.handles, call.posted);
         event.exit = Some(at);
         if let (Some([_, left]), Some(account)) = (&mut event.accounts.0, registers.account) {
             *left = account;

@@ -155,7 +155,7 @@ fn matches_are_observed_after_a_checkpoint() {
         if !compile(&dir, library) {
             return;
         }
-        let scenario = scenario(library, 4, 4).with("[checkpoint]\nevery = \"1 ms\"");
+        let scenario = scenario(library, 4, 4).with("[checkpoint]\nevery = \"5 ms\"");
         let (whole, broken) = (format!("{library}-whole"), format!("{library}-broken"));
         let expected = agree(&dir, &scenario, &whole);
         let run = dir.start(&scenario, &broken);
