@@ -279,7 +279,7 @@ fn sees_calls(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
                 trace.by.map_or("", TraceBy::name),
                 trace.library == Some(true)
             ),
-            limits: "one of them left out, as they contradict each other",
+            limits: "the same, or one of both keys left out",
         });
     };
     if engine == Engine::Kvm && trace.enabled && means == TraceBy::Probes {
