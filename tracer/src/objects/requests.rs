@@ -107,7 +107,8 @@ impl Requests {
         self.next += 1;
         request.active = Some(number);
         let receive = receive(request).filter(|receive| receive.peer != Peer::Null);
-        let own = receive.and_then(|receive| posted.iter().position(|it| it.is_of(receive)));
+        let own =
+            receive.and_then(|receive| posted.iter().position(|it| it.starts(handle, receive)));
         request.operation.receive = own.map(|position| posted.remove(position));
         let mut transfers = request.operation.transfers.clone();
         let mut collectives = request.operation.collectives.clone();

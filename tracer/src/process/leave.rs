@@ -5,8 +5,8 @@
 
 use belljar_abi::Base;
 use belljar_trace::{
-    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Peer, Phase, Polls,
-    Status, WORLD, polls,
+    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Implementation, Peer,
+    Phase, Polls, Status, WORLD, polls,
 };
 
 use super::{Matched, Process, Window};
@@ -187,6 +187,11 @@ impl Process {
             Phase::Done => outcome.status = self.received(&operation, arguments),
             Phase::Begun => {
                 if let Some(handle) = arguments.pointed_handle(Base::Request) {
+                    if self.implementation == Implementation::OpenMpi {
+                        // Its handles are its requests.
+                        let mut own = posted.iter().filter(|it| it.request == handle);
+                        operation.receive = operation.receive.and(own.next().copied());
+                    }
                     let number = self.requests.begin(handle, operation);
                     outcome.started.push(number);
                 }
@@ -244,7 +249,11 @@ impl Process {
         if arguments.has("flag") && arguments.integer("flag").unwrap_or(0) == 0 {
             return None;
         }
-        let status = arguments.status("status", 0);
+        // A probe cancels nothing: MPICH leaves the bit of the program's status as it was.
+        let status = arguments.status("status", 0).map(|status| Status {
+            cancelled: false,
+            ..status
+        });
         if arguments.has("message") {
             let handle = arguments.handles("message", 1)?.first().copied()?;
             let implementation = arguments.implementation;

@@ -34,6 +34,15 @@ pub(crate) struct PostedReceive {
 }
 
 impl PostedReceive {
+    /// True if it may be the start of the persistent request with this `handle`, which asks for what `transfer` does. Open MPI's
+    /// handles are its requests.
+    pub(crate) fn starts(&self, handle: u64, transfer: &Transfer) -> bool {
+        match self.asked {
+            Some(_) => self.is_of(transfer),
+            None => self.request == handle,
+        }
+    }
+
     /// True if it asks for what `transfer` does.
     pub(crate) fn is_of(&self, transfer: &Transfer) -> bool {
         let Some(asked) = self.asked else {
