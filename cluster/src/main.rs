@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_cluster::scenario::LaunchKind;
 use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
+use belljar_cluster::scenario::{LaunchKind, TraceBy};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// Writes a line on standard error, unless nothing but results, warnings and errors is wanted.
@@ -164,6 +164,9 @@ struct RunArguments {
     /// the scenario's workload.outputs.
     #[arg(long, value_name = "PATTERN")]
     output: Vec<String>,
+    /// Means by which MPI calls are seen, instead of the scenario's.
+    #[arg(long, value_enum, value_name = "MEANS")]
+    trace_by: Option<TraceBy>,
     /// Boot every node by itself instead of cloning one that booted.
     #[arg(long, conflicts_with = "snapshot")]
     boot_each: bool,

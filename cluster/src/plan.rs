@@ -17,7 +17,7 @@ use crate::mpirun::large_files::LargeFiles;
 use crate::plan::error::PlanError;
 use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
-use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace};
+use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace, TraceBy};
 
 /// A scenario's background jobs, resolved.
 pub mod background;
@@ -183,12 +183,17 @@ impl Plan {
 
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
-        self.trace.library.unwrap_or(self.engine == Engine::Kvm)
+        self.trace.means(self.engine) == Some(TraceBy::Library)
+    }
+
+    /// By which means calls are recorded, if they are.
+    pub fn traced_by(&self) -> Option<TraceBy> {
+        self.trace.means(self.engine).filter(|_| self.trace.enabled)
     }
 
     /// Whether calls are recorded by probes, and not through the library.
     pub fn traces_by_probes(&self) -> bool {
-        self.trace.enabled && !self.preloads_library() && self.engine == Engine::Exact
+        self.traced_by() == Some(TraceBy::Probes)
     }
 
     /// The same for images that are at hand, as [`images_of`](Self::images_of) has them.
@@ -266,11 +271,22 @@ impl Plan {
 /// Refuses a scenario whose calls the engine would not see.
 fn sees_calls(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
     let trace = &scenario.trace;
-    if engine == Engine::Kvm && trace.enabled && trace.library == Some(false) {
+    let Some(means) = trace.means(engine) else {
         return Err(PlanError::Range {
-            key: "trace.library",
-            value: "false with trace.enabled and engine \"kvm\"".to_owned(),
-            limits: "true, as that engine sees no calls otherwise",
+            key: "trace.by",
+            value: format!(
+                "{:?} with trace.library = {}",
+                trace.by.map_or("", TraceBy::name),
+                trace.library == Some(true)
+            ),
+            limits: "the same, or one of both keys left out",
+        });
+    };
+    if engine == Engine::Kvm && trace.enabled && means == TraceBy::Probes {
+        return Err(PlanError::Range {
+            key: "trace.by",
+            value: "\"probes\" with trace.enabled and engine \"kvm\"".to_owned(),
+            limits: "\"library\" (or trace.library = true), as that engine has no probes",
         });
     }
     Ok(())

@@ -49,7 +49,7 @@ pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};
 pub use standalone::{Standalone, job_name};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
-pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace};
+pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace, TraceBy};
 pub use workload::{FileSource, Workload};
 
 /// Why a text is not a scenario.

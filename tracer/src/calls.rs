@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use belljar_trace::Event;
 use bincode::{Decode, Encode};
 
+use crate::receives::posted::PostedReceive;
+
 /// Threads of a process that are told apart; all further ones share a number.
 const MAX_THREADS: usize = 1 << 12;
 
@@ -31,6 +33,12 @@ const MAX_OPEN: usize = 1 << 14;
 /// Most bytes that open calls of a node hold, whatever its memory: an honest program waits for some
 /// thousands of requests in each thread, of 8 bytes each.
 const MAX_BYTES: u64 = 64 << 20;
+
+/// Most receives that are noted of a call: the library's own among them.
+const MAX_POSTED: usize = 1 << 12;
+
+/// What a noted receive takes, in bytes.
+const POSTED_BYTES: u64 = size_of::<PostedReceive>() as u64;
 
 /// What a call takes besides its lists, in bytes.
 const CALL_BYTES: u64 = 512;
@@ -55,6 +63,8 @@ pub(crate) struct OpenCall {
     pub(crate) handles: Vec<u64>,
     /// The registers that its caller gets back as they are now.
     pub(crate) kept: [u64; 6],
+    /// Receives that the library posted during it, in order.
+    pub(crate) posted: Vec<PostedReceive>,
     sequence: u64,
     /// What it holds, about.
     bytes: u64,
@@ -147,6 +157,24 @@ impl OpenCalls {
         around.next_back().map(|(_, call)| call.event.function)
     }
 
+    /// Notes a receive that the library posted with its stack pointer at `slot`, with the innermost call there.
+    pub(crate) fn note_receive(
+        &mut self,
+        space: Space,
+        (thread, slot): Place,
+        receive: PostedReceive,
+    ) {
+        let above = (space, (thread, slot))..=(space, (thread, u64::MAX));
+        let call = self.live.range_mut(above).next();
+        if let Some((_, call)) = call
+            && call.posted.len() < MAX_POSTED
+        {
+            call.posted.push(receive);
+            call.bytes += POSTED_BYTES;
+            self.bytes += POSTED_BYTES;
+        }
+    }
+
     /// Adds a call.
     pub(crate) fn insert(
         &mut self,
@@ -167,6 +195,7 @@ impl OpenCalls {
             event,
             handles,
             kept,
+            posted: Vec::new(),
             sequence,
         };
         self.bytes += call.bytes;

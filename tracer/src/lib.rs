@@ -7,7 +7,7 @@
 //! those need `belljar-trace` and `belljar-analysis` only.
 //!
 //! `node` is the tracer of a node and has its processes; `interception` is how calls come to it, `decode` what their words
-//! mean, `calls` those that are open; `own` is calls that probes of the user's see. A `process` has `objects` and a `launch`; all read the guest through `memory`.
+//! mean, `calls` those that are open; `own` is calls that probes of the user's see, `receives` the messages that receives got. A `process` has `objects` and a `launch`; all read the guest through `memory`.
 
 /// Calls that were entered and not left.
 mod calls;
@@ -27,6 +27,8 @@ mod objects;
 mod own;
 /// One MPI process.
 mod process;
+/// Receives as MPI libraries post and complete them.
+mod receives;
 /// A tracer as bytes.
 mod saved;
 /// Guest processes to script, for tests.

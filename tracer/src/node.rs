@@ -99,8 +99,8 @@ pub struct NodeTracer {
     pub(crate) bindings: BTreeMap<Space, Range<u64>>,
     /// Whether returns are seen without a change of the guest's stack.
     pub(crate) watches_returns: bool,
-    /// The return address to be watched next.
-    pub(crate) to_watch: Option<u64>,
+    /// Addresses to be watched next: of returns, and of callbacks.
+    pub(crate) to_watch: Vec<u64>,
     /// The call that was last sent to make its process's table of replaced return addresses its
     /// own, by address space and stack pointer.
     pub(crate) detoured: Option<(Space, u64)>,
@@ -131,7 +131,7 @@ impl NodeTracer {
             job_names: BTreeMap::new(),
             bindings: BTreeMap::new(),
             watches_returns: false,
-            to_watch: None,
+            to_watch: Vec::new(),
             detoured: None,
             sites: CallSites::default(),
             probes: Arc::default(),
@@ -156,9 +156,10 @@ impl NodeTracer {
         self.watches_returns = true;
     }
 
-    /// The address to which the last call returns, if that is to be seen.
+    /// An address to watch since the last stop: to which a call returns, or where a library learns of a message. To be asked until
+    /// there is none.
     pub fn take_return_to_watch(&mut self) -> Option<u64> {
-        self.to_watch.take()
+        self.to_watch.pop()
     }
 
     /// Takes the calls that were completed, in the order of their ends; among them,
@@ -294,7 +295,7 @@ impl NodeTracer {
         let (at, slot) = (event.entry, registers.gpr[RSP]);
         let return_address = if self.watches_returns {
             let address = Reader(memory).u64(slot);
-            self.to_watch = address.ok();
+            self.to_watch.extend(address.ok());
             address
         } else {
             replaced::replace(slot, memory)
@@ -332,16 +333,14 @@ impl NodeTracer {
         memory: &dyn GuestMemory,
     ) {
         let space = registers.space();
-        let OpenCall {
-            mut event, handles, ..
-        } = call;
+        let (mut event, handles, posted) = (call.event, call.handles, call.posted);
         event.exit = Some(at);
         if let (Some([_, left]), Some(account)) = (&mut event.accounts.0, registers.account) {
             *left = account;
         }
         event.result = result(&event, registers.gpr[RAX]);
         if let Some(process) = self.processes.get_mut(&space) {
-            process.leave(&mut event, &handles, Reader(memory));
+            process.leave(&mut event, (&handles, &posted), Reader(memory));
             event.rank = process.rank();
             if let Some(info) = self.known.get_mut(process.number as usize) {
                 info.rank = process.rank();

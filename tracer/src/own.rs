@@ -48,10 +48,12 @@ impl NodeTracer {
         self.probes = probes;
     }
 
-    /// The addresses to which the open calls return.
+    /// The addresses to watch: to which the open calls return, and where libraries learn of messages.
     pub fn open_returns(&self) -> BTreeSet<u64> {
         let calls = self.open.all().map(|call| call.return_address);
-        calls.chain(self.own.returns()).collect()
+        let processes = self.processes.values();
+        let callbacks = processes.flat_map(|process| process.receives.callbacks());
+        calls.chain(self.own.returns()).chain(callbacks).collect()
     }
 
     /// Takes what the user's probes saw since the last time, in the order in which it was known.
@@ -145,7 +147,7 @@ impl NodeTracer {
             (_, Ok(target)) => {
                 let (space, place) = place(registers, slot);
                 if self.own.enter(space, place, target, record) {
-                    self.to_watch = Some(target);
+                    self.to_watch.push(target);
                 }
             }
             (_, Err(_)) => {

@@ -28,6 +28,7 @@ use crate::objects::communicators::{Communicator, Communicators};
 use crate::objects::datatypes::Datatypes;
 use crate::objects::registry::Registry;
 use crate::objects::requests::Requests;
+use crate::receives::posted::LibraryReceives;
 
 /// A message that a probe took off the queue.
 #[derive(Clone, Copy, Debug, Encode, Decode)]
@@ -60,6 +61,8 @@ pub(crate) struct Process {
     communicators: Communicators,
     datatypes: Datatypes,
     requests: Requests,
+    /// Receives as its MPI library has posted them.
+    pub(crate) receives: LibraryReceives,
     messages: Registry<Matched>,
     windows: Registry<Window>,
     /// How many windows were made.
@@ -96,6 +99,7 @@ impl Process {
             communicators,
             datatypes: Datatypes::new(implementation),
             requests: Requests::default(),
+            receives: LibraryReceives::default(),
             messages: Registry::default(),
             windows: Registry::default(),
             windows_made: 0,
@@ -267,7 +271,7 @@ impl Process {
 
     /// Whether what was read from outside fits together.
     pub(crate) fn is_sound(&self) -> bool {
-        self.requests.is_sound()
+        self.requests.is_sound() && self.receives.is_sound()
     }
 
     /// How many objects were forgotten since the last call.

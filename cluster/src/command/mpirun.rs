@@ -18,7 +18,7 @@ use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration};
-use belljar_cluster::scenario::{Hosts, Scenario};
+use belljar_cluster::scenario::{Hosts, Scenario, TraceBy};
 use belljar_images::Recipe;
 use clap::Args;
 
@@ -107,6 +107,9 @@ pub(super) struct MachineArguments {
     /// What carries the nodes.
     #[arg(long, value_enum)]
     engine: Option<EngineChoice>,
+    /// Means by which MPI calls are seen.
+    #[arg(long, value_enum, value_name = "MEANS")]
+    trace_by: Option<TraceBy>,
     /// Another value for a key of the scenario, such as `trace.enabled=false`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -147,6 +150,9 @@ pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
 /// Makes the scenario of a request and runs it.
 pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result<ExitCode> {
     let mut draft = draft::draft(arguments, request)?;
+    if let Some(means) = arguments.trace_by {
+        draft.set(&format!("trace.by={}", means.name()))?;
+    }
     for assignment in &arguments.set {
         draft.set(assignment)?;
     }

@@ -236,7 +236,10 @@ fn facts(run: &Run, directory: Option<&Path>) -> Vec<(String, String)> {
         let time = belljar_analysis::time_words(summary.virtual_time_ps);
         facts.push(("ending".to_owned(), summary.ending.clone()));
         facts.push(("virtual time".to_owned(), time));
-        facts.push(("MPI calls".to_owned(), summary.mpi_calls.to_string()));
+        let by = summary.traced_by.as_ref();
+        let by = by.map_or_else(String::new, |by| format!(", seen by {by}"));
+        let calls = format!("{}{by}", summary.mpi_calls);
+        facts.push(("MPI calls".to_owned(), calls));
         facts.extend(
             summary
                 .warnings

@@ -59,6 +59,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         let places = places(file, &topology, scenario.workload.ranks_per_node)?;
         more.push(format!("network.places={places:?}"));
     }
+    if let Some(means) = arguments.trace_by {
+        more.push(format!("trace.by={}", means.name()));
+    }
     if arguments.boot_each {
         more.push("nodes.boot=each".to_owned());
     }

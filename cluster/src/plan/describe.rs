@@ -10,7 +10,7 @@ use super::{NodeKind, Plan, network};
 use crate::plan::kinds::time_model;
 use crate::scenario::engine::Engine;
 use crate::scenario::quantity::{Bytes, Rate};
-use crate::scenario::{Polls, Trace};
+use crate::scenario::{Polls, Trace, TraceBy};
 
 /// The plan as `belljar check` prints it.
 impl fmt::Display for Plan {
@@ -156,14 +156,13 @@ impl Plan {
     }
 
     fn describe_trace(&self) -> String {
-        let by = match self.preloads_library() {
-            true => "library preloaded",
-            false => "library not preloaded",
-        };
-        match (self.trace.enabled, self.traces_by_probes()) {
-            (false, _) => format!("off, {by}"),
-            (true, true) => format!("{}, by probes", describe_selection(&self.trace)),
-            (true, false) => format!("{}, {by}", describe_selection(&self.trace)),
+        match (self.traced_by(), self.preloads_library()) {
+            (Some(TraceBy::Probes), _) => format!("{}, by probes", describe_selection(&self.trace)),
+            (Some(TraceBy::Library), _) => {
+                format!("{}, by the library", describe_selection(&self.trace))
+            }
+            (None, true) => "off, library preloaded".to_owned(),
+            (None, false) => "off, library not preloaded".to_owned(),
         }
     }
 }

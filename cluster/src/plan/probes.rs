@@ -17,6 +17,7 @@ use object::read::ReadCache;
 
 use crate::plan::Plan;
 use crate::plan::code::workload_path;
+use crate::scenario::engine::Engine;
 
 /// What the nodes of a run are watched with.
 #[derive(Clone)]
@@ -30,21 +31,28 @@ pub(crate) struct RunProbes {
 }
 
 impl RunProbes {
-    /// The probes for nodes of `plan` with image number `image`, if its calls are seen by probes.
+    /// The probes for nodes of `plan` with image number `image`: of calls, if these are seen by probes, and of receives.
     ///
     /// # Errors
     /// When the image's root file system can't be read.
     pub(crate) fn of(plan: &Plan, image: usize) -> Result<Option<Self>, ErofsError> {
-        if !plan.traces_by_probes() {
+        if !plan.trace.enabled || plan.engine != Engine::Exact {
             return Ok(None);
         }
+        let sees_calls = plan.traces_by_probes();
         let mut targets = Targets::default();
         for file in root_tree(&plan.images[image].image.root)?.files {
             let path = file.path.clone();
-            targets.add(&path, &ReadCache::new(file));
+            match sees_calls {
+                true => targets.add(&path, &ReadCache::new(file)),
+                false => targets.add_receives(&ReadCache::new(file)),
+            }
         }
         for (name, content) in &plan.files {
-            targets.add(name, &content[..]);
+            match sees_calls {
+                true => targets.add(name, &content[..]),
+                false => targets.add_receives(&content[..]),
+            }
         }
         add_own(plan, image, &mut targets)?;
         let pages = targets.pages().iter().map(|page| ProbedPage {

@@ -21,8 +21,8 @@ use crate::run::coordinator::{Ending, Run};
 use crate::run::polls;
 use crate::run::recorder::selection;
 use crate::run::report::{NodeReport, NodeSummary, NoiseSummary};
-use crate::scenario::Polls;
 use crate::scenario::engine::Engine;
+use crate::scenario::{Polls, TraceBy};
 
 /// Results of a run, as far as they depend on the scenario alone.
 #[derive(Debug, Serialize)]
@@ -39,6 +39,9 @@ pub struct Summary {
     pub virtual_time_ps: u64,
     /// MPI calls recorded.
     pub mpi_calls: u64,
+    /// By which means they were seen; absent where none were to be recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traced_by: Option<TraceBy>,
     /// The nodes.
     pub nodes: Vec<NodeSummary>,
     /// What links carried.
@@ -135,6 +138,7 @@ impl Summary {
             },
             virtual_time_ps: run.now().as_ps(),
             mpi_calls: run.events(),
+            traced_by: plan.traced_by(),
             nodes: nodes.collect(),
             links: links.collect(),
             background: plan

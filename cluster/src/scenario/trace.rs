@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
 
+use crate::scenario::engine::Engine;
 use crate::scenario::quantity::Duration;
 
 /// What is recorded.
@@ -20,8 +22,9 @@ use crate::scenario::quantity::Duration;
 pub struct Trace {
     /// Whether MPI calls are recorded.
     pub enabled: bool,
-    /// Whether the library is preloaded, and calls are recorded through it. When absent, where
-    /// the engine has no probes by which it sees calls of unchanged programs.
+    /// By which means calls are seen. When absent, by probes where the engine has them, by the library elsewhere.
+    pub by: Option<TraceBy>,
+    /// The same as a choice of `by`: true for the library, false for probes.
     pub library: Option<bool>,
     /// Functions to record, by name or pattern; all when empty.
     pub functions: Vec<String>,
@@ -47,6 +50,7 @@ impl Default for Trace {
     fn default() -> Self {
         Self {
             enabled: true,
+            by: None,
             library: None,
             functions: Vec::new(),
             from: None,
@@ -57,6 +61,43 @@ impl Default for Trace {
             collect: None,
             messages: false,
             probe: Vec::new(),
+        }
+    }
+}
+
+impl Trace {
+    /// By which means calls are seen on nodes of `engine`; `None` where `by` and `library` contradict each other.
+    pub fn means(&self, engine: Engine) -> Option<TraceBy> {
+        let alias = self.library.map(|library| match library {
+            true => TraceBy::Library,
+            false => TraceBy::Probes,
+        });
+        match (self.by, alias) {
+            (Some(by), Some(alias)) if by != alias => None,
+            (by, alias) => Some(by.or(alias).unwrap_or(match engine {
+                Engine::Exact => TraceBy::Probes,
+                Engine::Kvm => TraceBy::Library,
+            })),
+        }
+    }
+}
+
+/// By which means calls are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceBy {
+    /// A preloaded library of stubs, which come to a magic instruction.
+    Library,
+    /// Probes at functions of the MPI libraries.
+    Probes,
+}
+
+impl TraceBy {
+    /// Its name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Library => "library",
+            Self::Probes => "probes",
         }
     }
 }
@@ -158,6 +199,31 @@ pub enum ProbeTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_seen_by_one_means() {
+        let means = |by, library, engine| {
+            let trace = Trace {
+                by,
+                library,
+                ..Trace::default()
+            };
+            trace.means(engine)
+        };
+        let (library, probes) = (Some(TraceBy::Library), Some(TraceBy::Probes));
+        for (by, alias, exact, kvm) in [
+            (None, None, probes, library),
+            (None, Some(true), library, library),
+            (None, Some(false), probes, probes),
+            (library, None, library, library),
+            (probes, Some(false), probes, probes),
+            (probes, Some(true), None, None),
+            (library, Some(false), None, None),
+        ] {
+            assert_eq!(means(by, alias, Engine::Exact), exact);
+            assert_eq!(means(by, alias, Engine::Kvm), kvm);
+        }
+    }
 
     #[test]
     fn iterations_are_a_number_and_their_name() {

@@ -10,6 +10,7 @@ mod applications;
 mod counts;
 mod jobs;
 mod native;
+mod roads;
 mod suite;
 
 use std::collections::BTreeSet;

@@ -13,6 +13,7 @@ mod seen;
 mod sites;
 mod structure;
 mod waiting;
+mod wildcards;
 
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};

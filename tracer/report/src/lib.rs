@@ -111,6 +111,8 @@ pub struct Summary {
     pub virtual_time_ps: u64,
     /// MPI calls recorded.
     pub mpi_calls: u64,
+    /// By which means they were seen, where any were.
+    pub traced_by: Option<String>,
     /// The nodes.
     pub nodes: Vec<SummaryNode>,
     /// What links carried.

@@ -37,6 +37,11 @@ impl<'a> Arguments<'a> {
         self.base
     }
 
+    /// The process's memory.
+    pub(crate) fn memory(&self) -> Reader<'a> {
+        self.memory
+    }
+
     /// The first argument whose memory could not be read.
     pub(crate) fn bad(&self) -> Option<u8> {
         self.bad
@@ -164,6 +169,12 @@ impl<'a> Arguments<'a> {
         self.at_status(name, position, |at, memory| {
             implementation::status(implementation, at, memory)
         })
+    }
+
+    /// True if the program does not ask for the statuses of the argument `name`.
+    pub(crate) fn ignores_status(&self, name: &str) -> bool {
+        let word = self.word(name);
+        word.is_some_and(|word| self.implementation.ignores_status(word))
     }
 
     /// The `MPI_ERROR` of that status.

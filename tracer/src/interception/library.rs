@@ -156,6 +156,7 @@ impl NodeTracer {
         }
         let components = process.implementation() == Implementation::OpenMpi;
         process.code.contains(&caller)
+            || self.watches_returns && self.is_jump(function, registers, caller)
             || components && self.is_of_part(function, registers, caller, memory)
     }
 

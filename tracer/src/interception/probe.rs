@@ -69,6 +69,7 @@ impl NodeTracer {
                 self.ensure_process(at, (file, library), base, registers, memory);
                 self.begin_call(at, vcpu, function, registers, memory);
             }
+            Some(Target::Receive(hook)) => self.post_receive(hook, registers, Reader(memory)),
             Some(Target::Own) | None => {}
         }
     }
@@ -82,6 +83,7 @@ impl NodeTracer {
         if let Some(call) = self.open.returned_to(space, place, registers.rip) {
             self.end_call(call, at, registers, memory);
         }
+        self.match_receive(registers, Reader(memory));
         self.end_own(at, registers, memory);
     }
 
@@ -231,10 +233,17 @@ impl NodeTracer {
         true
     }
 
-    /// Whether a call is the library's own affair: made from its own code, or reached by
-    /// a jump out of a call of another function, which was seen. Before such a jump a function gives its
-    /// caller's registers back; a program that calls anew through a pointer, after an exception
-    /// left the first call, has moved on.
+    /// Whether a call of `function`, which returns to `target`, is reached by a jump out of a call of another function, which was seen.
+    /// Before such a jump a function gives its caller's registers back; a program that calls anew through a pointer, after an
+    /// exception left the first call, has moved on.
+    pub(crate) fn is_jump(&self, function: u16, registers: &MagicRegisters, target: u64) -> bool {
+        let place = (registers.fs_base, registers.gpr[RSP]);
+        let standing = self.open.standing(registers.space(), place, target);
+        standing
+            .is_some_and(|call| call.event.function != function && call.kept == registers.kept())
+    }
+
+    /// Whether a call is the library's own affair: made from its own code, or reached by a jump out of another one.
     fn is_internal(
         &mut self,
         function: u16,
@@ -247,13 +256,8 @@ impl NodeTracer {
         let Ok(target) = Reader(memory).u64(slot) else {
             return false;
         };
-        let place = (registers.fs_base, slot);
-        let space = registers.space();
-        let jumped = self.open.standing(space, place, target);
         let own = library.code.contains(&target.wrapping_sub(base))
-            || jumped.is_some_and(|call| {
-                call.event.function != function && call.kept == registers.kept()
-            });
+            || self.is_jump(function, registers, target);
         let components = library.implementation == Implementation::OpenMpi;
         own || components && self.is_of_part(function, registers, target, memory)
     }

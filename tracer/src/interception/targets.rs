@@ -57,9 +57,33 @@ pub(crate) enum Target {
         /// Its address in the file.
         value: u64,
     },
+    /// The first instruction of a function by which a library's lower layer receives.
+    Receive(ReceiveHook),
     /// A place of the user's alone.
     Own,
 }
+
+/// Functions by which the lower layers of MPI libraries receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReceiveHook {
+    /// `ucp_tag_recv_nbx` of UCX.
+    UcxReceive,
+    /// `ucp_tag_msg_recv_nbx` of UCX, which receives a message that a probe took off the queue.
+    UcxReceiveProbed,
+    /// `mca_pml_ob1_recv_req_start` of Open MPI.
+    Ob1Start,
+    /// `mca_pml_ob1_mrecv` and `mca_pml_ob1_imrecv` of Open MPI, which receive a message that a probe took off the queue.
+    Ob1ReceiveProbed,
+}
+
+/// The names of these functions.
+const RECEIVE_HOOKS: [(&str, ReceiveHook); 5] = [
+    ("ucp_tag_recv_nbx", ReceiveHook::UcxReceive),
+    ("ucp_tag_msg_recv_nbx", ReceiveHook::UcxReceiveProbed),
+    ("mca_pml_ob1_recv_req_start", ReceiveHook::Ob1Start),
+    ("mca_pml_ob1_mrecv", ReceiveHook::Ob1ReceiveProbed),
+    ("mca_pml_ob1_imrecv", ReceiveHook::Ob1ReceiveProbed),
+];
 
 /// An MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +142,22 @@ impl Targets {
         }
         if is_library {
             self.add_library(path, &elf);
+        }
+        self.place_receives(&elf);
+    }
+
+    /// Looks in the file holding `data` for functions by which the lower layers of MPI libraries receive, and for nothing else.
+    pub fn add_receives<'data>(&mut self, data: impl ReadRef<'data>) {
+        if let Some(elf) = Elf::parse(data) {
+            self.place_receives(&elf);
+        }
+    }
+
+    fn place_receives<'data>(&mut self, elf: &Elf<'data, impl ReadRef<'data>>) {
+        for (name, hook) in RECEIVE_HOOKS {
+            if let Some(value) = elf.function(name) {
+                self.place(elf, value, Target::Receive(hook));
+            }
         }
     }
 

@@ -3,19 +3,30 @@
 //! A request's number is the process's own and new with each activation, so an event's completions name
 //! exactly one. Their number is bounded. Called when calls return.
 
-use belljar_trace::{Collective, Completion, Direction, Ending, Phase, Status, Transfer};
+use belljar_trace::{Collective, Completion, Direction, Ending, Peer, Phase, Status, Transfer};
 use bincode::{Decode, Encode};
 
 use crate::objects::registry::Registry;
+use crate::receives::posted::PostedReceive;
 
 /// Most requests of a process, whatever their handles.
 const MAX_REQUESTS: usize = 1 << 16;
 
-/// What a request stands for.
+/// The operation that a request stands for.
+#[derive(Clone, Debug, Default, Encode, Decode)]
+pub(crate) struct Requested {
+    pub(crate) transfers: Vec<Transfer>,
+    pub(crate) collectives: Vec<Collective>,
+    /// How many processes a receive may be from, where that is known.
+    pub(crate) partners: Option<u32>,
+    /// The library's receive, where that is known.
+    pub(crate) receive: Option<PostedReceive>,
+}
+
+/// A request.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct Request {
-    transfers: Vec<Transfer>,
-    collectives: Vec<Collective>,
+    operation: Requested,
     persistent: bool,
     /// Of a persistent one, its number among them.
     prepared: Option<u32>,
@@ -42,18 +53,12 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// A call returned `handle` for what it began. Returns the request's number.
-    pub(crate) fn begin(
-        &mut self,
-        handle: u64,
-        transfers: Vec<Transfer>,
-        collectives: Vec<Collective>,
-    ) -> u64 {
+    pub(crate) fn begin(&mut self, handle: u64, operation: Requested) -> u64 {
         let number = self.number();
         self.push(
             handle,
             Request {
-                transfers,
-                collectives,
+                operation,
                 persistent: false,
                 prepared: None,
                 partitioned: None,
@@ -64,33 +69,19 @@ impl Requests {
     }
 
     /// A call returned `handle` for the persistent request that it prepared. Returns its number among these.
-    pub(crate) fn prepare(
-        &mut self,
-        handle: u64,
-        transfers: Vec<Transfer>,
-        collectives: Vec<Collective>,
-    ) -> u32 {
-        self.prepare_with(handle, (transfers, collectives), None)
+    pub(crate) fn prepare(&mut self, handle: u64, operation: Requested) -> u32 {
+        self.prepare_with(handle, operation, None)
     }
 
     /// The same of a partitioned request (MPI-4.0, 4). Returns its numbers among persistent and among partitioned ones.
-    pub(crate) fn prepare_partitioned(
-        &mut self,
-        handle: u64,
-        transfers: Vec<Transfer>,
-    ) -> (u32, u32) {
+    pub(crate) fn prepare_partitioned(&mut self, handle: u64, operation: Requested) -> (u32, u32) {
         let number = self.next_partitioned;
         self.next_partitioned = number.wrapping_add(1);
-        let prepared = self.prepare_with(handle, (transfers, Vec::new()), Some(number));
+        let prepared = self.prepare_with(handle, operation, Some(number));
         (prepared, number)
     }
 
-    fn prepare_with(
-        &mut self,
-        handle: u64,
-        (transfers, collectives): (Vec<Transfer>, Vec<Collective>),
-        partitioned: Option<u32>,
-    ) -> u32 {
+    fn prepare_with(&mut self, handle: u64, operation: Requested, partitioned: Option<u32>) -> u32 {
         let number = self.next_prepared;
         self.next_prepared = number.wrapping_add(1);
         // No shared handles here: whatever had it before is gone.
@@ -99,8 +90,7 @@ impl Requests {
         self.push(
             handle,
             Request {
-                transfers,
-                collectives,
+                operation,
                 persistent: true,
                 prepared: Some(number),
                 partitioned,
@@ -110,8 +100,13 @@ impl Requests {
         number
     }
 
-    /// Starts a persistent request: its new number, and what it moves.
-    pub(crate) fn start(&mut self, handle: u64) -> Option<(u64, Vec<Transfer>, Vec<Collective>)> {
+    /// Starts a persistent request: its new number, and what it moves. The library's receive is the first of `posted` that may be
+    /// its, and is taken from there.
+    pub(crate) fn start(
+        &mut self,
+        handle: u64,
+        posted: &mut Vec<PostedReceive>,
+    ) -> Option<(u64, Vec<Transfer>, Vec<Collective>)> {
         let number = self.next;
         let request = self.by_handle.get_mut(handle)?.last_mut()?;
         if !request.persistent {
@@ -119,8 +114,12 @@ impl Requests {
         }
         self.next += 1;
         request.active = Some(number);
-        let mut transfers = request.transfers.clone();
-        let mut collectives = request.collectives.clone();
+        let receive = receive(request).filter(|receive| receive.peer != Peer::Null);
+        let own =
+            receive.and_then(|receive| posted.iter().position(|it| it.starts(handle, receive)));
+        request.operation.receive = own.map(|position| posted.remove(position));
+        let mut transfers = request.operation.transfers.clone();
+        let mut collectives = request.operation.collectives.clone();
         for transfer in &mut transfers {
             transfer.phase = Phase::Begun;
         }
@@ -182,10 +181,11 @@ impl Requests {
         request.is_some_and(|request| request.persistent)
     }
 
-    /// Whether a handle stands for an active request that receives.
-    pub(crate) fn receives(&self, handle: u64) -> bool {
-        let request = self.by_handle.get(handle).and_then(|all| all.last());
-        request.is_some_and(|request| request.active.is_some() && receive(request).is_some())
+    /// The operation of an active request that receives, and its receive.
+    pub(crate) fn receives(&self, handle: u64) -> Option<(&Requested, &Transfer)> {
+        let request = self.by_handle.get(handle)?.last()?;
+        request.active?;
+        Some((&request.operation, receive(request)?))
     }
 
     pub(crate) fn take_forgotten(&mut self) -> u64 {
@@ -214,7 +214,7 @@ impl Requests {
 }
 
 fn receive(request: &Request) -> Option<&Transfer> {
-    let mut transfers = request.transfers.iter();
+    let mut transfers = request.operation.transfers.iter();
     transfers.find(|transfer| transfer.direction == Direction::Receive)
 }
 

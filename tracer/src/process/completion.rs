@@ -5,7 +5,7 @@
 //! the handle does: the request that it stood for is gone when it has changed.
 
 use belljar_mpi::{Base, Completes};
-use belljar_trace::{Completion, Ending};
+use belljar_trace::{Completion, Ending, Status};
 
 use super::Process;
 use crate::decode::arguments::Arguments;
@@ -48,15 +48,32 @@ impl Process {
             let Some(ending) = ending else {
                 continue;
             };
-            let status = if self.requests.receives(handle) {
-                arguments.status(statuses, position)
-            } else {
-                None
-            };
+            let status = self.status_of(handle, (statuses, position), arguments);
             completed.extend(self.requests.complete(handle, status, ending));
         }
         completed.reverse();
         completed
+    }
+
+    /// The status of the receive that `handle` stands for: as the library wrote it, or as it was observed where the program ignores
+    /// it.
+    fn status_of(
+        &mut self,
+        handle: u64,
+        (statuses, position): (&str, u64),
+        arguments: &mut Arguments<'_>,
+    ) -> Option<Status> {
+        let (operation, transfer) = self.requests.receives(handle)?;
+        let observed = operation.receive.and_then(|receive| {
+            let asked = (transfer, operation.partners);
+            let memory = arguments.memory();
+            self.receives
+                .take(receive, asked, self.implementation, memory)
+        });
+        match arguments.ignores_status(statuses) {
+            true => observed,
+            false => arguments.status(statuses, position),
+        }
     }
 
     /// How a request of a call that returned the error `result` ended; `None` if it did not.

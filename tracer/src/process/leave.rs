@@ -5,14 +5,17 @@
 
 use belljar_mpi::Base;
 use belljar_trace::{
-    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Phase, Polls, Status,
-    Transfer, WORLD,
+    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Implementation, Peer,
+    Phase, Polls, Status, WORLD,
 };
 
 use super::{Matched, Process, Window};
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
 use crate::memory::Reader;
+use crate::objects::communicators::Communicator;
+use crate::objects::requests::Requested;
+use crate::receives::posted::PostedReceive;
 
 /// What a call's end adds to its event.
 #[derive(Default)]
@@ -65,15 +68,20 @@ fn poll(event: &Event, handles: &[u64]) -> Folded {
 
 impl Process {
     /// Reads a call's outputs, fills the event and brings the process's objects up to date.
-    /// `handles` is what [`enter`](Self::enter) returned.
-    pub(crate) fn leave(&mut self, event: &mut Event, handles: &[u64], memory: Reader<'_>) {
+    /// `handles` is what [`enter`](Self::enter) returned, and `posted` the receives that the library posted meanwhile.
+    pub(crate) fn leave(
+        &mut self,
+        event: &mut Event,
+        (handles, posted): (&[u64], &[PostedReceive]),
+        memory: Reader<'_>,
+    ) {
         // A constant argument may have lain on a page that nobody had touched before the
         // call: it is there now.
         if event.bad.is_some() && handles.is_empty() {
             event.bad = None;
             self.enter(event, memory);
         }
-        let outcome = self.outcome(event, handles, memory);
+        let outcome = self.outcome(event, (handles, posted), memory);
         event.bad = outcome.bad;
         if action_makes_window(event) {
             self.name_window(event, memory);
@@ -127,7 +135,12 @@ impl Process {
         });
     }
 
-    fn outcome(&mut self, event: &Event, handles: &[u64], memory: Reader<'_>) -> Outcome {
+    fn outcome(
+        &mut self,
+        event: &Event,
+        (handles, posted): (&[u64], &[PostedReceive]),
+        memory: Reader<'_>,
+    ) -> Outcome {
         let action = Action::of(event.function);
         let mut arguments = Arguments::new(event, memory);
         let mut outcome = Outcome::default();
@@ -139,19 +152,19 @@ impl Process {
                 Action::Message { phase, .. }
                 | Action::Collective(_, phase)
                 | Action::OneSided { phase, .. } => {
-                    self.end_operation(event, phase, &mut arguments, &mut outcome);
+                    self.end_operation(event, (phase, posted), &mut arguments, &mut outcome);
                 }
                 Action::ReceiveMatched(phase) => {
                     for handle in handles {
                         self.messages.remove(*handle);
                     }
-                    self.end_operation(event, phase, &mut arguments, &mut outcome);
+                    self.end_operation(event, (phase, posted), &mut arguments, &mut outcome);
                 }
                 Action::AskIfOver => {
                     outcome.over = arguments.integer("flag").is_some_and(|flag| flag != 0);
                 }
                 Action::Probe => outcome.status = self.probe(event, &mut arguments),
-                Action::Start => self.start(event, handles, &mut outcome),
+                Action::Start => self.start(event, (handles, posted), &mut outcome),
                 Action::MakeDatatype | Action::AskDatatype => {
                     if let Some((fact, bounds)) = self.datatype_told(action, &mut arguments) {
                         (outcome.fact, outcome.bounds) = (Some(fact), bounds);
@@ -171,34 +184,72 @@ impl Process {
     fn end_operation(
         &mut self,
         event: &Event,
-        phase: Phase,
+        (phase, posted): (Phase, &[PostedReceive]),
         arguments: &mut Arguments<'_>,
         outcome: &mut Outcome,
     ) {
-        let (transfers, collectives) = (event.transfers.clone(), event.collectives.clone());
-        let receives = |transfer: &Transfer| transfer.direction == Direction::Receive;
+        let mut operation = self.requested(event, posted, arguments);
         match phase {
-            Phase::Done if transfers.iter().any(receives) => {
-                outcome.status = arguments.status("status", 0);
-            }
-            Phase::Done => {}
+            Phase::Done => outcome.status = self.received(&operation, arguments),
             Phase::Begun => {
                 if let Some(handle) = arguments.pointed_handle(Base::Request) {
-                    let number = self.requests.begin(handle, transfers, collectives);
+                    if self.implementation == Implementation::OpenMpi {
+                        // Its handles are its requests.
+                        let mut own = posted.iter().filter(|it| it.request == handle);
+                        operation.receive = operation.receive.and(own.next().copied());
+                    }
+                    let number = self.requests.begin(handle, operation);
                     outcome.started.push(number);
                 }
             }
             Phase::Prepared => {
+                operation.receive = None;
                 let handle = arguments.pointed_handle(Base::Request);
                 if let (Some(handle), true) = (handle, arguments.has("partitions")) {
-                    let (prepared, number) = self.requests.prepare_partitioned(handle, transfers);
+                    let (prepared, number) = self.requests.prepare_partitioned(handle, operation);
                     outcome.persistent.push(prepared);
                     outcome.partitioned.push(Some(number));
                 } else if let Some(handle) = handle {
-                    let prepared = self.requests.prepare(handle, transfers, collectives);
+                    let prepared = self.requests.prepare(handle, operation);
                     outcome.persistent.push(prepared);
                 }
             }
+        }
+    }
+
+    /// The operation of a call that moves data, with the library's receive.
+    fn requested(
+        &self,
+        event: &Event,
+        posted: &[PostedReceive],
+        arguments: &Arguments<'_>,
+    ) -> Requested {
+        let receive = event.transfers.iter().find(|transfer| {
+            transfer.direction == Direction::Receive && transfer.peer != Peer::Null
+        });
+        let mut posted = posted.iter();
+        let known = self.communicator(arguments);
+        Requested {
+            receive: receive.and_then(|receive| posted.find(|it| it.is_of(receive)).copied()),
+            partners: known.and_then(Communicator::partners),
+            transfers: event.transfers.clone(),
+            collectives: event.collectives.clone(),
+        }
+    }
+
+    /// The status of a receive that is complete: as the library wrote it, or as it was observed where the program ignores it.
+    fn received(&mut self, operation: &Requested, arguments: &mut Arguments<'_>) -> Option<Status> {
+        let mut transfers = operation.transfers.iter();
+        let transfer = transfers.find(|transfer| transfer.direction == Direction::Receive)?;
+        let observed = operation.receive.and_then(|receive| {
+            let asked = (transfer, operation.partners);
+            let memory = arguments.memory();
+            self.receives
+                .take(receive, asked, self.implementation, memory)
+        });
+        match arguments.ignores_status("status") {
+            true => observed,
+            false => arguments.status("status", 0),
         }
     }
 
@@ -206,7 +257,11 @@ impl Process {
         if arguments.has("flag") && arguments.integer("flag").unwrap_or(0) == 0 {
             return None;
         }
-        let status = arguments.status("status", 0);
+        // A probe cancels nothing: MPICH leaves the bit of the program's status as it was.
+        let status = arguments.status("status", 0).map(|status| Status {
+            cancelled: false,
+            ..status
+        });
         if arguments.has("message") {
             let handle = arguments.handles("message", 1)?.first().copied()?;
             let implementation = arguments.implementation;
@@ -222,10 +277,18 @@ impl Process {
         status
     }
 
-    fn start(&mut self, event: &Event, handles: &[u64], outcome: &mut Outcome) {
+    fn start(
+        &mut self,
+        event: &Event,
+        (handles, posted): (&[u64], &[PostedReceive]),
+        outcome: &mut Outcome,
+    ) {
         let mut moved = event.clone();
+        let mut posted = posted.to_vec();
         for handle in handles {
-            if let Some((number, transfers, collectives)) = self.requests.start(*handle) {
+            if let Some((number, transfers, collectives)) =
+                self.requests.start(*handle, &mut posted)
+            {
                 outcome.started.push(number);
                 outcome.persistent.extend(self.requests.prepared(*handle));
                 outcome.partitioned.push(self.requests.partitioned(*handle));
@@ -263,7 +326,7 @@ impl Process {
                 let new = self.communicators.make(parent, handle, arguments);
                 if arguments.has("request") {
                     let request = arguments.pointed_handle(Base::Request)?;
-                    started.push(self.requests.begin(request, Vec::new(), Vec::new()));
+                    started.push(self.requests.begin(request, Requested::default()));
                 }
                 return Some(Fact::Communicator(new));
             }

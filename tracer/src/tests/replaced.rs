@@ -3,7 +3,7 @@
 use belljar_abi::{PENDING_LENGTH, PENDING_OFFSET, STUB_BASE, pending_bucket};
 
 use crate::memory::Reader;
-use crate::node::NodeTracer;
+use crate::node::{MagicRegisters, NodeTracer};
 use crate::scripted::{Guest, LIBRARY, PROGRAM, RESOLVERS, RETURNED};
 use crate::selection::Selection;
 
@@ -123,4 +123,31 @@ fn what_a_library_jumps_to_at_a_calls_end_is_that_call() {
     let names: Vec<_> = events.iter().map(|event| event.name()).collect();
     assert_eq!(names, ["MPI_Barrier"]);
     assert_eq!(tracer.counters().warnings.abandoned, 0);
+}
+
+/// Where returns are watched, the second has the first's return address, too.
+#[test]
+fn what_a_library_jumps_to_is_that_call_where_returns_are_watched() {
+    let mut tracer = tracer();
+    tracer.watch_returns();
+    let mut guest = Guest::mpich(&mut tracer, 0);
+    let stack = guest.stack;
+    guest.enter(&mut tracer, "MPI_Address", &[0x1000, 0x2000]);
+    guest.stack = stack;
+    let next = belljar_mpi::number("MPI_Get_address").unwrap().into();
+    let (target, slot) = guest.enter_operation(&mut tracer, next, &[0x1000, 0x2000], PROGRAM);
+    assert_eq!(target, LIBRARY + 16 * next);
+    let mut registers = MagicRegisters {
+        rip: PROGRAM,
+        cr3: guest.cr3,
+        fs_base: guest.thread,
+        ..MagicRegisters::default()
+    };
+    registers.gpr[4] = slot + 8;
+    tracer.returned(guest.clock + 10, &registers, &guest.memory);
+    let events = tracer.take_events();
+    let names: Vec<_> = events.iter().map(|event| event.name()).collect();
+    assert_eq!(names, ["MPI_Address"]);
+    assert!(events[0].exit.is_some());
+    assert!(tracer.open_calls().is_empty());
 }

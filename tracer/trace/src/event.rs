@@ -71,7 +71,7 @@ pub struct Event {
     pub started: Vec<u64>,
     /// Requests that it completed.
     pub completed: Vec<Completion>,
-    /// The status that it returned, where it returned just one and not for a request.
+    /// The status that it returned or that was observed, where it is just one and not for a request.
     pub status: Option<Status>,
     /// What it told of the process's MPI objects.
     pub fact: Option<Fact>,
@@ -367,7 +367,7 @@ pub enum Ending {
 pub struct Completion {
     /// The request, by the process's own number (see [`Event::started`]).
     pub request: u64,
-    /// Its status, if it was a receive and the program asked for one.
+    /// Its status, if it was a receive and the program asked for one or the tracer observed the match.
     pub status: Option<Status>,
     /// Bytes received through it: by the status, else the room for them; 0 for a send.
     pub received: u64,

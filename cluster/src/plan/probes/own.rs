@@ -21,7 +21,7 @@ use kernel::Kernel;
 use crate::mpirun::GuestRoot;
 use crate::plan::code::workload_path;
 use crate::scenario::engine::Engine;
-use crate::scenario::{ProbeTable, ProbeTime, Scenario};
+use crate::scenario::{ProbeTable, ProbeTime, Scenario, TraceBy};
 
 /// What stands for the guest's kernel where a file's name is expected: no path, as it does not begin with `/`.
 pub(super) const KERNEL: &str = "kernel";
@@ -137,8 +137,8 @@ pub(crate) fn resolve(
         ),
         (trace.enabled, "trace.enabled = true"),
         (
-            trace.library != Some(true),
-            "trace.library to be left out, or false",
+            trace.means(engine) == Some(TraceBy::Probes),
+            "trace.by = \"probes\" (or trace.library = false), or neither of them",
         ),
     ];
     if let Some((_, what)) = needs.iter().find(|(is, _)| !is) {

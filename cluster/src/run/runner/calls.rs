@@ -115,19 +115,18 @@ impl Runner {
         let Some(tracer) = &mut self.tracer else {
             return;
         };
-        let Some(target) = tracer.take_return_to_watch() else {
-            return;
-        };
-        if self.node.watch_return(target) {
-            return;
-        }
-        // Calls that have returned leave their addresses watched; those of open ones are few.
-        self.node.forget_returns();
-        for open in tracer.open_returns() {
-            self.node.watch_return(open);
-        }
-        if !self.node.watch_return(target) {
-            tracer.return_is_unseen();
+        while let Some(target) = tracer.take_return_to_watch() {
+            if self.node.watch_return(target) {
+                continue;
+            }
+            // Calls that have returned leave their addresses watched; those of open ones are few.
+            self.node.forget_returns();
+            for open in tracer.open_returns() {
+                self.node.watch_return(open);
+            }
+            if !self.node.watch_return(target) {
+                tracer.return_is_unseen();
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_program::{ChannelId, Mode, Operation, Part, Program, Thread};
+use belljar_program::{ChannelId, Operation, Part, Program, Thread};
 
 use super::{Difference, Differences, is};
 use crate::job::{Action, OperationId, SendMode};
@@ -226,15 +226,15 @@ fn messages_of(program: &Program, operations: &[Operation]) -> Vec<Operation> {
 }
 
 /// True if a send has this mode.
-fn has_mode(send: Action, found: Mode) -> bool {
+fn has_mode(send: Action, found: belljar_mpi::SendMode) -> bool {
     let Action::Send { mode, .. } = send else {
         return false;
     };
     let expected = match mode {
-        SendMode::Standard => Mode::Standard,
-        SendMode::Buffered => Mode::Buffered,
-        SendMode::Synchronous => Mode::Synchronous,
-        SendMode::Ready => Mode::Ready,
+        SendMode::Standard => belljar_mpi::SendMode::Standard,
+        SendMode::Buffered => belljar_mpi::SendMode::Buffered,
+        SendMode::Synchronous => belljar_mpi::SendMode::Synchronous,
+        SendMode::Ready => belljar_mpi::SendMode::Ready,
     };
     found == expected
 }

@@ -4,7 +4,7 @@
 //! that could be huge have a limit. Called by [`write_event`](super::write_event).
 
 use belljar_trace::{
-    Datatype, Details, Event, Fact, NewCommunicator, Status, TraceHeader, Transfer,
+    Datatype, Details, Direction, Event, Fact, NewCommunicator, Peer, Status, TraceHeader, Transfer,
 };
 use serde_json::{Map, Value, json};
 
@@ -128,17 +128,18 @@ fn bad(event: &Event) -> Option<&'static str> {
 fn transfers(event: &Event, communicators: &Communicators) -> Value {
     let transfer = |transfer: &Transfer| {
         let process = (event.node, event.process);
+        let (peer, tag) = matched(transfer, event.status);
         let world = transfer
             .communicator
-            .and_then(|communicator| communicators.peer(process, communicator, transfer.peer));
+            .and_then(|communicator| communicators.peer(process, communicator, peer));
         json!({
             "direction": transfer.direction,
             "phase": transfer.phase,
             "communicator": transfer.communicator.map(words::communicator),
-            "peer": words::peer(transfer.peer),
+            "peer": words::peer(peer),
             "peer_job": world.map(|member| member.job),
             "peer_world_rank": world.map(|member| member.rank),
-            "tag": transfer.tag,
+            "tag": tag,
             "count": transfer.count,
             "datatype": datatype(transfer.datatype),
             "bytes": transfer.bytes,
@@ -146,6 +147,19 @@ fn transfers(event: &Event, communicators: &Communicators) -> Value {
         })
     };
     event.transfers.iter().map(transfer).collect()
+}
+
+/// The other side of a message and its tag: of a receive from any source or with any tag as its status has them.
+fn matched(transfer: &Transfer, status: Option<Status>) -> (Peer, Option<i32>) {
+    let status = status.filter(|status| !status.cancelled);
+    match status.filter(|_| transfer.direction == Direction::Receive) {
+        Some(status) => {
+            let any = transfer.peer == Peer::Any;
+            let peer = if any { status.source } else { transfer.peer };
+            (peer, transfer.tag.or(Some(status.tag)))
+        }
+        None => (transfer.peer, transfer.tag),
+    }
 }
 
 fn datatype(datatype: Datatype) -> Option<String> {
@@ -185,6 +199,7 @@ fn status(status: Status) -> Value {
         "tag": status.tag,
         "bytes": status.bytes,
         "cancelled": status.cancelled,
+        "observed": status.observed,
     })
 }
 

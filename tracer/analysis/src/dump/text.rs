@@ -251,8 +251,9 @@ fn listed(members: &Members, event: &Event, communicators: &Communicators) -> St
 
 fn status(status: Status) -> String {
     let cancelled = if status.cancelled { ", cancelled" } else { "" };
+    let observed = if status.observed { ", observed" } else { "" };
     format!(
-        "{} from {} with tag {}{cancelled}",
+        "{} from {} with tag {}{cancelled}{observed}",
         bytes(status.bytes),
         words::peer(status.source),
         status.tag

@@ -237,5 +237,6 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
 /// Whether a symbol of this name is looked for.
 fn matters(name: &[u8]) -> bool {
-    name.starts_with(b"MPI_") || name.starts_with(b"PMPI_") || name.starts_with(b"ompi_")
+    let prefixes: [&[u8]; 5] = [b"MPI_", b"PMPI_", b"ompi_", b"ucp_tag_", b"mca_pml_ob1_"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }

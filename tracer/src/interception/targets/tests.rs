@@ -48,6 +48,7 @@ fn a_library_gives_its_functions_under_both_names() {
         .map(|target| match target {
             Target::Call { function, .. } => FUNCTIONS[usize::from(*function)].name,
             Target::Start => "start",
+            Target::Receive(_) => "receive",
             Target::Own => "own",
         })
         .collect();
@@ -199,4 +200,23 @@ fn own_probes_share_places_with_those_of_functions() {
     assert!(matches!(own[0], (Target::Call { .. }, [5, 6])));
     assert_eq!(own[1], (Target::Own, &[7][..]));
     assert!(!targets.add_own(&library[..], 0x10, 8));
+}
+
+#[test]
+fn transports_are_seen_to_receive() {
+    let source = "int ucp_tag_recv_nbx(void) { return 1; }
+        int ucp_tag_recv_nb(void) { return 2; }
+        int mca_pml_ob1_recv_req_start;
+        int mca_pml_ob1_imrecv(void) { return 3; }";
+    let Some(library) = compiled(source, &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let hooks = [ReceiveHook::UcxReceive, ReceiveHook::Ob1ReceiveProbed];
+    let (mut all, mut receives) = (Targets::default(), Targets::default());
+    all.add("/usr/lib/libucp.so.0", &library[..]);
+    receives.add_receives(&library[..]);
+    for targets in [all, receives] {
+        assert_eq!(targets.targets, hooks.map(Target::Receive));
+        assert!(targets.files().is_empty());
+    }
 }

@@ -1,0 +1,114 @@
+//! Probes and the preloaded library, held to the same calls.
+//!
+//! Each rank's calls, arguments, results and statuses are compared one by one. Addresses differ between runs, and so do times; how
+//! often a program polls depends on these.
+
+use std::collections::BTreeMap;
+
+use belljar_tests::{Dir, Scenario};
+use serde_json::Value;
+
+use super::jobs::{Job, Mpi, Needs, scenario};
+use super::{SOME, suite};
+
+/// Programs whose calls depend on no time.
+const PROGRAMS: [&str; 10] = [
+    "attr/attrt",
+    "coll/allgather2",
+    "coll/neighb_alltoallw",
+    "comm/dup",
+    "comm/cmsplit",
+    "datatype/blockindexed_misc",
+    "errhan/commcall",
+    "group/groupcreate",
+    "pt2pt/sendall",
+    "topo/cartcreates",
+];
+
+/// Functions that programs poll.
+const POLLS: [&str; 4] = ["MPI_Iprobe", "MPI_Improbe", "MPI_Test", "MPI_Wtime"];
+
+/// A thread of a rank of a job.
+type Caller = (u64, u64, u64);
+
+/// The calls of each thread, in order.
+fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", out]);
+    assert_eq!(code, Some(0), "{error}");
+    let mut calls: BTreeMap<Caller, Vec<String>> = BTreeMap::new();
+    for line in dump.lines() {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        let function = event["function"].as_str().expect("a name");
+        assert!(!event["exit"].is_null(), "{out}: did not return: {line}");
+        if POLLS.iter().any(|poll| function.starts_with(poll)) {
+            continue;
+        }
+        let number = |key: &str| event[key].as_u64().unwrap_or(u64::MAX);
+        let caller = (number("job"), number("rank"), number("thread"));
+        calls.entry(caller).or_default().push(words(&event));
+    }
+    calls
+}
+
+/// What both roads have to agree on.
+fn words(event: &Value) -> String {
+    let mut arguments = event["arguments"].clone();
+    if let Some(arguments) = arguments.as_object_mut() {
+        arguments.retain(|_, word| !word.as_str().is_some_and(|word| word.starts_with("0x")));
+    }
+    let keys = [
+        "function",
+        "result",
+        "depth",
+        "transfers",
+        "collectives",
+        "started",
+        "completed",
+        "status",
+    ];
+    let told = keys.map(|key| event[key].to_string());
+    // The launcher's words of a job stand in the first call, or where probes find its name in the library's data.
+    let made = Some(&event["made"]).filter(|made| made.get("job_size").is_none());
+    let made = made.unwrap_or(&Value::Null);
+    format!("{} {made} {arguments}", told.join(" "))
+}
+
+/// Holds both roads against each other on `scenario`; how many calls there are.
+fn agree(dir: &Dir, scenario: &Scenario) -> usize {
+    let [probes, library] = ["probes", "library"].map(|by| {
+        let scenario = scenario.clone().with(&format!("[trace]\nby = {by:?}"));
+        let run = dir.run(&scenario, by, &[]).success();
+        assert_eq!(run.summary()["traced_by"], by);
+        calls(dir, by)
+    });
+    assert_eq!(
+        probes.keys().collect::<Vec<_>>(),
+        library.keys().collect::<Vec<_>>()
+    );
+    for (caller, by_probes) in &probes {
+        let by_library = &library[caller];
+        let parted = by_probes.iter().zip(by_library).find(|(a, b)| a != b);
+        assert_eq!(parted, None, "{caller:?}");
+        assert_eq!(by_probes.len(), by_library.len(), "{caller:?}");
+    }
+    probes.values().map(Vec::len).sum()
+}
+
+#[test]
+fn probes_and_the_library_record_the_same_calls_of_peers() {
+    let Some(dir) = Dir::new() else { return };
+    let wanted = |job: &Job| PROGRAMS.contains(&job.program.as_str());
+    let jobs: Vec<Job> = suite::quick().into_iter().filter(wanted).collect();
+    assert_eq!(jobs.len(), PROGRAMS.len());
+    let scenario = scenario(Mpi::Mpich, 4, SOME, &jobs, &Needs::default());
+    let calls = agree(&dir, &scenario);
+    assert!(calls > 1000, "only {calls} calls");
+}
+
+#[test]
+fn probes_and_the_library_record_the_same_calls_of_all_functions() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(3, "mpiexec.hydra -n 3 counters");
+    let calls = agree(&dir, &scenario);
+    assert!(calls > 200, "only {calls} calls");
+}

@@ -1,0 +1,90 @@
+//! Receives as MPI libraries post and complete them: which message each one got.
+//!
+//! A program that passes `MPI_STATUS_IGNORE` leaves the match to its library. MPICH over UCX posts each receive by a function of UCX
+//! and learns the match in a callback; Open MPI's ob1 keeps it in the request, whose address is the handle. Both are observed: the
+//! posting by a probe, the callback by a watched address, the request in memory when its call returns. A match is recorded only if it
+//! agrees with what the program asked for. Guests may pass anything, and all tables are bounded. Called by `probe` and `process`.
+
+/// Requests of Open MPI's ob1.
+pub(crate) mod ob1;
+/// Receives that a process's library posted.
+pub(crate) mod posted;
+/// Receives by UCX.
+mod ucx;
+
+use crate::interception::targets::ReceiveHook;
+use crate::memory::Reader;
+use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RSP};
+use belljar_trace::Implementation;
+use posted::Asked;
+
+/// A receive that a library posts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Posting {
+    /// The library's request.
+    request: u64,
+    /// What is asked for, where the function has it.
+    asked: Option<Asked>,
+    /// The function that the transport calls with the match.
+    callback: Option<u64>,
+    /// True if a call of the program may have caused it.
+    is_own: bool,
+}
+
+impl NodeTracer {
+    /// A library came to `hook`: remembers the receive with the MPI call that is under way.
+    pub(crate) fn post_receive(
+        &mut self,
+        hook: ReceiveHook,
+        registers: &MagicRegisters,
+        memory: Reader<'_>,
+    ) {
+        let space = registers.space();
+        let Some(process) = self.processes.get_mut(&space) else {
+            return;
+        };
+        let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
+        let posting = match (process.implementation(), hook) {
+            (Implementation::Mpich, ReceiveHook::UcxReceive) => {
+                ucx::posting(argument(5), Some((argument(3), argument(4))), memory)
+            }
+            (Implementation::Mpich, ReceiveHook::UcxReceiveProbed) => {
+                ucx::posting(argument(4), None, memory)
+            }
+            (Implementation::OpenMpi, ReceiveHook::Ob1Start) => Some(ob1::started(argument(0))),
+            (Implementation::OpenMpi, ReceiveHook::Ob1ReceiveProbed) => {
+                ob1::probed(argument(3), memory).ok()
+            }
+            _ => None,
+        };
+        let Some(posting) = posting else {
+            return;
+        };
+        if let Some(callback) = posting.callback
+            && process.receives.learn_callback(callback)
+        {
+            self.to_watch.push(callback);
+        }
+        let receive = process.receives.post(posting.request, posting.asked);
+        if posting.is_own {
+            let place = (registers.fs_base, registers.gpr[RSP]);
+            self.open.note_receive(space, place, receive);
+        }
+    }
+
+    /// A process came to a watched address: notes the match if it is a callback of its library's.
+    pub(crate) fn match_receive(&mut self, registers: &MagicRegisters, memory: Reader<'_>) {
+        let Some(process) = self.processes.get_mut(&registers.space()) else {
+            return;
+        };
+        if !process.receives.is_callback(registers.rip) {
+            return;
+        }
+        let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
+        let message = ucx::message(argument(1), argument(2), memory);
+        process.receives.match_message(argument(3), message);
+    }
+}
+
+#[cfg(test)]
+mod tests;
