@@ -105,7 +105,6 @@ mod tests {
             tag: 7,
             bytes: 0x2_0000_0010,
             cancelled: true,
-            observed: false,
         };
         let mpich = words(&[0x10, 2 << 1 | 1, 3, 7, 0]);
         let read = super::status(Implementation::Mpich, 0, Reader(&mpich));

@@ -112,7 +112,6 @@ fn messages(calls: &mut Vec<Event>) {
             tag: 5,
             bytes: 1000,
             cancelled: false,
-            observed: false,
         };
         event.completed.push(completion(7, Some(status), 1000));
         event.completed.push(completion(8, None, 0));
@@ -133,7 +132,6 @@ fn messages(calls: &mut Vec<Event>) {
             tag: 0,
             bytes: 0,
             cancelled: true,
-            observed: false,
         };
         event.completed.push(completion(3, Some(status), 0));
     }));
