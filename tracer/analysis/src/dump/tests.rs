@@ -167,3 +167,13 @@ fn statistics_of_a_file_know_what_was_not_recorded() {
         (24, None)
     );
 }
+
+#[test]
+fn a_receive_from_any_source_has_its_sender() {
+    let lines = lines(&Filter::default(), DumpFormat::Json);
+    let receive: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!(receive["arguments"]["source"], "MPI_ANY_SOURCE");
+    assert_eq!(receive["transfers"][0]["peer"], "0");
+    assert_eq!(receive["transfers"][0]["tag"], 9);
+    assert_eq!(receive["status"]["observed"], false);
+}
