@@ -164,7 +164,8 @@ pub(super) const ROWS: &[Row] = &[
     row(&["Alloc_mem", "Free_mem"], CallKind::Local),
     // Communicators.
     row(&["Comm_dup", "Comm_dup_with_info", "Comm_split", "Comm_split_type", "Comm_create"], CallKind::MakeCommunicator(Creation::OfParent)).meets(Meeting::Communicator),
-    row(&["Cart_create", "Cart_sub", "Graph_create", "Dist_graph_create", "Dist_graph_create_adjacent", "Intercomm_create", "Intercomm_merge"], CallKind::MakeCommunicator(Creation::OfParent)).meets(Meeting::Communicator),
+    row(&["Cart_create", "Cart_sub", "Graph_create", "Dist_graph_create", "Dist_graph_create_adjacent", "Intercomm_merge"], CallKind::MakeCommunicator(Creation::OfParent)).meets(Meeting::Communicator),
+    row(&["Intercomm_create"], CallKind::MakeCommunicator(Creation::OfParent)).meets(Meeting::NewCommunicator),
     row(&["Comm_create_group", "Comm_create_from_group", "Intercomm_create_from_groups"], CallKind::MakeCommunicator(Creation::OfMembers)).meets(Meeting::NewCommunicator),
     row(&["Comm_spawn", "Comm_spawn_multiple", "Comm_accept", "Comm_connect"], CallKind::MakeCommunicator(Creation::Across)).meets(Meeting::Others),
     row(&["Comm_join"], CallKind::MakeCommunicator(Creation::Across)).meets(Meeting::Others),

@@ -174,24 +174,26 @@ impl Extractor<'_> {
                 true => self.access(member, key, transfer),
                 false => self.message(event, member, key, (number, transfer)),
             };
+            if transfer.phase == Phase::Begun {
+                begun.push(part);
+                continue;
+            }
             let Some(part) = part else {
                 continue;
             };
-            match transfer.phase {
-                Phase::Begun => begun.push(part),
-                _ if transfer.is_access() => self.windows.accessed(key.0, part),
-                _ => {
+            match transfer.is_access() {
+                true => self.windows.accessed(key.0, part),
+                false => {
                     self.got(event, part, event.status);
                     done.push(part);
                 }
             }
         }
         for collective in &event.collectives {
-            if let Some(part) = self.collective(event, key, collective) {
-                match collective.phase {
-                    Phase::Begun => begun.push(part),
-                    _ => done.push(part),
-                }
+            let part = self.collective(event, key, collective);
+            match collective.phase {
+                Phase::Begun => begun.push(part),
+                _ => done.extend(part),
             }
         }
         if let Some(sync) = synchronizes(event, self.windows.communicator(event)) {
@@ -331,19 +333,21 @@ impl Extractor<'_> {
     }
 
     /// The requests that the call returned stand for these.
-    fn request(&mut self, event: &Event, begun: Vec<Open>) {
+    fn request(&mut self, event: &Event, begun: Vec<Option<Open>>) {
         let process = (event.node, event.process);
         match event.started.as_slice() {
             // One request may stand for several, as that of MPI_Isendrecv.
             [request] => {
+                let begun = begun.into_iter().flatten().collect();
                 self.requests.insert((process, *request), begun);
             }
             requests if requests.len() == begun.len() => {
                 for (request, open) in requests.iter().zip(begun) {
-                    self.requests.insert((process, *request), vec![open]);
+                    let open = open.into_iter().collect();
+                    self.requests.insert((process, *request), open);
                 }
             }
-            // Which is whose is not told; nothing is known to wait for them.
+            // The trace does not map requests to operations here, so their completion is unknown.
             _ => {}
         }
     }

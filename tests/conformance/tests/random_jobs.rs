@@ -16,12 +16,12 @@ const KINDS: Kinds = Kinds {
     wildcards_without_status: false,
     // Export: numbers are given in the order of completion.
     pending_wildcards: false,
-    // Export: MPI_Start of a collective operation has no record. Wait: its cause is always the one of an operation in which all ranks wait for all.
-    persistent_collectives: false,
-    // Program: MPI_Start sends every message as a standard one.
-    persistent_modes: false,
-    // Wait: only collective operations wait for all ranks.
-    synchronizing: false,
+
+    persistent_collectives: true,
+
+    persistent_modes: true,
+
+    synchronizing: true,
     ..Kinds::ALL
 };
 

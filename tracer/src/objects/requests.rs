@@ -170,6 +170,12 @@ impl Requests {
         self.by_handle.get(handle)?.last()?.prepared
     }
 
+    /// True if a handle stands for a collective operation.
+    pub(crate) fn is_collective(&self, handle: u64) -> bool {
+        let request = self.by_handle.get(handle).and_then(|all| all.last());
+        request.is_some_and(|request| !request.operation.collectives.is_empty())
+    }
+
     /// The number of the partitioned request that a handle stands for, among them; `None` for any other.
     pub(crate) fn partitioned(&self, handle: u64) -> Option<u32> {
         self.by_handle.get(handle)?.last()?.partitioned

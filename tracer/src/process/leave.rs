@@ -285,13 +285,19 @@ impl Process {
     ) {
         let mut moved = event.clone();
         let mut posted = posted.to_vec();
-        for handle in handles {
+        // Transfers come before collective operations in an event, and so do their requests.
+        let collective = |handle: &&u64| self.requests.is_collective(**handle);
+        let (last, first): (Vec<u64>, Vec<u64>) = handles.iter().partition(collective);
+        for handle in first.iter().chain(&last) {
             if let Some((number, transfers, collectives)) =
                 self.requests.start(*handle, &mut posted)
             {
                 outcome.started.push(number);
                 outcome.persistent.extend(self.requests.prepared(*handle));
-                outcome.partitioned.push(self.requests.partitioned(*handle));
+                let partitioned = self.requests.partitioned(*handle);
+                outcome
+                    .partitioned
+                    .extend(transfers.iter().map(|_| partitioned));
                 moved.transfers.extend(transfers);
                 moved.collectives.extend(collectives);
             }

@@ -67,7 +67,8 @@ pub struct Event {
     pub transfers: Vec<Transfer>,
     /// The collective operations that it takes part in.
     pub collectives: Vec<Collective>,
-    /// Requests that became active through it, by the process's own numbers.
+    /// Requests that became active through it, by the process's own numbers: those of its transfers, then those of its
+    /// collective operations. One request may stand for several transfers.
     pub started: Vec<u64>,
     /// Requests that it completed.
     pub completed: Vec<Completion>,

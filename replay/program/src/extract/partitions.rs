@@ -33,8 +33,9 @@ impl Partitions {
 /// The number of the partitioned request that the call's transfer of this index belongs to, in a call that starts it.
 pub(super) fn partitioned(event: &Event, index: usize) -> Option<u32> {
     let all = &event.details.0.as_ref()?.partitioned;
-    // One transfer for each request: which is whose is not told otherwise.
-    let told = all.len() == event.transfers.len() && event.started.len() == all.len();
+    // Each request has one operation; else the trace does not map requests to transfers.
+    let operations = event.transfers.len() + event.collectives.len();
+    let told = all.len() == event.transfers.len() && event.started.len() == operations;
     *all.get(index).filter(|_| told)?
 }
 

@@ -98,14 +98,11 @@ impl Prepared {
 /// The number of the persistent request that this operation of a start belongs to; `None` in traces without such numbers.
 fn request_of(start: &Event, started: &Collective) -> Option<u32> {
     let numbers = &start.details.0.as_ref()?.persistent;
-    // A start lists what its requests begin, transfers and collective operations apart, each in the order of requests. A
-    // request has one or the other.
-    let position = start
-        .collectives
-        .iter()
-        .position(|it| std::ptr::eq(it, started))?;
-    let lone = start.transfers.is_empty() && numbers.len() == start.collectives.len();
-    lone.then(|| numbers.get(position).copied())?
+    let position = start.collectives.iter();
+    let position = position
+        .zip(start.transfers.len()..)
+        .find(|(own, _)| std::ptr::eq(*own, started));
+    numbers.get(position?.1).copied()
 }
 
 /// Whether they are the same but for how far they are.

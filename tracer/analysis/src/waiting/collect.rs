@@ -159,19 +159,17 @@ impl<'a> WaitCollector<'a> {
         let mut done = Vec::new();
         let mut begun = Vec::new();
         for transfer in &event.transfers {
-            if let Some(part) = self.message(event, member, transfer) {
-                match transfer.phase {
-                    Phase::Begun => begun.push(part),
-                    _ => done.push(part),
-                }
+            let part = self.message(event, member, transfer);
+            match transfer.phase {
+                Phase::Begun => begun.push(part),
+                _ => done.extend(part),
             }
         }
         for collective in &event.collectives {
-            if let Some(part) = self.collective(event, member, collective) {
-                match collective.phase {
-                    Phase::Begun => begun.push(part),
-                    _ => done.push(part),
-                }
+            let part = self.collective(event, member, collective);
+            match collective.phase {
+                Phase::Begun => begun.push(part),
+                _ => done.extend(part),
             }
         }
         self.windows.learn(event);
@@ -180,7 +178,7 @@ impl<'a> WaitCollector<'a> {
             && let Some(part) = self.meet(event, member)
         {
             match event.meaning().phase {
-                Phase::Begun => begun.push(part),
+                Phase::Begun => begun.push(Some(part)),
                 _ => done.push(part),
             }
         }
@@ -235,19 +233,21 @@ impl<'a> WaitCollector<'a> {
     }
 
     /// The requests that the call returned stand for these parts.
-    fn request(&mut self, event: &Event, begun: Vec<Operation>) {
+    fn request(&mut self, event: &Event, begun: Vec<Option<Operation>>) {
         let process = (event.node, event.process);
         match event.started.as_slice() {
             // One request may stand for several, as that of MPI_Isendrecv.
             [request] => {
+                let begun = begun.into_iter().flatten().collect();
                 self.requests.insert((process, *request), begun);
             }
             requests if requests.len() == begun.len() => {
                 for (request, part) in requests.iter().zip(begun) {
-                    self.requests.insert((process, *request), vec![part]);
+                    let part = part.into_iter().collect();
+                    self.requests.insert((process, *request), part);
                 }
             }
-            // Which is whose is not told; nothing is known to wait for them.
+            // The trace does not map requests to operations here, so their completion is unknown.
             _ => {}
         }
     }

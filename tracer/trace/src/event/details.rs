@@ -26,12 +26,12 @@ pub struct Details {
     /// The group with which it begins an epoch on a window (`MPI_Win_post`, `MPI_Win_start`), by the process's own number.
     pub group: Option<u32>,
     /// The partitioned requests that it prepares, starts, makes partitions of ready or asks about, by the process's own numbers, which stay
-    /// the same however often a request is started; of several requests one by one, `None` for those that are not partitioned.
+    /// the same however often a request is started; of several transfers one by one, `None` for those that are not partitioned.
     pub partitioned: Vec<Option<u32>>,
     /// Whether a call that asks if something is over was told that it is (`MPI_Win_test`, `MPI_Parrived`).
     pub over: bool,
-    /// The persistent requests that the call prepares or starts, in its order, by the process's own numbers: from 0 in
-    /// the order of their preparation. A started operation is the one that the call with the same number prepared.
+    /// The persistent requests that the call prepares or starts, by the process's own numbers: those of its transfers, in
+    /// their order, then those of its collective operations. Numbers count from 0 in the order of preparation. A started operation is the one that the call with the same number prepared.
     /// Empty in traces of versions before 14.
     pub persistent: Vec<u32>,
 }

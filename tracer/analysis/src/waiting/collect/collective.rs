@@ -112,9 +112,10 @@ impl WaitCollector<'_> {
         let size = sides.map(|side| side.len()).sum();
         let gathering = self.gatherings.entry((identity, turns, turn));
         let gathering = gathering.or_insert(Gathering {
-            dependence: match remote {
-                Some(_) => Dependence::Other,
-                None => dependence,
+            // Between two groups, a collective operation's dependences are not followed.
+            dependence: match (turns, remote) {
+                (Turns::Operations, Some(_)) => Dependence::Other,
+                _ => dependence,
             },
             size,
             parts: Vec::new(),
