@@ -28,6 +28,9 @@ mod generate;
 mod groups;
 /// `cargo xtask kvm-unit-tests DIR`: the cases of a built kvm-unit-tests tree.
 mod kvm_unit_tests;
+/// Names of MPI functions in the sources.
+#[cfg(test)]
+mod literals;
 /// `cargo xtask package`: a Debian package of Belljar.
 mod package;
 /// Debian packages that the project's commands need on the host.

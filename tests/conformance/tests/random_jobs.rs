@@ -17,11 +17,6 @@ const KINDS: Kinds = Kinds {
     // Export: numbers are given in the order of completion.
     pending_wildcards: false,
 
-    persistent_collectives: true,
-
-    persistent_modes: true,
-
-    synchronizing: true,
     ..Kinds::ALL
 };
 
