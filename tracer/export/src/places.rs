@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_analysis::{Communicators, Member, Members, ProcessKey};
+use belljar_trace::WORLD;
 
 /// Who made calls: a thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,8 @@ pub struct Group {
     pub members: Members,
     /// Those of the other group, if there are two.
     pub remote: Option<Members>,
+    /// True for `MPI_COMM_WORLD` itself; its copies have the same members.
+    pub is_world: bool,
 }
 
 /// A window of memory.
@@ -120,7 +123,12 @@ impl Places {
             return None;
         }
         let group = self.groups.len() as u32;
-        self.groups.push(Group { members, remote });
+        let is_world = communicators.identity(process, WORLD) == Some(identity);
+        self.groups.push(Group {
+            members,
+            remote,
+            is_world,
+        });
         self.by_identity.insert(identity, group);
         Some(group)
     }

@@ -240,8 +240,16 @@ impl<'a> Shared<'a> {
     pub(super) fn sync(&mut self, event: &Event, sync: Sync) -> Option<(u32, u32)> {
         let number = sync.communicator;
         let process = (event.node, event.process);
-        let members = self.communicators.members(process, number)?.len();
-        let rank = self.communicators.rank(process, number)?;
+        // Where the communicator joins two groups, both meet.
+        let communicator = self.communicators.identity(process, number)?;
+        let all = self.members(process, number, communicator)?;
+        let job = self.communicators.job(process)?;
+        let own = self.process(Member {
+            job,
+            rank: event.rank,
+        });
+        let rank = all.iter().position(|member| *member == own)? as u32;
+        let members = all.len() as u32;
         let part = Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, members, rank),

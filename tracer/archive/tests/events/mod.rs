@@ -56,7 +56,6 @@ fn status(next: &mut impl FnMut() -> u64) -> Status {
         tag: next() as i32,
         bytes: next(),
         cancelled: next() == 1,
-        observed: next() == 1,
     }
 }
 
@@ -292,7 +291,6 @@ pub(crate) fn all_kinds(number: u64) -> Event {
             tag: 3,
             bytes: number,
             cancelled: true,
-            observed: false,
         }),
         fact: a_fact(number),
         accounts: Accounts::default(),
@@ -356,7 +354,6 @@ pub(crate) fn ring(ranks: u32, turns: u32) -> Vec<Event> {
                     tag: 7,
                     bytes: 8,
                     cancelled: false,
-                    observed: false,
                 }),
                 received: 8,
                 exact: true,

@@ -243,11 +243,11 @@ impl Definitions {
         group: &Group,
         places: &Places,
     ) -> Result<(), ExportError> {
-        let name = match (&group.members, &group.remote) {
-            (Members::World { .. }, None) => "MPI_COMM_WORLD".to_owned(),
-            (_, None) if group.members.len() == 1 => format!("communicator {number}, alone"),
-            (_, None) => format!("communicator {number}"),
-            (_, Some(_)) => format!("intercommunicator {number}"),
+        let name = match &group.remote {
+            _ if group.is_world => "MPI_COMM_WORLD".to_owned(),
+            None if group.members.len() == 1 => format!("communicator {number}, alone"),
+            None => format!("communicator {number}"),
+            Some(_) => format!("intercommunicator {number}"),
         };
         let kind = (COMM_GROUP, EARLIER_COMM_GROUP);
         let numbers = |members: &Members| {

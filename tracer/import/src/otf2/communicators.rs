@@ -76,7 +76,8 @@ impl Communicators {
     fn among(&mut self, side: &Side<'_>, name: &str, processes: u32) -> Option<Known> {
         let number = match name {
             _ if side.told.kind == COMM_SELF => SELF,
-            "MPI_COMM_WORLD" if side.is_all(processes) => WORLD,
+            // Archives of earlier Belljars give its copies the same name.
+            "MPI_COMM_WORLD" if side.is_all(processes) && !self.has_world() => WORLD,
             _ => self.layout.communicator(&side.ranks)?,
         };
         Some(Known {
@@ -95,6 +96,10 @@ impl Communicators {
             remote: Some(Arc::clone(&remote.members)),
             global: side.told.global,
         })
+    }
+
+    fn has_world(&self) -> bool {
+        self.known.values().any(|known| known.number == WORLD)
     }
 
     /// The communicator that the archive has under this number.
