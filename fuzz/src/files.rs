@@ -191,7 +191,7 @@ fn beginning(version: u16) -> Vec<u8> {
     bytes
 }
 
-/// The header of a file of this version, and chunks of what `rest` holds.
+/// The header of a file of this version, and chunks made of `rest`.
 fn chunked(version: u16, mut rest: &[u8]) -> Vec<u8> {
     let header = match version {
         UNCOUNTED_VERSION => FILES[0].to_vec(),

@@ -1,7 +1,7 @@
 //! The functions of MPI's C binding, and the meaning of each.
 //!
 //! [`FUNCTIONS`] lists the prototypes, in the order of names; a function's index is its number in traces and at the
-//! magic instruction. [`Meaning`] is what a call of the function does: one row for each base function, from which the
+//! magic instruction. [`Meaning`] describes a call of the function: one row for each base function, from which the
 //! large-count (`_c`), nonblocking (`I...`) and persistent (`..._init`) forms follow. The table of meanings is total and
 //! computed by the compiler: a function without a row does not compile. No other crate parses names of functions.
 //!

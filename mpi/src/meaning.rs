@@ -1,4 +1,4 @@
-//! The meaning of each function: what a call does, how far, and whom it synchronises.
+//! The meaning of each function: kind, phase, and the processes that it synchronises.
 //!
 //! A meaning follows from the row of the base function (`rows`) and from the form of the name (`forms`). The compiler
 //! computes all of them once; a look-up is one index. Chapters are those of MPI-4.0.
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::functions::FUNCTIONS;
 use crate::operation::Operation;
 
-/// How far an operation is when the call that names it returns.
+/// Progress of an operation at the return of the call that names it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
 )]
@@ -161,7 +161,7 @@ pub enum Object {
     Other,
 }
 
-/// How a communicator is created.
+/// The origin of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Creation {
     /// From one communicator, by all of its members.
@@ -194,7 +194,7 @@ pub enum Meeting {
     Others,
 }
 
-/// What a call does.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Nothing that other processes or later calls depend on.
@@ -260,9 +260,9 @@ pub enum CallKind {
 pub struct Meaning {
     /// The name of the base function without `MPI_`: `Bcast` for `MPI_Ibcast_c` and `MPI_Bcast_init`.
     pub base: &'static str,
-    /// What a call does.
+    /// The kind of the call.
     pub kind: CallKind,
-    /// How far it is at the return.
+    /// Its progress at the return.
     pub phase: Phase,
     /// The other processes that it needs.
     pub meeting: Meeting,

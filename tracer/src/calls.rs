@@ -37,7 +37,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Most receives that are noted of a call: the library's own among them.
 const MAX_POSTED: usize = 1 << 12;
 
-/// What a noted receive takes, in bytes.
+/// Bytes of a noted receive.
 const POSTED_BYTES: u64 = size_of::<PostedReceive>() as u64;
 
 /// What a call takes besides its lists, in bytes.

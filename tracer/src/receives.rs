@@ -23,7 +23,7 @@ use posted::Asked;
 struct Posting {
     /// The library's request.
     request: u64,
-    /// What is asked for, where the function has it.
+    /// The wish, if the function has the parameter.
     asked: Option<Asked>,
     /// The function that the transport calls with the match.
     callback: Option<u64>,

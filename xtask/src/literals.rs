@@ -6,7 +6,7 @@
 use std::fs;
 use std::process::Command;
 
-/// Where names of functions are the subject: the table, the preloaded library, interception, and formats of other tools.
+/// Parts whose subject is names of functions: the table, the preloaded library, interception, and formats of other tools.
 const ABOUT_NAMES: [&str; 10] = [
     "mpi/",
     "guest-lib/",

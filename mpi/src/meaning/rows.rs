@@ -1,7 +1,7 @@
 //! One row for base functions of one meaning: names without `MPI_` and without the marks of forms.
 //!
 //! Read by `forms`, which derives the other functions. `asks` marks functions that query the library or the process
-//! itself or describe data; `polls` marks those that programs repeat until something has happened.
+//! itself or describe data; `polls` marks functions that programs repeat until an event.
 
 use super::{Access, CallKind, Completes, Creation, Epoch, Meeting, Object, Phase, SendMode};
 use crate::operation::Operation;
@@ -44,7 +44,7 @@ impl Row {
         self
     }
 
-    /// A request completes what the base function begins (`MPI_Rput`).
+    /// The base function begins an operation that a request completes (`MPI_Rput`).
     const fn begins(mut self) -> Self {
         self.phase = Phase::Begun;
         self

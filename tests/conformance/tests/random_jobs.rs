@@ -11,12 +11,8 @@ const SEEDS: u64 = 500;
 
 /// The kinds of calls that all readers agree on. Switches that are off wait for readers that are wrong about them.
 const KINDS: Kinds = Kinds {
-    // Program: such receives get the messages that are left at the end, in the order of channels, and so wrong ones. Export: messages that other
-    // receives of the rank got have no numbers.
+    // Program: such receives get the messages that are left at the end, in the order of channels, and so wrong ones.
     wildcards_without_status: false,
-    // Export: numbers are given in the order of completion.
-    pending_wildcards: false,
-
     ..Kinds::ALL
 };
 

@@ -1,7 +1,7 @@
-//! What `MPI_Start` begins, in traces whose starts do not say it.
+//! Operations that `MPI_Start` begins, in traces of versions before 14.
 //!
 //! Before version 14 a start records amounts, root and communicator, but neither operation nor send mode. Both are those
-//! of the process's earlier calls that prepared a request with the same record. Where such calls differ, the operation
+//! of the process's earlier calls that prepared a request with the same record. If such calls differ, the operation
 //! stays unknown and the mode is the standard one. Called by the reader for each event of an earlier version.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Keeps what the event prepares, and completes what it starts.
+    /// Keeps the operations that the event prepares, and completes those that it starts.
     pub(crate) fn explain(&mut self, event: &mut Event) {
         let process = (event.node, event.process);
         if event.meaning().kind == CallKind::Start {

@@ -72,7 +72,7 @@ mod calls;
 mod coding;
 /// The same calls in another version.
 mod convert;
-/// What persistent requests begin, in traces of earlier versions.
+/// Operations of persistent requests, in traces of earlier versions.
 mod explained;
 /// Chunks in a file.
 mod frame;

@@ -65,8 +65,7 @@ impl TraceReader {
         }
     }
 
-    /// Opens a trace without its times: the calls of a thread come in their order, whatever other threads did
-    /// meanwhile, entered and left at 0 and without accounts; a record of several polls says how many they are. The times
+    /// Opens a trace without its times: the calls of a thread come in their order, independent of other threads, entered and left at 0 and without accounts; a record of several polls says how many they are. The times
     /// of the file are not read, damaged or not. Version 11 has the numbers of polls among the times, so its times are read.
     ///
     /// # Errors
@@ -84,7 +83,7 @@ impl TraceReader {
         self.archive.header()
     }
 
-    /// True if its calls tell what their nodes' time went into.
+    /// True if its calls have accounts of their nodes' time.
     pub fn is_accounted(&self) -> bool {
         self.contents().accounted
     }

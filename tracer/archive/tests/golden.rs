@@ -163,7 +163,7 @@ fn grouped(contents: Contents) -> Vec<Event> {
     calls
 }
 
-/// The same with what version 14 adds: operations, modes, kinds of accesses, observed statuses and persistent requests.
+/// The same with the additions of version 14: operations, modes, kinds of accesses, observed statuses and persistent requests.
 fn explained(contents: Contents) -> Vec<Event> {
     let mut calls = grouped(contents);
     let modes = [SendMode::Synchronous, SendMode::Buffered, SendMode::Ready];

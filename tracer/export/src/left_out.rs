@@ -27,6 +27,8 @@ pub struct LeftOut {
     pub unassigned: u64,
     /// Messages of which one side was seen only, or of which it cannot be known which is which.
     pub alone: u64,
+    /// Messages whose sides have no common number: the receive completed before the match of an earlier wildcard was known.
+    pub unnumbered: u64,
     /// Calls without their site, as there are too many sites.
     pub sites: u64,
     /// Calls that begin before an earlier one of their thread ends.
@@ -80,6 +82,10 @@ impl LeftOut {
             (
                 self.alone,
                 "sides of messages are left out: nothing tells which the other one is",
+            ),
+            (
+                self.unnumbered,
+                "received messages have no number of their send: an earlier receive from any source may have taken it",
             ),
             (
                 self.sites,

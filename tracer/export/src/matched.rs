@@ -1,9 +1,10 @@
-//! Which message is which: a number that its sender and its receiver have alike.
+//! Numbers of messages, equal at sender and receiver.
 //!
-//! Messages between two processes on one communicator with one tag do not overtake each other (MPI-4.0, 3.5), so the first side
-//! that is seen makes a number, and the other one takes the oldest that waits. Receives are in the order of their posting where all before
-//! them tell what they want, else in that of their completion. What is kept are messages of which one side was not seen yet. Where a
-//! receive does not tell what it got, nothing that goes the same way later has a number. Called by the source.
+//! Messages between two processes on one communicator with one tag do not overtake each other (MPI-4.0, 3.5): the side that
+//! is seen first makes a number, and the other side takes the oldest one that waits. Receives take numbers in the order of
+//! their posting. A receive that comes after a wildcard of unknown match, and could have got the same message, gets its
+//! number when the wildcard's match is known; one that completes before that has none. A wildcard whose match stays unknown
+//! ends the numbering of its receiver and communicator. Messages with one side are kept. Called by the source.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,14 +27,54 @@ struct Waiting {
     wanted: VecDeque<u64>,
 }
 
+/// A receive from its posting to its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receipt {
+    /// The number of its message.
+    Number(u64),
+    /// It waits for the match of a wildcard, its own or an earlier one's.
+    Open(u64),
+    /// Its message has no number.
+    Unknown,
+}
+
+/// A receive without a number.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    receipt: u64,
+    from: Option<u32>,
+    tag: Option<i32>,
+    /// The channel of its message, if it is known.
+    got: Option<Channel>,
+    /// It completed without a number.
+    over: bool,
+}
+
+impl Posted {
+    /// True if it may take a message of this sender and tag before receives that are posted later.
+    fn may_take(&self, from: u32, tag: i32) -> bool {
+        match self.got {
+            Some(got) => (got.from, got.tag) == (from, tag),
+            None => {
+                self.from.is_none_or(|own| own == from) && self.tag.is_none_or(|own| own == tag)
+            }
+        }
+    }
+}
+
 /// Numbers messages.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
     count: u64,
     waiting: usize,
     channels: BTreeMap<Channel, Waiting>,
-    /// By communicator and receiver: receives without a number that are posted and not complete.
-    open: BTreeMap<(u32, u32), u64>,
+    /// By communicator and receiver: receives that wait for the match of a wildcard, in the order of their posting.
+    posted: BTreeMap<(u32, u32), VecDeque<Posted>>,
+    /// Their number.
+    open: usize,
+    /// Numbers of receives that became known before they completed.
+    known: BTreeMap<u64, (Channel, u64)>,
+    next: u64,
     /// Where it is not known any more which message is which.
     lost: BTreeSet<(u32, u32)>,
 }
@@ -44,26 +85,97 @@ impl Matched {
         self.side(channel, |waiting| (&mut waiting.wanted, &mut waiting.sent))
     }
 
-    /// The number of a message that is received.
-    pub(crate) fn received(&mut self, channel: Channel) -> Option<u64> {
+    fn received(&mut self, channel: Channel) -> Option<u64> {
         self.side(channel, |waiting| (&mut waiting.sent, &mut waiting.wanted))
     }
 
-    /// The number of a message that a receive is posted for, if it is known by now; else the receive is open until [`closed`](Self::closed).
-    pub(crate) fn posted(&mut self, at: (u32, u32), channel: Option<Channel>) -> Option<u64> {
-        let open = self.open.get(&at).is_some_and(|open| *open > 0);
-        let number = channel.filter(|_| !open);
-        let number = number.and_then(|channel| self.received(channel));
-        if number.is_none() {
-            *self.open.entry(at).or_default() += 1;
+    /// A receive is posted by `at`, a communicator and a process, for messages from a process or from any, with a tag or any.
+    pub(crate) fn posted(
+        &mut self,
+        at: (u32, u32),
+        from: Option<u32>,
+        tag: Option<i32>,
+    ) -> Receipt {
+        if self.lost.contains(&at) {
+            return Receipt::Unknown;
         }
-        number
+        let got = from.zip(tag).map(|(from, tag)| Channel {
+            group: at.0,
+            from,
+            to: at.1,
+            tag,
+        });
+        let queue = self.posted.get(&at).into_iter().flatten();
+        let free = |got: &Channel| !queue.clone().any(|it| it.may_take(got.from, got.tag));
+        if let Some(channel) = got.filter(free) {
+            return self
+                .received(channel)
+                .map_or(Receipt::Unknown, Receipt::Number);
+        }
+        if self.open >= MOST {
+            self.lose(at);
+            return Receipt::Unknown;
+        }
+        self.open += 1;
+        self.next += 1;
+        self.posted.entry(at).or_default().push_back(Posted {
+            receipt: self.next,
+            from,
+            tag,
+            got,
+            over: false,
+        });
+        Receipt::Open(self.next)
     }
 
-    /// An open receive is complete.
-    pub(crate) fn closed(&mut self, at: (u32, u32)) {
-        if let Some(open) = self.open.get_mut(&at) {
-            *open = open.saturating_sub(1);
+    /// A receive of `at` completed with a message of this channel. Returns the message's number, if it is known.
+    pub(crate) fn completed(
+        &mut self,
+        at: (u32, u32),
+        receipt: Receipt,
+        channel: Channel,
+    ) -> Option<u64> {
+        let receipt = match receipt {
+            Receipt::Number(number) => return Some(number),
+            Receipt::Unknown => return None,
+            Receipt::Open(receipt) => receipt,
+        };
+        if let Some((_, number)) = self.known.remove(&receipt) {
+            return Some(number);
+        }
+        let own = self.posted.get_mut(&at)?;
+        let own = own.iter_mut().find(|it| it.receipt == receipt)?;
+        own.got = Some(channel);
+        self.release(at);
+        if let Some((_, number)) = self.known.remove(&receipt) {
+            return Some(number);
+        }
+        let own = self.posted.get_mut(&at).into_iter().flatten();
+        own.filter(|it| it.receipt == receipt)
+            .for_each(|it| it.over = true);
+        None
+    }
+
+    /// Numbers the receives whose channels are known, as far as no earlier wildcard may have taken their messages.
+    fn release(&mut self, at: (u32, u32)) {
+        let Some(queue) = self.posted.remove(&at) else {
+            return;
+        };
+        let mut left: VecDeque<Posted> = VecDeque::new();
+        for posted in queue {
+            let free = |got: &Channel| !left.iter().any(|it| it.may_take(got.from, got.tag));
+            let Some(channel) = posted.got.filter(free) else {
+                left.push_back(posted);
+                continue;
+            };
+            self.open -= 1;
+            let number = self.received(channel);
+            if let Some(number) = number.filter(|_| !posted.over) {
+                self.known.insert(posted.receipt, (channel, number));
+            }
+        }
+        if !left.is_empty() {
+            self.posted.insert(at, left);
         }
     }
 
@@ -75,10 +187,29 @@ impl Matched {
         self.channels
             .retain(|channel, _| (channel.group, channel.to) != at);
         self.waiting = self.channels.values().map(Waiting::len).sum();
+        let open = self.posted.remove(&at);
+        self.open -= open.map_or(0, |open| open.len());
     }
 
-    /// A receive with this number gets nothing.
-    pub(crate) fn withdraw(&mut self, channel: Channel, number: u64) {
+    /// A posted receive gets nothing; `channel` is where its message would have come from, if it named that.
+    pub(crate) fn withdraw(&mut self, at: (u32, u32), receipt: Receipt, channel: Option<Channel>) {
+        let numbered = match receipt {
+            Receipt::Number(number) => channel.map(|channel| (channel, number)),
+            Receipt::Open(receipt) => {
+                if let Some(queue) = self.posted.get_mut(&at) {
+                    let before = queue.len();
+                    queue.retain(|it| it.receipt != receipt);
+                    self.open -= before - queue.len();
+                }
+                let known = self.known.remove(&receipt);
+                self.release(at);
+                known
+            }
+            Receipt::Unknown => None,
+        };
+        let Some((channel, number)) = numbered else {
+            return;
+        };
         if let Some(waiting) = self.channels.get_mut(&channel) {
             let before = waiting.wanted.len();
             waiting.wanted.retain(|wanted| *wanted != number);
@@ -133,40 +264,72 @@ mod tests {
     };
     const AT: (u32, u32) = (0, 1);
 
-    #[test]
-    fn both_sides_have_one_number_in_order() {
-        let mut matched = Matched::default();
-        let one = matched.sent(CHANNEL);
-        let two = matched.sent(CHANNEL);
-        assert_eq!(matched.received(CHANNEL), one);
-        assert_eq!(matched.received(CHANNEL), two);
-        let three = matched.posted(AT, Some(CHANNEL));
-        assert_eq!(matched.sent(CHANNEL), three);
-        assert!(three.is_some() && matched.waiting == 0 && matched.channels.is_empty());
+    fn post(matched: &mut Matched) -> Receipt {
+        matched.posted(AT, Some(CHANNEL.from), Some(CHANNEL.tag))
     }
 
     #[test]
-    fn receives_after_an_open_one_wait_for_it() {
+    fn both_sides_have_one_number_in_order() {
+        let mut matched = Matched::default();
+        let one = matched.sent(CHANNEL).unwrap();
+        let two = matched.sent(CHANNEL).unwrap();
+        assert_eq!(post(&mut matched), Receipt::Number(one));
+        assert_eq!(post(&mut matched), Receipt::Number(two));
+        let three = post(&mut matched);
+        assert_eq!(matched.sent(CHANNEL).map(Receipt::Number), Some(three));
+        assert!(matched.waiting == 0 && matched.channels.is_empty());
+    }
+
+    #[test]
+    fn receives_after_a_wildcard_take_what_it_left() {
         let mut matched = Matched::default();
         let [first, second] = [matched.sent(CHANNEL), matched.sent(CHANNEL)];
-        assert_eq!(matched.posted(AT, None), None);
-        assert_eq!(matched.posted(AT, Some(CHANNEL)), None);
-        matched.closed(AT);
-        assert_eq!(matched.received(CHANNEL), first);
-        matched.closed(AT);
-        assert_eq!(matched.received(CHANNEL), second);
-        assert!(matched.posted(AT, Some(CHANNEL)).is_some());
+        let any = matched.posted(AT, None, Some(CHANNEL.tag));
+        let own = post(&mut matched);
+        assert!(matches!((any, own), (Receipt::Open(_), Receipt::Open(_))));
+        assert_eq!(matched.completed(AT, any, CHANNEL), first);
+        assert_eq!(matched.completed(AT, own, CHANNEL), second);
+        assert!(matches!(post(&mut matched), Receipt::Number(_)));
+        assert_eq!(matched.open, 0);
+    }
+
+    #[test]
+    fn a_receive_that_completes_before_a_wildcard_has_no_number_and_keeps_its_turn() {
+        let mut matched = Matched::default();
+        let other = Channel { from: 2, ..CHANNEL };
+        let [first, second] = [matched.sent(CHANNEL), matched.sent(CHANNEL)];
+        let away = matched.sent(other);
+        let any = matched.posted(AT, None, Some(CHANNEL.tag));
+        let own = post(&mut matched);
+        let last = post(&mut matched);
+        // It got the first message or the second, as the wildcard got it or not.
+        assert_eq!(matched.completed(AT, own, CHANNEL), None);
+        assert_eq!(matched.completed(AT, any, other), away);
+        assert_ne!(first, second);
+        assert_eq!(matched.completed(AT, last, CHANNEL), second);
+    }
+
+    #[test]
+    fn a_receive_of_another_tag_does_not_wait_for_a_wildcard() {
+        let mut matched = Matched::default();
+        let other = Channel { tag: 9, ..CHANNEL };
+        let number = matched.sent(other).unwrap();
+        matched.posted(AT, None, Some(CHANNEL.tag));
+        let posted = matched.posted(AT, Some(other.from), Some(other.tag));
+        assert_eq!(posted, Receipt::Number(number));
     }
 
     #[test]
     fn nothing_is_guessed_once_a_message_is_lost() {
         let mut matched = Matched::default();
-        let withdrawn = matched.posted(AT, Some(CHANNEL)).expect("a number");
-        matched.withdraw(CHANNEL, withdrawn);
-        assert_ne!(matched.sent(CHANNEL), Some(withdrawn));
+        let withdrawn = post(&mut matched);
+        matched.withdraw(AT, withdrawn, Some(CHANNEL));
+        assert_ne!(matched.sent(CHANNEL).map(Receipt::Number), Some(withdrawn));
+        matched.posted(AT, None, None);
         matched.lose(AT);
         assert_eq!(matched.sent(CHANNEL), None);
-        assert_eq!(matched.waiting, 0);
+        assert_eq!(post(&mut matched), Receipt::Unknown);
+        assert_eq!((matched.waiting, matched.open), (0, 0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use belljar_trace::Peer;
 
 use crate::calls::Collected;
+use crate::matched::Receipt;
 
 /// Requests of a process that may be open.
 const MOST: usize = 1 << 16;
@@ -25,8 +26,8 @@ pub(crate) enum Pending {
         peer: Peer,
         /// With which tag.
         tag: Option<i32>,
-        /// The number of the message that it will be, if it is known.
-        message: Option<u64>,
+        /// The receipt of its posting.
+        receipt: Receipt,
     },
     /// A part in a collective operation.
     Collective(Collected),

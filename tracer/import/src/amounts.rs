@@ -59,7 +59,7 @@ pub(crate) fn numbered(number: u8) -> Option<Operation> {
     NUMBERED.get(usize::from(number)).copied()
 }
 
-/// True if members may have pieces of several lengths, of which a trace has the sum only.
+/// True if members may have pieces of several lengths, while a trace has only their sum.
 pub(crate) fn has_pieces(operation: Operation) -> bool {
     matches!(
         operation,

@@ -196,7 +196,7 @@ impl NodeTracer {
         Some(launch)
     }
 
-    /// Whether a call of `function`, which returns to `target`, is made by a part of Open MPI that
+    /// True if a call of `function`, which returns to `target`, is made by a part of Open MPI that
     /// is not the library itself: within another call by a component, or by a binding for
     /// Fortran, which turns handles into C's and back.
     pub(crate) fn is_of_part(
@@ -233,7 +233,7 @@ impl NodeTracer {
         true
     }
 
-    /// Whether a call of `function`, which returns to `target`, is reached by a jump out of a call of another function, which was seen.
+    /// True if a call of `function`, which returns to `target`, is reached by a jump out of a call of another function, which was seen.
     /// Before such a jump a function gives its caller's registers back; a program that calls anew through a pointer, after an
     /// exception left the first call, has moved on.
     pub(crate) fn is_jump(&self, function: u16, registers: &MagicRegisters, target: u64) -> bool {
@@ -243,7 +243,7 @@ impl NodeTracer {
             .is_some_and(|call| call.event.function != function && call.kept == registers.kept())
     }
 
-    /// Whether a call is the library's own affair: made from its own code, or reached by a jump out of another one.
+    /// True if a call is the library's own: made from its own code, or reached by a jump out of another one.
     fn is_internal(
         &mut self,
         function: u16,

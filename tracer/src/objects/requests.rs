@@ -17,7 +17,7 @@ const MAX_REQUESTS: usize = 1 << 16;
 pub(crate) struct Requested {
     pub(crate) transfers: Vec<Transfer>,
     pub(crate) collectives: Vec<Collective>,
-    /// How many processes a receive may be from, where that is known.
+    /// Possible senders of a receive, if their number is known.
     pub(crate) partners: Option<u32>,
     /// The library's receive, where that is known.
     pub(crate) receive: Option<PostedReceive>,

@@ -34,7 +34,7 @@ pub(crate) struct PostedReceive {
 }
 
 impl PostedReceive {
-    /// True if it may be the start of the persistent request with this `handle`, which asks for what `transfer` does. Open MPI's
+    /// True if it may be the start of the persistent request with this `handle`, which asks for the message of `transfer`. Open MPI's
     /// handles are its requests.
     pub(crate) fn starts(&self, handle: u64, transfer: &Transfer) -> bool {
         match self.asked {
@@ -43,7 +43,7 @@ impl PostedReceive {
         }
     }
 
-    /// True if it asks for what `transfer` does.
+    /// True if it asks for the message of `transfer`.
     pub(crate) fn is_of(&self, transfer: &Transfer) -> bool {
         let Some(asked) = self.asked else {
             return true;

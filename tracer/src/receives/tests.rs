@@ -1,4 +1,4 @@
-//! Receives of scripted guests, whose libraries do what MPICH over UCX and Open MPI's ob1 do.
+//! Receives of scripted guests, whose libraries act as MPICH over UCX and Open MPI's ob1.
 
 /// Requests of Open MPI's ob1.
 mod open_mpi;
@@ -27,7 +27,7 @@ const IGNORE: u64 = 1;
 const ANY: i32 = -2;
 const ANY_TAG: i32 = -1;
 
-/// What MPICH gives UCX for a receive of tag 7 from any source on its world, and from any source with any tag.
+/// Tags and masks of MPICH for a receive of tag 7 from any source on its world, and from any source with any tag.
 const TAG_7: [u64; 2] = [7, 0xffff_0000_9fff_ffff];
 const ANYTHING: [u64; 2] = [0, 0xffff_0000_8000_0000];
 

@@ -22,7 +22,7 @@ const CANCELLED: i8 = -16;
 /// Set in the context of MPICH's own messages, those of collective operations.
 const COLLECTIVE: u64 = 1 << 48;
 
-/// The receive with the parameters at `parameters`; `tag` is the tag that is wanted and the mask of what of it counts.
+/// The receive with the parameters at `parameters`; `tag` is the wanted tag and the mask of its significant bits.
 pub(super) fn posting(
     parameters: u64,
     tag: Option<(u64, u64)>,

@@ -178,7 +178,7 @@ pub enum Direction {
     Receive,
 }
 
-/// What a transfer is.
+/// The kind of a transfer.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
 )]

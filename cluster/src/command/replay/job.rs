@@ -314,6 +314,10 @@ fn warn(program: &Program, state: &TraceState) {
             "messages whose partner the trace does not tell, which are left out",
         ),
         (
+            unknown.guessed,
+            "receives from any source whose sender the trace does not tell, and for which several come into question: the replay guesses, and may wait for ever",
+        ),
+        (
             unknown.collectives,
             "collective operations of which the trace does not tell who takes part, which are left out",
         ),

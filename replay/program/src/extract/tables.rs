@@ -240,7 +240,7 @@ impl<'a> Shared<'a> {
     pub(super) fn sync(&mut self, event: &Event, sync: Sync) -> Option<(u32, u32)> {
         let number = sync.communicator;
         let process = (event.node, event.process);
-        // Where the communicator joins two groups, both meet.
+        // Both groups of an intercommunicator meet.
         let communicator = self.communicators.identity(process, number)?;
         let all = self.members(process, number, communicator)?;
         let job = self.communicators.job(process)?;

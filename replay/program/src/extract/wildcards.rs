@@ -1,7 +1,7 @@
 //! Receives with wildcards: what they got.
 //!
-//! Their status tells it, when they are over. Where the program asked for none, they get what is left in the end: a message that was sent to
-//! them and that no other receive got. Called by `extract`.
+//! The status of a completed receive names its message. Without a status, a receive is matched after the trace ends, with a
+//! message that no other receive got; where several senders have such messages, the match is a guess, and counted as one. Called by `extract`.
 
 use belljar_analysis::Member;
 use belljar_trace::{Event, Status};
@@ -90,15 +90,18 @@ impl Extractor<'_> {
             } = unsettled;
             let to = self.shared.process(receiver);
             let channels = self.shared.program.channels.iter();
-            let mut channels = channels.zip(&mut left).zip(0..);
-            let found = channels.find(|((channel, left), _)| {
+            let channels = channels.zip(&mut left).zip(0..);
+            let mut found = channels.filter(|((channel, left), _)| {
                 let fits = asked.tag.is_none_or(|tag| tag == channel.tag);
                 **left > 0 && fits && (channel.communicator, channel.to) == (communicator, to)
             });
-            let Some(((_, left), channel)) = found else {
+            let Some(((_, left), channel)) = found.next() else {
                 self.shared.program.unknown.messages += 1;
                 continue;
             };
+            let several = found.next().is_some();
+            drop(found);
+            self.shared.program.unknown.guessed += u64::from(several);
             *left -= 1;
             let receive = Operation::Receive {
                 channel,

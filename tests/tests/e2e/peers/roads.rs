@@ -50,7 +50,7 @@ fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
     calls
 }
 
-/// What both roads have to agree on.
+/// The parts of a call that both roads record alike.
 fn words(event: &Value) -> String {
     let mut arguments = event["arguments"].clone();
     if let Some(arguments) = arguments.as_object_mut() {

@@ -65,7 +65,7 @@ pub struct WaitCollector<'a> {
     next: Operation,
     matcher: Matcher,
     requests: BTreeMap<(ProcessKey, u64), Vec<Operation>>,
-    /// How many operations of each kind each process began on each communicator.
+    /// Operations begun, by communicator, kind and process.
     begun: BTreeMap<(u32, Turns, ProcessKey), u64>,
     windows: Windows,
     /// How many meetings there were.
@@ -367,8 +367,8 @@ impl<'a> WaitCollector<'a> {
             return;
         };
         self.parts.remove(&part);
-        // A send that returned before its receive was posted did not wait, nor a call that returned before the last of
-        // those that it meets came: a fence whose assertions need no other process, a communicator freed locally.
+        // A send that returned before its receive was posted did not wait, nor did a call that returned before the last
+        // process of its meeting came: a fence whose assertions need no other process, a communicator freed locally.
         let alone = cause.is_some_and(|cause| {
             (own.meets || cause.kind == WaitKind::LateReceiver) && exit <= cause.at
         });

@@ -7,11 +7,11 @@ use belljar_trace::{Completion, Direction, Ending, Event, Peer, Status, Transfer
 
 use super::Source;
 use crate::calls::{Call, Other, Part, Record};
-use crate::matched::Channel;
+use crate::matched::{Channel, Receipt};
 use crate::requests::Pending;
 
-/// What a receive asks for: communicator, peer, tag, and the message's number, if it is known.
-type Wanted = (Option<u32>, Peer, Option<i32>, Option<u64>);
+/// The wishes of a receive: communicator, peer, tag, and the receipt of its posting.
+type Wanted = (Option<u32>, Peer, Option<i32>, Receipt);
 
 impl Source {
     /// The communicator of a process by number, and who in it a peer is.
@@ -67,12 +67,12 @@ impl Source {
         let number = self.requests.number(call.process);
         if transfer.direction == Direction::Receive {
             call.begun.push(Record::ReceiveBegun(number));
-            let (communicator, peer, tag, message) = self.wanted(call, transfer);
+            let (communicator, peer, tag, receipt) = self.wanted(call, transfer);
             let pending = Pending::Receive {
                 communicator,
                 peer,
                 tag,
-                message,
+                receipt,
             };
             return Some((number, pending));
         }
@@ -103,11 +103,20 @@ impl Source {
     /// A receive is posted.
     fn wanted(&mut self, call: &Call, transfer: &Transfer) -> Wanted {
         let (communicator, peer, tag) = (transfer.communicator, transfer.peer, transfer.tag);
-        let message = self.group(call, communicator).and_then(|group| {
-            let channel = self.channel(call, communicator, peer, tag);
-            self.matched.posted((group, call.process), channel)
-        });
-        (communicator, peer, tag, message)
+        let from = match peer {
+            Peer::Any => Some(None),
+            named => {
+                let found = self.find(&call.event, communicator, named);
+                found
+                    .and_then(|(_, other)| self.places.process(other.member))
+                    .map(Some)
+            }
+        };
+        let receipt = match (self.group(call, communicator), from) {
+            (Some(group), Some(from)) => self.matched.posted((group, call.process), from, tag),
+            _ => Receipt::Unknown,
+        };
+        (communicator, peer, tag, receipt)
     }
 
     /// The number of a process's communicator.
@@ -138,7 +147,7 @@ impl Source {
     fn received(
         &mut self,
         call: &Call,
-        (communicator, wanted, wanted_tag, message): Wanted,
+        (communicator, wanted, wanted_tag, receipt): Wanted,
         status: Option<Status>,
         (bytes, exact): (u64, bool),
     ) -> Option<Part> {
@@ -146,9 +155,6 @@ impl Source {
         let group =
             communicator.and_then(|number| self.places.group(&self.communicators, process, number));
         let at = group.map(|group| (group, call.process));
-        if let Some(at) = at.filter(|_| message.is_none()) {
-            self.matched.closed(at);
-        }
         let peer = match wanted {
             Peer::Any => status.map(|status| status.source),
             other => Some(other),
@@ -167,7 +173,11 @@ impl Source {
         let (group, other) = self.resolve(&call.event, communicator, peer)?;
         self.left_out.room += u64::from(!exact);
         let channel = self.channel(call, communicator, peer, Some(tag));
-        let message = message.or_else(|| self.matched.received(channel?));
+        let message = at
+            .zip(channel)
+            .and_then(|(at, channel)| self.matched.completed(at, receipt, channel));
+        let open = matches!(receipt, Receipt::Open(_));
+        self.left_out.unnumbered += u64::from(open && message.is_none());
         Some(Part {
             group,
             other,
@@ -204,9 +214,9 @@ impl Source {
                 communicator,
                 peer,
                 tag,
-                message,
+                receipt,
             } => {
-                let wanted = (communicator, peer, tag, message);
+                let wanted = (communicator, peer, tag, receipt);
                 if nothing {
                     self.withdraw(call, wanted);
                     return Some(Record::Cancelled(number));
@@ -222,12 +232,11 @@ impl Source {
     }
 
     /// A receive that was posted gets nothing.
-    fn withdraw(&mut self, call: &Call, (communicator, peer, tag, message): Wanted) {
+    fn withdraw(&mut self, call: &Call, (communicator, peer, tag, receipt): Wanted) {
         let channel = self.channel(call, communicator, peer, tag);
-        if let Some((channel, message)) = channel.zip(message) {
-            self.matched.withdraw(channel, message);
-        } else if let Some(group) = self.group(call, communicator) {
-            self.matched.closed((group, call.process));
+        if let Some(group) = self.group(call, communicator) {
+            self.matched
+                .withdraw((group, call.process), receipt, channel);
         }
     }
 }
