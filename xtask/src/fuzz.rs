@@ -30,8 +30,6 @@ enum Target {
     Registers,
     /// Kernel files of every kind, loaded and entered.
     Boot,
-    /// Trace files of versions 5 and 6, read, listed and analysed.
-    Trace,
     /// Trace files, read, listed and analysed, whole and their structure alone.
     Archive,
     /// What programs are and whom they wait for, by trace files.

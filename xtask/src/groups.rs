@@ -273,7 +273,8 @@ const SEVERAL: &str = "bookworm-smp";
 
 /// The images that the tests of `groups` run and do not build themselves.
 fn images(groups: &[Group]) -> Vec<&'static str> {
-    const WITH_SEVERAL: [Group; 6] = [
+    const WITH_SEVERAL: [Group; 7] = [
+        Group::Trace,
         Group::Smp,
         Group::Checkpoint,
         Group::Partition,

@@ -42,7 +42,10 @@ fn names_a_function(line: &str) -> bool {
             let mut rest = code[at + start.len()..].chars();
             let first = rest.next().is_some_and(|it| it.is_ascii_uppercase());
             // Constants such as MPI_COMM_WORLD are written in capitals.
-            first && rest.next().is_none_or(|it| !it.is_ascii_uppercase())
+            first
+                && rest
+                    .next()
+                    .is_none_or(|it| it.is_ascii_lowercase() || it == '"')
                 || code[at + start.len()..].starts_with('"')
         })
     })

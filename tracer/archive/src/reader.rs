@@ -11,7 +11,7 @@ mod chunks;
 use std::path::Path;
 
 use belljar_trace::{
-    Accounts, Event, Folded, Polls, TraceError, TraceHeader, TraceState, TraceSummary,
+    Accounts, Event, Folded, MOST_POLLS, Polls, TraceError, TraceHeader, TraceState, TraceSummary,
     UNCOUNTED_VERSION,
 };
 
@@ -236,6 +236,9 @@ impl ArchiveReader {
         event.site = self.chunks.dictionary.site(signature.site);
         if signature.folded && (self.wanted == Wanted::All || !thread.folds.is_empty()) {
             let polls = thread.folds.get(thread.next_fold)?;
+            if polls.calls > MOST_POLLS {
+                return None;
+            }
             thread.next_fold += 1;
             event.folded = Folded(Some(Box::new(*polls)));
         }

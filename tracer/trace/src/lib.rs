@@ -55,7 +55,7 @@ pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;
 pub use polls::fold::Folder;
-pub use polls::{Folded, Polls};
+pub use polls::{Folded, MOST_POLLS, Polls};
 pub use probe::{
     MESSAGE, MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, MessageWord, PROBES_FILE, Probe,
     ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, Recorded, UnknownKind, ValueKind,

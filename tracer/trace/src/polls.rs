@@ -12,6 +12,9 @@ use bincode::{Decode, Encode};
 use crate::account::Account;
 use crate::codec::not_encoded;
 
+/// Calls that one record stands for, at most: sums over all records of a trace stay within 64 bits.
+pub const MOST_POLLS: u64 = 1 << 32;
+
 /// Calls that found nothing, of one thread, alike and one after another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Polls {

@@ -41,7 +41,7 @@ impl Spread {
             _ => self.min_ps.min(other.min_ps),
         };
         self.max_ps = self.max_ps.max(other.max_ps);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.total_ps = self.total_ps.saturating_add(other.total_ps);
         self.mean_ps = self.total_ps / self.count;
     }

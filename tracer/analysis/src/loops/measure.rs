@@ -45,7 +45,7 @@ impl Occurrence {
         if self.entry != around.entry {
             self.close();
             self.entry = around.entry;
-            self.entries += 1;
+            self.entries = self.entries.saturating_add(1);
         }
         if total > self.latest {
             self.latest = total;
@@ -152,7 +152,8 @@ impl Walk {
             && nesting.loops[innermost.number].header == node
         {
             innermost.iteration += 1;
-            self.loops[innermost.number].total += 1;
+            let total = &mut self.loops[innermost.number].total;
+            *total = total.saturating_add(1);
         }
         for number in &chain[kept..] {
             self.enter(*number, event.entry);
@@ -194,8 +195,8 @@ impl Walk {
             self.loops[number].occurrence.visit(around, total);
         }
         let sum = &mut self.loops[number];
-        sum.entries += 1;
-        sum.total += 1;
+        sum.entries = sum.entries.saturating_add(1);
+        sum.total = sum.total.saturating_add(1);
         sum.entered.get_or_insert(Mark {
             at,
             calls: self.calls,

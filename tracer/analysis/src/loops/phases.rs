@@ -68,7 +68,7 @@ impl Tree<'_> {
         });
         for (thread, sum) in self.sums(main) {
             for (phase, (calls, time, mpi)) in phases.iter_mut().zip(self.parts(thread, sum)) {
-                phase.calls += calls;
+                phase.calls = phase.calls.saturating_add(calls);
                 phase.time_ps = phase.time_ps.saturating_add(self.ps(thread, time));
                 phase.in_mpi_ps = phase.in_mpi_ps.saturating_add(self.ps(thread, mpi));
             }

@@ -244,7 +244,7 @@ impl<'a> Tree<'a> {
             min: u64::MAX,
             ..Iterations::default()
         };
-        let (mut calls, mut in_mpi_ps) = (0, 0);
+        let (mut calls, mut in_mpi_ps) = (0u64, 0);
         let mut computing = Vec::with_capacity(self.members.len());
         for ((thread, sum), member) in self.sums(number).zip(&self.members) {
             let (key, _) = &self.measure.flows.threads()[thread];
@@ -252,8 +252,8 @@ impl<'a> Tree<'a> {
             time.add(&sum.time, self.header.frequency(key.0));
             iterations.min = iterations.min.min(sum.iterations.min);
             iterations.max = iterations.max.max(sum.iterations.max);
-            iterations.total += sum.total;
-            calls += sum.calls;
+            iterations.total = iterations.total.saturating_add(sum.total);
+            calls = calls.saturating_add(sum.calls);
             in_mpi_ps = u64::saturating_add(in_mpi_ps, self.ps(thread, sum.mpi));
             let outside = sum.time.total.saturating_sub(sum.mpi);
             computing.push((*member, self.ps(thread, outside)));
@@ -279,13 +279,13 @@ impl<'a> Tree<'a> {
         if region == self.nesting.loops.len() {
             return When::Always;
         }
-        let (mut times, mut all) = (0, 0);
+        let (mut times, mut all) = (0u64, 0u64);
         let mut same = None;
         let mut differs = false;
         for (thread, sum) in self.sums(region) {
             let occurrence = of(&self.measure.walks[thread]);
-            times += occurrence.visits;
-            all += sum.total;
+            times = times.saturating_add(occurrence.visits);
+            all = all.saturating_add(sum.total);
             let own = one(occurrence, sum);
             differs |= same.as_ref().is_some_and(|same| *same != own);
             same = Some(own);

@@ -174,6 +174,8 @@ impl<'a> Sweep<'a> {
             if let Some(spare) = self.spares.get_mut(&Point::process(extent.member)) {
                 spare.account(extent.first);
                 spare.least = spare.least.min(spare.slack);
+                // A process that does nothing but wait has no time that is accounted for.
+                spare.most = spare.most.max(spare.least);
             }
         }
         let spares = self.spares.into_iter();

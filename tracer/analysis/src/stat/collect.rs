@@ -93,7 +93,8 @@ impl<'a> StatCollector<'a> {
             return;
         }
         if event.depth > 0 {
-            self.functions.entry(event.function).or_default().nested += event.calls();
+            let function = self.functions.entry(event.function).or_default();
+            function.nested = function.nested.saturating_add(event.calls());
             return;
         }
         if event.exit.is_none() {
@@ -170,7 +171,7 @@ impl<'a> StatCollector<'a> {
         if let Some(left) = left.filter(|left| *left <= event.entry) {
             let cycles = (event.entry - left).max(1) as f64;
             process.compute = process.compute.saturating_add(span(left, event.entry));
-            process.intervals.count += 1;
+            process.intervals.count = process.intervals.count.saturating_add(1);
             process.intervals.reciprocal_cycles += 1.0 / cycles;
             process.intervals.reciprocal_seconds += frequency.as_hz() as f64 / cycles;
         }

@@ -107,11 +107,11 @@ impl LabelSum {
 
     /// Both together.
     pub(super) fn and(mut self, other: &Self) -> Self {
-        self.calls += other.calls;
+        self.calls = self.calls.saturating_add(other.calls);
         self.total = self.total.saturating_add(other.total);
         for (kind, sum) in &other.kinds {
             let own = self.kinds.entry(*kind).or_default();
-            own.calls += sum.calls;
+            own.calls = own.calls.saturating_add(sum.calls);
             own.waiting = own.waiting.saturating_add(sum.waiting);
             own.max = own.max.max(sum.max);
         }

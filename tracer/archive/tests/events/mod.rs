@@ -196,7 +196,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
 /// Several calls, or one.
 fn folded(next: &mut impl FnMut() -> u64) -> Folded {
     let polls = Polls {
-        calls: next(),
+        calls: next().min(belljar_trace::MOST_POLLS),
         inside: next(),
         shortest: next(),
         longest: next(),

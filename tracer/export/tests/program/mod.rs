@@ -170,6 +170,7 @@ fn windows(calls: &mut Vec<Event>) {
         event.details = details();
         let mut put = transfer(Direction::Send, Peer::Rank(1), None);
         put.phase = Phase::Done;
+        put.kind = belljar_trace::TransferKind::of(event.meaning());
         event.transfers.push(put);
     }));
     for rank in [0, 1] {

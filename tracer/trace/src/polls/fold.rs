@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Folded;
+use super::{Folded, MOST_POLLS};
 use crate::event::Event;
 
 /// Threads of which records are held, at most.
@@ -99,6 +99,7 @@ impl Folder {
 fn alike(one: &Event, other: &Event) -> bool {
     let subject = |event: &Event| event.folded.0.as_ref().map(|polls| polls.subject);
     one.function == other.function
+        && one.calls().saturating_add(other.calls()) <= MOST_POLLS
         && one.depth == other.depth
         && one.selected == other.selected
         && one.rank == other.rank
