@@ -1,4 +1,7 @@
 //! Jobs as data: each actor's calls in order, and the operations that they begin.
+//!
+//! A job has no times and no matching: the simulation adds both. Made by the generator, recorded as events by
+//! `record`.
 
 /// A rank's thread, by its index in [`Job::actors`].
 pub(crate) type ActorId = usize;

@@ -1,4 +1,6 @@
 //! Jobs as short text: a line for each call, in the order of entries.
+//!
+//! The text names operations by the numbers that differences use. Printed with the first job that fails.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,7 @@
 //! Communicators that a job makes first: a copy of the world, its even and odd ranks, and one between these.
+//!
+//! Every job makes them in the same order, before its other operations, so that later operations can be on any of
+//! them. Called by the generator.
 
 use super::Generator;
 use crate::job::{Communicator, CommunicatorId, Form, Making};

@@ -1,4 +1,7 @@
 //! Messages of a job: their two sides, and how receives are wild.
+//!
+//! A job sends only messages that some receive takes, and no receive waits for a message that is not sent. Called by
+//! the generator.
 
 use super::Generator;
 use crate::job::{Action, ActorId, CommunicatorId, Form, OperationId, SendMode};

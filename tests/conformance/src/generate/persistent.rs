@@ -1,4 +1,6 @@
 //! Persistent operations: prepared once, started when all of their earlier starts were waited for.
+//!
+//! A request is started again only after its earlier start has completed, as MPI demands. Called by the generator.
 
 use super::Generator;
 use crate::job::{Action, ActorId, Form, Operation, OperationId, SendMode};

@@ -1,4 +1,6 @@
 //! Accesses to a window of `MPI_COMM_WORLD`, under fences, locks, and posts with starts.
+//!
+//! Every access is inside an epoch, and every epoch that begins ends. Called by the generator.
 
 use super::Generator;
 use crate::job::{Access, Action, Form, OperationId, Window};

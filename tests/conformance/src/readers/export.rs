@@ -1,4 +1,7 @@
 //! Records of `belljar_export`: the numbers that both sides of a message have, and operations of collective calls.
+//!
+//! Both sides of a pair have one number; a receive without a number is counted by the export. Called by the
+//! comparison of a trace.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,7 @@
 //! Sends and receives of TI and GOAL, in the order of each rank.
+//!
+//! Both formats are written from the same program, so that they have its matching. Called by the comparison of a
+//! trace.
 
 use belljar_interchange::{Amounts, Messages, write_goal, write_rank};
 use belljar_program::Program;

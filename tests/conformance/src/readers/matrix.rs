@@ -1,4 +1,6 @@
 //! Bytes of messages by pairs of ranks.
+//!
+//! Each message counts once, at its sender, with the bytes that it has. Called by the comparison of a trace.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,6 @@
 //! Channels of `belljar_program`: the `n`th message that is sent is the `n`th that is received.
+//!
+//! An operation is identified by its rank, its thread and the entry of its call. Called by the comparison of a trace.
 
 use std::collections::BTreeMap;
 

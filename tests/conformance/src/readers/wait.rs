@@ -1,4 +1,6 @@
 //! Counts and waits of `WaitCollector`.
+//!
+//! Every message of the job is matched or counted as lone or unresolved. Called by the comparison of a trace.
 
 use std::path::Path;
 

@@ -1,4 +1,6 @@
 //! Arguments of calls that begin operations and wait for them.
+//!
+//! The arguments are those of MPICH's binding, in its order. Called for each blocking call.
 
 use super::arguments::{Arguments, Made, Output, STATUS};
 use super::{collective, windows};

@@ -1,4 +1,6 @@
 //! Arguments of calls that complete requests.
+//!
+//! Requests and statuses are written before the call returns, as the library does. Called for each completing call.
 
 use super::arguments::{Arguments, IGNORE, Made, NO_REQUEST, Output, STATUS};
 use super::{asks_for_status, only};

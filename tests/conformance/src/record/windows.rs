@@ -1,4 +1,6 @@
 //! Calls on the job's window, and their arguments.
+//!
+//! The window exists from its creation to its freeing, in every rank. Called for each call that names it.
 
 use belljar_tracer::scripted::{Guest, int};
 

@@ -1,4 +1,6 @@
 //! Parts in collective operations, and other calls that wait for all ranks.
+//!
+//! An operation ends for a rank when the ranks that it needs have come. Called by the simulation at each entry.
 
 use std::collections::BTreeMap;
 
