@@ -1,7 +1,6 @@
 //! Switches for kinds of calls.
 //!
-//! A kind that is off leaves the random choices of the others as they are named, so that a failing seed can be
-//! narrowed. Read by the generator and the readers.
+//! The generator makes no call of a kind that is off. Read by the generator and the readers.
 
 /// Kinds of calls that jobs may have. All false: blocking standard messages alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
