@@ -39,28 +39,21 @@ impl Prepared {
             }
             return;
         }
-        if event.failed() {
+        let phases = event.transfers.iter().map(|it| it.phase);
+        let mut phases = phases.chain(event.collectives.iter().map(|it| it.phase));
+        if event.failed() || !phases.any(|phase| phase == Phase::Prepared) {
             return;
         }
+        let transfers = self.transfers.entry(process).or_default();
         let prepared = event.transfers.iter();
         let prepared = prepared.filter(|it| it.phase == Phase::Prepared);
-        for transfer in prepared {
-            let known = self.transfers.entry(process).or_default();
-            if !known.contains(transfer) && may_keep(&mut self.kept, known.len()) {
-                known.push(transfer.clone());
-            } else if !known.contains(transfer) {
-                self.full.insert(process);
-            }
-        }
+        let mut whole = keep(transfers, prepared, &mut self.kept);
+        let collectives = self.collectives.entry(process).or_default();
         let prepared = event.collectives.iter();
         let prepared = prepared.filter(|it| it.phase == Phase::Prepared);
-        for collective in prepared {
-            let known = self.collectives.entry(process).or_default();
-            if !known.contains(collective) && may_keep(&mut self.kept, known.len()) {
-                known.push(collective.clone());
-            } else if !known.contains(collective) {
-                self.full.insert(process);
-            }
+        whole &= keep(collectives, prepared, &mut self.kept);
+        if !whole {
+            self.full.insert(process);
         }
     }
 
@@ -103,9 +96,21 @@ impl Prepared {
     }
 }
 
-/// True if a process that has `known` operations may have one more, which is counted then.
-fn may_keep(kept: &mut usize, known: usize) -> bool {
-    let may = known < MOST_OF_PROCESS && *kept < MOST;
-    *kept += usize::from(may);
-    may
+/// Adds prepared operations that are new to the known ones of a process. False if there were too many to keep.
+fn keep<'e, T: Clone + PartialEq + 'e>(
+    known: &mut Vec<T>,
+    prepared: impl Iterator<Item = &'e T>,
+    kept: &mut usize,
+) -> bool {
+    for operation in prepared {
+        if known.contains(operation) {
+            continue;
+        }
+        if known.len() >= MOST_OF_PROCESS || *kept >= MOST {
+            return false;
+        }
+        *kept += 1;
+        known.push(operation.clone());
+    }
+    true
 }
