@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_analysis::{Communicators, communicators};
 use belljar_archive::TraceReader;
+use belljar_job::{Communicators, communicators};
 use belljar_program::{Thread, asks_time, found_nothing};
 use belljar_replay::Calibration;
 use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader};

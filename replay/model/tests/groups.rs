@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use belljar_analysis::communicators;
 use belljar_archive::{Contents, TraceWriter};
 use belljar_collectives::Tables;
+use belljar_job::communicators;
 use belljar_model::{LearnError, MOST_CALLS, Model, Traced, generate, learn};
 use belljar_program::{Algorithms, extract};
 use belljar_replay::Calibration;

@@ -1,69 +1,72 @@
-//! From a trace to a program.
+//! The program of a trace.
 //!
-//! Events are seen once, in their order, when communicators are known. A receive with a wildcard names its channel as soon as its status tells
-//! whom it got its message from; what nobody tells is counted and left out. Nothing is kept but the program and what is under
-//! way. Called by replay.
+//! One pass over the events follows operations with [`Operations`] and adds them to the threads that begin them, with
+//! slots that other calls wait for. A wildcard receive gets its channel when the match is known; one of unknown match
+//! gets a message that is left after the last event, and is counted. State is kept of open operations alone. Called by
+//! replay.
 
-/// What single calls are.
+/// Properties of single calls.
 mod calls;
-/// Messages that are sent when all of their partitions are ready.
-mod partitions;
-/// What is one for all processes: channels, collective operations, who is who.
+/// Operations as those of the program.
+mod operations;
+/// Channels, collective operations and processes, which all threads share.
 mod tables;
 /// Calls that never returned.
 mod unfinished;
-/// Receives with wildcards.
+/// Wildcard receives of unknown match.
 mod wildcards;
-/// Accesses to other processes' memory, and the epochs in which they are made.
-mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use belljar_analysis::{Communicators, Expansion, Member, ProcessKey, communicators};
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
-use belljar_mpi::{CallKind, Epoch};
-use belljar_trace::{
-    Collective, Completion, Datatype, Direction, Ending, Event, Peer, Phase, TraceError,
-    TraceHeader, TraceState, TraceSummary, Transfer,
+use belljar_job::{
+    Communicators, Expansion, Fact, Member, OperationId, Operations, ProcessKey, communicators,
 };
+use belljar_trace::{Ending, Event, TraceError, TraceHeader, TraceState, TraceSummary};
 
 use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
-use calls::synchronizes;
 pub use calls::{asks_time, found_nothing};
-use partitions::{Partitions, partitioned};
 use tables::Shared;
-use wildcards::{Asked, Unsettled};
-use windows::Windows;
+use wildcards::Wildcard;
 
 /// The thread of an event.
 type ThreadKey = (ProcessKey, u32);
 
-/// An operation that is under way.
+/// An operation that is not complete.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     thread: ThreadKey,
     slot: Slot,
-    /// Where it stands among its thread's operations.
+    /// Its position among the thread's operations.
     at: usize,
-    /// Of a receive with a wildcard, what it asked for.
-    asked: Option<Asked>,
+    /// For a message in partitions that is sent, its number.
+    message: Option<u32>,
+}
+
+/// A call that returned.
+#[derive(Clone, Copy)]
+struct Call<'e> {
+    event: &'e Event,
+    member: Member,
+    key: ThreadKey,
 }
 
 /// Makes a program of events.
 struct Extractor<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
+    operations: Operations<&'a Communicators>,
     expansion: Expansion<'a>,
     shared: Shared<'a>,
     threads: BTreeMap<ThreadKey, Growing>,
-    requests: BTreeMap<(ProcessKey, u64), Vec<Open>>,
-    windows: Windows,
-    partitions: Partitions,
-    /// Receives with a wildcard that are over and whose program asked for no status.
-    unsettled: Vec<Unsettled>,
+    open: BTreeMap<OperationId, Open>,
+    /// Wildcard receives whose channel is unknown.
+    wildcards: BTreeMap<OperationId, Wildcard>,
+    /// Those of them whose channel stays unknown.
+    lost: Vec<Wildcard>,
     /// Threads in which a call never returned.
     stopped: BTreeSet<ThreadKey>,
 }
@@ -77,7 +80,7 @@ pub enum Algorithms<'t> {
     By(&'t Tables),
 }
 
-/// What the processes of the trace at `path` did, and whether the trace is complete.
+/// The program of the trace at `path`, and the state of the trace at its end.
 ///
 /// # Errors
 /// [`TraceError`] when the file cannot be read as a trace.
@@ -96,20 +99,21 @@ pub fn extract(
     let mut extractor = Extractor {
         header: &header,
         communicators: &communicators,
+        operations: Operations::new(&header, &communicators),
         expansion: Expansion::new(&communicators, own),
         shared: Shared::new(&communicators, other),
         threads: BTreeMap::new(),
-        requests: BTreeMap::new(),
-        windows: Windows::default(),
-        partitions: Partitions::default(),
-        unsettled: Vec::new(),
+        open: BTreeMap::new(),
+        wildcards: BTreeMap::new(),
+        lost: Vec::new(),
         stopped: BTreeSet::new(),
     };
     let mut recorded: BTreeMap<u16, u64> = BTreeMap::new();
+    let mut facts = Vec::new();
     for event in reader.by_ref() {
         let count = recorded.entry(event.function).or_default();
         *count = count.saturating_add(event.calls());
-        extractor.observe(&event);
+        extractor.observe(&event, &mut facts);
     }
     let mut program = extractor.finish();
     let entered = reader.summary().map(TraceSummary::calls);
@@ -122,14 +126,53 @@ pub fn extract(
 }
 
 impl Extractor<'_> {
-    fn observe(&mut self, event: &Event) {
+    fn observe(&mut self, event: &Event, facts: &mut Vec<Fact>) {
         self.expansion.learn(event);
-        let process = (event.node, event.process);
-        let Some(job) = self.communicators.job(process) else {
+        self.operations.observe(event, facts);
+        let call = self.call(event);
+        let returned = call.filter(|_| event.exit.is_some());
+        let mut done = Vec::new();
+        for fact in facts.drain(..) {
+            self.learn(fact, returned, &mut done);
+        }
+        let Some(call) = call else {
             return;
         };
-        if event.depth > 0 {
+        let rate = self.header.frequency(event.node);
+        let Some(exit) = event.exit else {
+            self.unfinished(call, rate.time_of(event.entry).as_ps());
             return;
+        };
+        let [entry, exit] = [event.entry, exit].map(|at| rate.time_of(at).as_ps());
+        let times = Times { entry, exit };
+        let Some(thread) = self.threads.get_mut(&call.key) else {
+            return;
+        };
+        if found_nothing(event) {
+            let calls = u32::try_from(event.calls()).unwrap_or(u32::MAX);
+            let outside = rate.time_of(event.outside()).as_ps();
+            thread.polled(event.function, times, calls, outside);
+            // A thread that polls the clock waits for the time alone: later calls did not begin before.
+            if asks_time(event) {
+                thread.end_polls();
+            }
+            return;
+        }
+        for open in done {
+            match open.thread == call.key {
+                true => thread.wait(open.slot),
+                false => self.shared.program.unknown.across += 1,
+            }
+        }
+        thread.called(event.function, times);
+    }
+
+    /// The call of an event; `None` for one of the library itself, and where the trace has no job of the process.
+    fn call<'e>(&mut self, event: &'e Event) -> Option<Call<'e>> {
+        let process = (event.node, event.process);
+        let job = self.communicators.job(process)?;
+        if event.depth > 0 {
+            return None;
         }
         let rank = event.rank;
         let member = Member { job, rank };
@@ -137,260 +180,69 @@ impl Extractor<'_> {
         let key = (process, event.thread);
         let thread = self.threads.entry(key);
         thread.or_insert_with(|| Growing::new(number, event.process, event.thread));
-        let rate = self.header.frequency(event.node);
-        let Some(exit) = event.exit else {
-            self.unfinished(event, member, rate.time_of(event.entry).as_ps(), key);
-            return;
-        };
-        let [entry, exit] = [event.entry, exit].map(|at| rate.time_of(at).as_ps());
-        let times = Times { entry, exit };
-        if found_nothing(event) {
-            let calls = u32::try_from(event.calls()).unwrap_or(u32::MAX);
-            let outside = rate.time_of(event.outside()).as_ps();
-            if let Some(thread) = self.threads.get_mut(&key) {
-                thread.polled(event.function, times, calls, outside);
-                // Who asks for the time again and again waits for nothing but that: what follows did not begin before.
-                if asks_time(event) {
-                    thread.end_polls();
+        Some(Call { event, member, key })
+    }
+
+    /// Takes a fact into account. Operations that the call waits for go to `done`.
+    fn learn(&mut self, fact: Fact, call: Option<Call<'_>>, done: &mut Vec<Open>) {
+        match fact {
+            Fact::Begun {
+                operation,
+                origin,
+                what,
+            } => {
+                let open = call.and_then(|call| self.begin(call, operation, origin, what));
+                self.open.extend(open.map(|open| (operation, open)));
+            }
+            Fact::Named { receive, channel } | Fact::Located { receive, channel } => {
+                if let Some(wildcard) = self.wildcards.remove(&receive) {
+                    self.locate(wildcard, channel);
                 }
             }
-            return;
-        }
-        if !event.failed() {
-            self.operations(event, member, key);
-        }
-        if let Some(thread) = self.threads.get_mut(&key) {
-            thread.called(event.function, times);
-        }
-    }
-
-    /// What a call does.
-    fn operations(&mut self, event: &Event, member: Member, key: ThreadKey) {
-        let mut done = Vec::new();
-        let mut begun = Vec::new();
-        self.windows.learn(event, self.communicators);
-        for (number, transfer) in event.transfers.iter().enumerate() {
-            let part = match transfer.is_access() {
-                true => self.access(member, key, transfer),
-                false => self.message(event, member, key, (number, transfer)),
-            };
-            if transfer.phase == Phase::Begun {
-                begun.push(part);
-                continue;
+            Fact::Completed {
+                operation,
+                ending,
+                cancelled,
+                ..
+            } => {
+                let open = self.open.remove(&operation);
+                if let Some(open) = open.filter(|_| cancelled || ending != Ending::Well) {
+                    self.wildcards.remove(&operation);
+                    self.mend(open, Operation::Nothing { slot: open.slot });
+                }
+                done.extend(open);
             }
-            let Some(part) = part else {
-                continue;
-            };
-            match transfer.is_access() {
-                true => self.windows.accessed(key.0, part),
-                false => {
-                    self.got(event, part, event.status);
-                    done.push(part);
+            Fact::Met { meeting, .. } => self.shared.met(meeting),
+            Fact::Lost { operation, .. } => {
+                self.lost.extend(self.wildcards.remove(&operation));
+            }
+            Fact::Unknown { origin, .. } => self.shared.unknown(origin),
+            Fact::Unmapped { requests } => {
+                self.shared.program.unknown.messages += u64::from(requests);
+            }
+            Fact::Ready { .. } | Fact::Arrived { .. } | Fact::Probed { .. } => {
+                if let Some(call) = call {
+                    self.ask(call, &fact);
                 }
             }
-        }
-        for collective in &event.collectives {
-            let part = self.collective(event, key, collective);
-            match collective.phase {
-                Phase::Begun => begun.push(part),
-                _ => done.extend(part),
-            }
-        }
-        if let Some(sync) = synchronizes(event, self.windows.communicator(event)) {
-            let all = self.shared.sync(event, sync);
-            done.extend(all.and_then(|(collective, part)| {
-                self.begin(key, |slot| Operation::Collective {
-                    collective,
-                    part,
-                    slot,
-                })
-            }));
-        }
-        done.extend(self.lock(event, member, key));
-        done.extend(self.epoch(event, member, key));
-        self.ready(event, key);
-        self.request(event, begun);
-        for completion in &event.completed {
-            done.extend(self.complete(event, completion));
-        }
-        if event.meaning().epoch().is_some_and(Epoch::ends_accesses) {
-            done.extend(self.windows.ended(key.0));
-        }
-        self.probe(event, member, key);
-        if let Some(thread) = self.threads.get_mut(&key) {
-            for open in done {
-                thread.wait(open.slot);
-            }
+            Fact::Matched { .. } => {}
         }
     }
 
-    /// Begins an operation.
-    fn begin(&mut self, key: ThreadKey, operation: impl FnOnce(Slot) -> Operation) -> Option<Open> {
-        let thread = self.threads.get_mut(&key)?;
-        let (at, slot) = (thread.next(), thread.slot());
-        thread.push(operation(slot));
-        Some(Open {
-            thread: key,
-            slot,
-            at,
-            asked: None,
-        })
-    }
-
-    /// A message that a call sends or receives.
-    fn message(
-        &mut self,
-        event: &Event,
-        member: Member,
-        key: ThreadKey,
-        (number, transfer): (usize, &Transfer),
-    ) -> Option<Open> {
-        let partitioned = partitioned(event, number);
-        let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
-        if absent || transfer.phase == Phase::Prepared {
-            return None;
-        }
-        let unknown = &mut self.shared.program.unknown.messages;
-        let Some(number) = transfer.communicator else {
-            *unknown += 1;
-            return None;
-        };
-        let communicator = self.communicators.identity(key.0, number);
-        let peer = self.communicators.peer(key.0, number, transfer.peer);
-        let (Some(communicator), true) =
-            (communicator, peer.is_some() || transfer.peer == Peer::Any)
-        else {
-            *unknown += 1;
-            return None;
-        };
-        let (bytes, mode) = (transfer.bytes, transfer.mode());
-        let pieces = matches!(transfer.datatype, Datatype::Derived { .. });
-        match (transfer.direction, peer, transfer.tag) {
-            (Direction::Send, Some(to), Some(tag)) => {
-                let channel = self.shared.channel(communicator, member, to, tag);
-                if let Some(number) = partitioned {
-                    return self.send_partitioned(key, number, channel, (bytes, pieces));
-                }
-                self.begin(key, |slot| Operation::Send {
-                    channel,
-                    slot,
-                    bytes,
-                    mode,
-                    pieces,
-                })
-            }
-            (Direction::Send, ..) => {
-                *unknown += 1;
-                None
-            }
-            (Direction::Receive, Some(from), Some(tag)) => {
-                let channel = self.shared.channel(communicator, from, member, tag);
-                let open = self.begin(key, |slot| Operation::Receive {
-                    channel,
-                    slot,
-                    pieces,
-                })?;
-                self.partitions.receives(key.0, partitioned, open);
-                Some(open)
-            }
-            (Direction::Receive, ..) => {
-                let open = self.begin(key, |slot| Operation::Nothing { slot })?;
-                let asked = Asked {
-                    communicator: number,
-                    tag: transfer.tag,
-                    pieces,
-                };
-                Some(Open {
-                    asked: Some(asked),
-                    ..open
-                })
-            }
-        }
-    }
-
-    /// A process's part in a collective operation.
-    fn collective(
-        &mut self,
-        event: &Event,
-        key: ThreadKey,
-        collective: &Collective,
-    ) -> Option<Open> {
-        if collective.phase == Phase::Prepared {
-            return None;
-        }
-        let found = self
-            .shared
-            .take_part(&mut self.expansion, event, collective);
-        let Some((collective, part)) = found else {
-            self.shared.program.unknown.collectives += 1;
-            return None;
-        };
-        self.begin(key, |slot| Operation::Collective {
-            collective,
-            part,
-            slot,
-        })
-    }
-
-    /// The requests that the call returned stand for these.
-    fn request(&mut self, event: &Event, begun: Vec<Option<Open>>) {
-        let process = (event.node, event.process);
-        match event.started.as_slice() {
-            // One request may stand for several, as that of MPI_Isendrecv.
-            [request] => {
-                let begun = begun.into_iter().flatten().collect();
-                self.requests.insert((process, *request), begun);
-            }
-            requests if requests.len() == begun.len() => {
-                for (request, open) in requests.iter().zip(begun) {
-                    let open = open.into_iter().collect();
-                    self.requests.insert((process, *request), open);
-                }
-            }
-            // The trace does not map requests to operations here, so their completion is unknown.
-            _ => {}
-        }
-    }
-
-    /// What a request stood for, which a call completes.
-    fn complete(&mut self, event: &Event, completion: &Completion) -> Vec<Open> {
-        let process = (event.node, event.process);
-        let all = self.requests.remove(&(process, completion.request));
-        let all = all.unwrap_or_default();
-        let cancelled = completion.status.is_some_and(|status| status.cancelled);
-        for open in &all {
-            match completion.ending {
-                Ending::Well if !cancelled => self.got(event, *open, completion.status),
-                _ => self.mend(*open, Operation::Nothing { slot: open.slot }),
-            }
-        }
-        all
-    }
-
-    /// A message that a call found, without receiving it.
-    fn probe(&mut self, event: &Event, member: Member, key: ThreadKey) {
-        let probes = matches!(
-            event.meaning().kind,
-            CallKind::Probe | CallKind::ProbeMatched
-        );
-        let (Some(number), Some(status)) = (event.communicator, event.status) else {
-            return;
-        };
-        if !probes {
-            return;
-        }
-        let from = self.communicators.peer(key.0, number, status.source);
-        let communicator = self.communicators.identity(key.0, number);
-        if let (Some(communicator), Some(from), Some(thread)) =
-            (communicator, from, self.threads.get_mut(&key))
-        {
-            let channel = self.shared.channel(communicator, from, member, status.tag);
-            thread.push(Operation::Probe { channel });
+    /// An operation turned out to be this.
+    fn mend(&mut self, open: Open, operation: Operation) {
+        if let Some(thread) = self.threads.get_mut(&open.thread) {
+            thread.mend(open.at, operation);
         }
     }
 
     fn finish(mut self) -> Program {
-        self.settle();
+        let mut facts = Vec::new();
+        self.operations.end(&mut facts);
+        for fact in facts {
+            self.learn(fact, None, &mut Vec::new());
+        }
+        self.guess();
         let mut program = self.shared.program;
         program.threads = self
             .threads

@@ -257,9 +257,12 @@ pub struct Unknown {
     /// Messages whose communicator or partner is not known.
     pub messages: u64,
     /// Receives from any source, or of any tag, without a status, for which several senders come into question: they get
-    /// messages that no other receive took, in the order of channels.
+    /// messages that no other receive took, in the order of sending.
     #[serde(default)]
     pub guessed: u64,
+    /// Operations that another thread completes than the one that begins them: the replay does not wait for them.
+    #[serde(default)]
+    pub across: u64,
     /// Collective operations of which it is not known who takes part, or what moves.
     pub collectives: u64,
     /// Collective operations whose algorithm is not known: their messages are taken to go straight.

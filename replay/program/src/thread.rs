@@ -64,9 +64,12 @@ impl Growing {
         self.thread.operations.len()
     }
 
-    /// Its operations so far.
-    pub(crate) fn operations(&self) -> &[Operation] {
-        &self.thread.operations
+    /// The operations of its calls so far, each with the entry of its call in picoseconds.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = (&Operation, u64)> {
+        let calls = self.thread.calls.iter().zip(self.thread.traced());
+        let entries = calls
+            .flat_map(|(call, (entry, _))| std::iter::repeat_n(entry, call.operations as usize));
+        self.thread.operations.iter().zip(entries)
     }
 
     /// A slot for an operation.

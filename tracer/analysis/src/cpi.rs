@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use belljar_trace::{Account, Event};
 use serde::Serialize;
 
-use crate::communicators::{Communicators, ProcessKey};
+use belljar_job::{Communicators, ProcessKey};
 
 /// Cycles per retired instruction of a run without a time model, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

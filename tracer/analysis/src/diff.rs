@@ -24,10 +24,10 @@ use belljar_archive::TraceReader;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
-use crate::communicators::Member;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::ProgramPhase;
 use crate::waiting::WaitKind;
+use belljar_job::Member;
 use sequence::{Parting, Sequences};
 use times::{Side, Times};
 
@@ -157,7 +157,10 @@ pub fn diff(
     phases: bool,
     names: [FrameNames<'_>; 2],
 ) -> Result<(TraceDiff, [TraceState; 2]), TraceError> {
-    let communicators = [crate::communicators(a)?, crate::communicators(b)?];
+    let communicators = [
+        belljar_job::communicators(a)?,
+        belljar_job::communicators(b)?,
+    ];
     let mut readers = [TraceReader::open(a)?, TraceReader::open(b)?];
     let headers = readers.each_ref().map(|reader| reader.header().clone());
     let mut sequences = Sequences::default();

@@ -23,11 +23,11 @@ use belljar_collect::Collected;
 use belljar_sim::Time;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
-use crate::communicators::{Collector, Communicators};
 use crate::counted::Times;
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::phases::InPhase;
 use crate::stat::{ProbeStat, StatCollector, Statistics};
+use belljar_job::{Communicators, communicators};
 use frames::{FrameNames, SiteFrame};
 use probes::Records;
 
@@ -82,20 +82,6 @@ pub enum AnalysisError {
     /// The result cannot be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
-}
-
-/// Works out the communicators of a trace.
-///
-/// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
-pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
-    let mut reader = TraceReader::open(path)?;
-    let mut collector = Collector::new();
-    let header = reader.header().clone();
-    for event in reader.by_ref() {
-        collector.observe(&event, &header);
-    }
-    Ok(collector.resolve())
 }
 
 /// Writes the wanted events of the trace at `path` to `out`, in the order in which they

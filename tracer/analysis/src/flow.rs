@@ -36,9 +36,9 @@ use std::path::Path;
 use belljar_trace::{TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
-use crate::communicators::{Collector, Communicators};
 use crate::counted::Times;
 use crate::dump::Filter;
+use belljar_job::{Collector, Communicators};
 
 pub(crate) use classes::Class;
 pub use collect::FlowCollector;

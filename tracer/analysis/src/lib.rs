@@ -1,18 +1,16 @@
 //! What is worked out of a trace that is there.
 //!
-//! A trace has each call as its process saw it. Whom a communicator joins, what a collective operation moves
-//! and to which job a process belongs follow from all processes' events together: [`communicators()`] works that
-//! out in a first pass, and the other analyses use it in a second one. Nothing here knows of guests or of how
-//! calls come to be seen. Called by `belljar trace` and `belljar report`.
+//! A trace has each call as its process saw it. The members of communicators, and the matching of operations, follow from
+//! all processes' events together: the crate `job` gives both, the former in a first pass over the trace, the latter in
+//! the pass of the analysis. Nothing here depends on guests or on the way calls are observed. Called by `belljar trace`
+//! and `belljar report`.
 //!
 //! An analysis has three parts: a collector that observes events one by one (so an analysis of many gigabytes
 //! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
 //!
 //! Analyses know one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
-//! `waiting`. `communicators`, `matching`, `expansion`, `phases` and the numbers of `sites` serve several of them, and `table` what they print.
+//! `waiting`. `phases` and the numbers of `sites` serve several of them, and `table` prints them.
 
-/// Which processes a communicator joins.
-mod communicators;
 /// Calls without times.
 mod counted;
 /// Cycles per instruction, and what they went into.
@@ -21,8 +19,6 @@ mod cpi;
 mod diff;
 /// Events as text and as JSON.
 mod dump;
-/// What messages a collective call becomes.
-mod expansion;
 /// Which kind of call follows which.
 mod flow;
 /// Traces of any size, made call by call.
@@ -30,8 +26,6 @@ mod flow;
 pub mod generated;
 /// What is repeated, how often, and what it takes.
 mod loops;
-/// Which receive got which message.
-mod matching;
 /// Who sends how much to whom.
 mod matrix;
 /// The chain of calls that determines how long a program took.
@@ -58,7 +52,6 @@ mod folded;
 #[cfg(test)]
 pub(crate) use generated::ranks;
 
-pub use communicators::{Collector, Communicators, Member, Members, ProcessKey};
 pub use counted::Times;
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use diff::{
@@ -66,10 +59,8 @@ pub use diff::{
 };
 pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
-    AnalysisError, DumpFormat, Filter, argument_words, communicators, counts, cpi, dump,
-    statistics, write_event,
+    AnalysisError, DumpFormat, Filter, argument_words, counts, cpi, dump, statistics, write_event,
 };
-pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};
 pub use flow::{
     Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,

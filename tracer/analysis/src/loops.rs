@@ -24,12 +24,12 @@ use std::path::Path;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
-use crate::communicators::{Collector, Communicators};
 use crate::counted::Times;
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
 use crate::phases::Phases;
 pub use balance::LoopBalance;
+use belljar_job::{Collector, Communicators};
 use measure::Walk;
 use nesting::Nesting;
 

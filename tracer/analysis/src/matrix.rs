@@ -30,7 +30,8 @@ use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
 use crate::counted::Times;
-use crate::dump::{Filter, communicators};
+use crate::dump::Filter;
+use belljar_job::communicators;
 
 pub use collect::TrafficCollector;
 pub use seen::seen_traffic;

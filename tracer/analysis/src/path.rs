@@ -25,11 +25,11 @@ use belljar_archive::TraceReader;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
-use crate::communicators::{Communicators, Member, ProcessKey};
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::{Phases, ProgramPhase};
 use crate::sites::number::SiteNumbers;
 use crate::waiting::WaitCollector;
+use belljar_job::{Communicators, Member, ProcessKey};
 pub(crate) use measure::Measure;
 use sorter::Sorter;
 use sweep::Sweep;
@@ -173,7 +173,7 @@ type Segment = (u64, u64);
 /// [`TraceError`] when the file cannot be read as a trace, or there is no room to sort.
 pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceState), TraceError> {
     let phases = phases.then(|| crate::phases(path)).transpose()?;
-    let communicators = crate::communicators(path)?;
+    let communicators = belljar_job::communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
     let mut finder = Finder::new(&header, &communicators);

@@ -20,9 +20,10 @@ use belljar_archive::TraceReader;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
+use crate::dump::Filter;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::dump::probes::Records;
-use crate::dump::{Filter, communicators};
+use belljar_job::communicators;
 pub(crate) use collect::SiteCollector;
 pub use probes::ProbeSiteStat;
 

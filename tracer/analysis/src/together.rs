@@ -15,7 +15,6 @@ use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 
-use crate::communicators::{Collector, Communicators, Member, ProcessKey};
 use crate::dump::Filter;
 use crate::flow::Detail;
 use crate::loops::{LoopFinder, LoopMeasure, LoopStructure};
@@ -25,6 +24,7 @@ use crate::sites::number::SiteNumbers;
 use crate::sites::{CallSites, SiteCollector};
 use crate::stat::{StatCollector, Statistics};
 use crate::waiting::{Waiting, by_labels};
+use belljar_job::{Collector, Communicators, Member, ProcessKey};
 use fan::{Observer, fan};
 
 /// Threads whose times are kept, at most.

@@ -3,7 +3,7 @@
 //! Records of what a call begins stand for its entry, those of what it completes for its exit. Peers are ranks in the
 //! communicator (of its remote group, if it has one) and processes both, as formats differ in which they want. Made by the source.
 
-use belljar_analysis::Member;
+use belljar_job::Member;
 use belljar_mpi::{Access, Operation};
 use belljar_trace::Event;
 

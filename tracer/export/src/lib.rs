@@ -15,8 +15,8 @@ mod collective;
 mod described;
 /// What a format cannot hold.
 mod left_out;
-/// Which message is which.
-mod matched;
+/// Numbers of messages.
+mod numbers;
 /// The Open Trace Format 2.
 pub mod otf2;
 /// Paraver's traces.
@@ -25,8 +25,6 @@ pub mod paraver;
 pub mod perfetto;
 /// Processes, threads, communicators and windows, by number.
 mod places;
-/// Requests that are not complete.
-mod requests;
 /// A trace, call by call.
 mod source;
 /// Tables, as CSV or Parquet.

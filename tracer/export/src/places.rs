@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_analysis::{Communicators, Member, Members, ProcessKey};
+use belljar_job::{Communicators, Member, Members, ProcessKey, WindowId};
 use belljar_trace::WORLD;
 
 /// Who made calls: a thread of a process.
@@ -49,9 +49,7 @@ pub struct Places {
     groups: Vec<Group>,
     by_identity: BTreeMap<u32, u32>,
     windows: Vec<Window>,
-    by_window: BTreeMap<(u32, u32), u32>,
-    own_windows: BTreeMap<(u32, u32), u32>,
-    made: BTreeMap<(u32, u32), u32>,
+    by_window: BTreeMap<WindowId, u32>,
 }
 
 impl Places {
@@ -133,36 +131,23 @@ impl Places {
         Some(group)
     }
 
-    /// A process made a window, by its own number, on a communicator. `None` when there are too many.
-    pub(crate) fn window_made(&mut self, process: u32, own: u32, group: u32) -> Option<u32> {
-        if self.windows.len().max(self.own_windows.len()) >= MOST_WINDOWS {
+    /// A process made a window, on a communicator with this number. `None` when there are too many.
+    pub(crate) fn window_made(&mut self, window: WindowId, group: u32) -> Option<u32> {
+        if let Some(known) = self.by_window.get(&window) {
+            return Some(*known);
+        }
+        if self.windows.len() >= MOST_WINDOWS {
             return None;
         }
-        let sequence = self.made.entry((process, group)).or_default();
-        let window = Window {
-            group,
-            sequence: *sequence,
-        };
-        *sequence = sequence.saturating_add(1);
-        let fresh = self.windows.len() as u32;
-        let number = *self
-            .by_window
-            .entry((group, window.sequence))
-            .or_insert(fresh);
-        if number == fresh {
-            self.windows.push(window);
-        }
-        self.own_windows.insert((process, own), number);
+        let number = self.windows.len() as u32;
+        let sequence = window.sequence;
+        self.windows.push(Window { group, sequence });
+        self.by_window.insert(window, number);
         Some(number)
     }
 
-    /// A process's window, by its own number.
-    pub(crate) fn window(&self, process: u32, own: u32) -> Option<u32> {
-        self.own_windows.get(&(process, own)).copied()
-    }
-
-    /// The same of one that is freed.
-    pub(crate) fn window_freed(&mut self, process: u32, own: u32) -> Option<u32> {
-        self.own_windows.remove(&(process, own))
+    /// The number of a window that a process made.
+    pub(crate) fn window(&self, window: WindowId) -> Option<u32> {
+        self.by_window.get(&window).copied()
     }
 }

@@ -1,29 +1,32 @@
-//! A trace, call by call, with what other formats have records for.
+//! The calls of a trace with the records that other formats have.
 //!
-//! The trace is read twice: communicators' members are known only when all of it was seen. Then calls come in the
-//! order of the trace, those of a thread in the order of time and without overlap. What a trace does not tell is counted in
-//! [`LeftOut`] and has no record. Called by the formats.
+//! The trace is read twice, as the members of communicators follow from all of it. Calls come in trace order, those of a
+//! thread in the order of time and without overlap. Operations of unknown members or partners have no record, and are
+//! counted in [`LeftOut`]. Called by the formats.
 
 /// Parts in collective operations.
 mod collected;
 /// Messages.
 mod messages;
+/// Operations that are not complete.
+mod pending;
 /// Windows, and accesses to them.
 mod windows;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use belljar_analysis::{Communicators, Member, communicators};
 use belljar_archive::TraceReader;
+use belljar_job::{Communicators, Fact, Member, OperationId, Operations, Origin, communicators};
 use belljar_sim::Frequency;
-use belljar_trace::{Event, Peer, Phase, TraceError, TraceHeader, TraceState};
+use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 
 use crate::calls::Call;
 use crate::left_out::LeftOut;
-use crate::matched::Matched;
+use crate::numbers::Numbers;
 use crate::places::{Places, Thread};
-use crate::requests::{Pending, Requests};
+use pending::Pending;
 
 /// Picoseconds in a second.
 const PICOSECONDS: u64 = 1_000_000_000_000;
@@ -34,10 +37,15 @@ pub struct Source {
     /// `None`: events are given by whoever reads them.
     reader: Option<TraceReader>,
     header: TraceHeader,
-    communicators: Communicators,
+    communicators: Arc<Communicators>,
+    operations: Operations<Arc<Communicators>>,
+    facts: Vec<Fact>,
+    /// Operations that are not complete and have records.
+    pending: BTreeMap<OperationId, Pending>,
+    /// The number of requests that each process had.
+    requests: BTreeMap<u32, u64>,
     places: Places,
-    requests: Requests,
-    matched: Matched,
+    numbers: Numbers,
     left_out: LeftOut,
     /// When each thread's last call ended, in ticks.
     ended: BTreeMap<Thread, u64>,
@@ -63,14 +71,18 @@ impl Source {
     /// For a trace of which others read the events and [`take`](Self::take) has them one by one. It has this header and these
     /// communicators.
     pub fn given(header: TraceHeader, communicators: Communicators) -> Self {
+        let communicators = Arc::new(communicators);
         let rates: Vec<u64> = header.frequencies().iter().map(|it| it.as_hz()).collect();
         let first = rates.first().copied();
         Self {
             reader: None,
             places: Places::new(&communicators),
+            operations: Operations::new(&header, Arc::clone(&communicators)),
             communicators,
-            requests: Requests::default(),
-            matched: Matched::default(),
+            facts: Vec::new(),
+            pending: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            numbers: Numbers::default(),
             left_out: LeftOut::default(),
             ended: BTreeMap::new(),
             clock: first.filter(|first| rates.iter().all(|rate| rate == first)),
@@ -132,8 +144,30 @@ impl Source {
         }
     }
 
-    /// The call of the next event; `None` where it is no call that is exported.
+    /// The call of the next event; `None` for one that is not exported.
     pub fn take(&mut self, event: Event) -> Option<Call> {
+        // A call that frees a window still names it.
+        let window = self.operations.window(&event);
+        let mut facts = std::mem::take(&mut self.facts);
+        self.operations.observe(&event, &mut facts);
+        let mut call = self.call(event);
+        if let Some(call) = &mut call {
+            let window = window.or_else(|| self.operations.window(&call.event));
+            self.windows(call, window);
+        }
+        for (index, fact) in facts.iter().enumerate() {
+            self.learn(fact, facts.get(index + 1), call.as_mut());
+        }
+        facts.clear();
+        self.facts = facts;
+        if let Some(call) = call.as_mut().filter(|call| call.exit.is_none()) {
+            call.done.clear();
+        }
+        call
+    }
+
+    /// The call of an event, without its records.
+    fn call(&mut self, event: Event) -> Option<Call> {
         if event.depth > 0 || !event.selected {
             self.left_out.unselected += event.calls();
             return None;
@@ -141,13 +175,10 @@ impl Source {
         let job = self.communicators.job((event.node, event.process));
         let rank = event.rank;
         let process = job.and_then(|job| self.places.process(Member { job, rank }));
-        if process.is_none() {
+        let Some(process) = process else {
             self.left_out.processes += event.calls();
-        }
-        Some(self.call(event, process?))
-    }
-
-    fn call(&mut self, event: Event, process: u32) -> Call {
+            return None;
+        };
         let thread = Thread {
             process,
             thread: event.thread,
@@ -161,74 +192,60 @@ impl Source {
         let exit = event.exit.map(|exit| self.ticks(&event, exit).max(entry));
         self.left_out.unreturned += u64::from(exit.is_none());
         self.ended.insert(thread, exit.unwrap_or(entry));
-        let mut call = Call {
+        Some(Call {
             event,
             process,
             entry,
             exit,
             begun: Vec::new(),
             done: Vec::new(),
-        };
-        self.windows(&mut call);
-        self.begin(&mut call);
-        if exit.is_some() {
-            self.complete(&mut call);
-        } else {
-            call.done.clear();
-        }
-        call
+        })
     }
 
-    /// What it sends, receives and begins.
-    fn begin(&mut self, call: &mut Call) {
-        let mut opened = Vec::new();
-        let event = std::mem::take(&mut call.event.transfers);
-        for transfer in &event {
-            let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
-            match transfer.phase {
-                _ if absent => {
-                    // Its request is complete at once, and nothing moves.
-                    if transfer.phase == Phase::Begun {
-                        opened.push(None);
+    /// Takes a fact of the present call into account, or of one that is not exported.
+    fn learn(&mut self, fact: &Fact, next: Option<&Fact>, call: Option<&mut Call>) {
+        match *fact {
+            Fact::Begun {
+                operation,
+                origin,
+                what,
+            } => {
+                let message = self.numbers.begin(operation, &what, next);
+                if let Some(call) = call {
+                    self.begin(call, (operation, message), origin, what);
+                }
+            }
+            Fact::Named { receive, channel } => self.name(receive, channel),
+            Fact::Located { receive, channel } => {
+                self.name(receive, channel);
+                self.numbers.locate(receive, next);
+            }
+            Fact::Matched { send, receive } => self.numbers.pair(send, receive),
+            Fact::Completed {
+                operation,
+                ending,
+                cancelled,
+                by,
+            } => {
+                let nothing = cancelled || ending != belljar_trace::Ending::Well;
+                let pending = self.pending.remove(&operation);
+                if nothing {
+                    self.numbers.forget(operation);
+                }
+                match (call, pending) {
+                    (Some(call), Some(pending)) => {
+                        self.complete(call, (operation, pending), nothing, by);
                     }
-                }
-                Phase::Prepared => {}
-                _ if transfer.is_access() => self.access(call, transfer),
-                Phase::Done => self.message(call, transfer),
-                Phase::Begun => opened.push(self.begin_message(call, transfer)),
-            }
-        }
-        call.event.transfers = event;
-        let collectives = std::mem::take(&mut call.event.collectives);
-        for collective in &collectives {
-            match collective.phase {
-                Phase::Prepared => {}
-                Phase::Done => self.collective(call, collective),
-                Phase::Begun => opened.push(self.begin_collective(call, collective)),
-            }
-        }
-        call.event.collectives = collectives;
-        self.open_requests(call, opened);
-    }
-
-    /// The requests that the call returned stand for these.
-    fn open_requests(&mut self, call: &Call, opened: Vec<Option<(u64, Pending)>>) {
-        let process = call.process;
-        match call.event.started.as_slice() {
-            // One request may stand for several, as that of MPI_Isendrecv.
-            [request] => {
-                let operations = opened.into_iter().flatten().collect();
-                let forgot = self.requests.open(process, *request, operations);
-                self.left_out.requests += u64::from(forgot);
-            }
-            requests if requests.len() == opened.len() => {
-                for (request, operation) in requests.iter().zip(opened) {
-                    let operations = operation.into_iter().collect();
-                    let forgot = self.requests.open(process, *request, operations);
-                    self.left_out.requests += u64::from(forgot);
+                    _ => self.numbers.forget(operation),
                 }
             }
-            requests => self.left_out.unassigned += requests.len() as u64,
+            Fact::Lost { operation, why } => self.lose(operation, why),
+            Fact::Unmapped { requests } => self.left_out.unassigned += u64::from(requests),
+            Fact::Unknown { origin, .. } => {
+                let own = call.is_some() && origin != Origin::Call;
+                self.left_out.communicators += u64::from(own);
+            }
+            Fact::Met { .. } | Fact::Ready { .. } | Fact::Arrived { .. } | Fact::Probed { .. } => {}
         }
     }
 }

@@ -130,7 +130,7 @@ fn an_archive_of_another_writer_is_imported() {
         (100, 1_219_000_000)
     );
     // The communicator of ranks 2 and 0 is known to both.
-    let communicators = belljar_analysis::communicators(&out).expect("a trace");
+    let communicators = belljar_job::communicators(&out).expect("a trace");
     let send = named(2, "MPI_Send");
     let process = (send.node, send.process);
     let number = send.communicator.expect("it is known");

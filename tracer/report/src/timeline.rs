@@ -13,10 +13,9 @@ mod pages;
 
 use std::collections::BTreeMap;
 
-use belljar_analysis::{
-    CallWait, CallingThread, Member, Survey, WaitCollector, WaitKind, argument_words,
-};
+use belljar_analysis::{CallWait, CallingThread, Survey, WaitCollector, WaitKind, argument_words};
 use belljar_export::{Call, Part, Record, Source};
+use belljar_job::Member;
 use belljar_trace::Event;
 use serde::Serialize;
 

@@ -318,6 +318,10 @@ fn warn(program: &Program, state: &TraceState) {
             "receives from any source whose sender the trace does not tell, and for which several come into question: the replay guesses, and may wait for ever",
         ),
         (
+            unknown.across,
+            "operations completed by another thread than the one that began them: the replay does not wait for them",
+        ),
+        (
             unknown.collectives,
             "collective operations of which the trace does not tell who takes part, which are left out",
         ),

@@ -1,11 +1,9 @@
-//! What single calls are, by their functions: polls, accesses to windows, ways of sending, what waits for whom.
+//! Properties of single calls, by their functions: polls, and the rounds of calls that meet.
 //!
-//! Called by `extract`.
+//! A call without a property here waits for nothing but its operations. Called by `extract` for each call.
 
 use belljar_mpi::{CallKind, Epoch, Object};
-use belljar_trace::{Event, Fact, WORLD};
-
-use super::tables::Sync;
+use belljar_trace::{Event, Fact};
 
 /// Whether a call is a poll that found nothing, or several.
 pub fn found_nothing(event: &Event) -> bool {
@@ -19,31 +17,24 @@ pub fn asks_time(event: &Event) -> bool {
     event.meaning().kind == CallKind::Clock
 }
 
-/// Whom a call that is no collective operation of its own waits for. Libraries make communicators and windows by several reductions and
-/// gatherings of a few bytes, one after the other; so many of them were counted in what MPICH takes longer where latency is longer.
-pub(super) fn synchronizes(event: &Event, communicator: Option<u32>) -> Option<Sync> {
+/// The number of rounds in which the members of a meeting hear of each other. Libraries make communicators and windows
+/// with several reductions and gatherings of a few bytes, one after the other; the numbers were counted from the time
+/// that MPICH takes longer on a network of longer latency. `None` for a call that is taken to wait for nobody.
+pub(super) fn meeting_times(event: &Event) -> Option<u32> {
     use belljar_trace::Making;
-    let on = |communicator: Option<u32>, times| {
-        communicator.map(|communicator| Sync {
-            communicator,
-            times,
-        })
-    };
     match (event.meaning().kind, &event.fact) {
-        (CallKind::Init | CallKind::Finalize, _) => on(Some(WORLD), 1),
+        (CallKind::Init | CallKind::Finalize, _) => Some(1),
         (_, Some(Fact::Communicator(new))) => match new.how {
-            Making::CreateGroup { .. } => on(new.number, 2),
-            Making::Split { .. } | Making::SplitByNode { .. } => on(new.parent, 3),
-            Making::Intercomm { .. } => on(new.parent, 2),
+            Making::Split { .. } | Making::SplitByNode { .. } => Some(3),
             Making::Spawn { .. }
             | Making::Parent
             | Making::Meet { .. }
             | Making::IntercommGroups { .. }
             | Making::Unknown => None,
-            _ => on(new.parent, 2),
+            _ => Some(2),
         },
-        (CallKind::Make(Object::Window), _) => on(communicator, 7),
-        (CallKind::Epoch(Epoch::Fence) | CallKind::Free(Object::Window), _) => on(communicator, 1),
+        (CallKind::Make(Object::Window), _) => Some(7),
+        (CallKind::Epoch(Epoch::Fence) | CallKind::Free(Object::Window), _) => Some(1),
         _ => None,
     }
 }

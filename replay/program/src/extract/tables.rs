@@ -1,39 +1,21 @@
-//! What is one for all processes of a program: who is who, channels, collective operations and the ways of taking part in them.
+//! Processes, channels, windows and collective operations, which all threads of a program share.
 //!
-//! Processes are numbered in the order of jobs and ranks, all else in the order in which it is first named. Members of a communicator begin its collective operations in
-//! the same order (MPI-4.0, 6.12), so the `n`th of each is the same one. Called by `extract`.
+//! Processes are numbered in the order of jobs and ranks, all else in the order of first use. A collective operation is
+//! that of its meeting. Called by `extract` for each operation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_analysis::{
-    Communicators, Expanded, Expansion, Member, Members, ProcessKey, UnknownCall,
-};
 use belljar_collectives::{Algorithm, Call as Passed, Operation as Kind, Tables};
-use belljar_trace::{Collective as Told, Event};
-
-use crate::program::{
-    Channel, ChannelId, Collective, Operation, Part, Process, ProcessId, Program,
+use belljar_job::{
+    Channel as Told, Communicators, Expanded, Expansion, MeetingId, Member, Members, Origin,
+    ProcessKey, UnknownCall, WindowId,
 };
+use belljar_trace::{Collective as Collected, Event};
 
-/// Whom a call waits for that is no collective operation of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sync {
-    /// The members of the communicator that the process numbers so.
-    pub(super) communicator: u32,
-    /// How many times all hear of all.
-    pub(super) times: u32,
-}
+use crate::program::{Channel, ChannelId, Collective, Part, Process, ProcessId, Program};
 
-/// What is under way of a collective operation: who took part so far.
-#[derive(Debug)]
-struct Turn {
-    collective: u32,
-    came: u32,
-    of: u32,
-}
-
-/// What is one for all processes.
+/// Processes, channels, windows and collective operations of a program.
 pub(super) struct Shared<'a> {
     communicators: &'a Communicators,
     /// What chooses algorithms where those of the library that ran are not known, or not wanted.
@@ -43,9 +25,9 @@ pub(super) struct Shared<'a> {
     channels: BTreeMap<Channel, ChannelId>,
     parts: BTreeMap<Part, u32>,
     members: BTreeMap<u32, Arc<[ProcessId]>>,
-    /// How many collective operations each process began on each communicator.
-    begun: BTreeMap<(u32, ProcessKey), u64>,
-    turns: BTreeMap<(u32, u64), Turn>,
+    /// Collective operations, in the program, of meetings that not all processes have come to.
+    meetings: BTreeMap<MeetingId, u32>,
+    windows: BTreeMap<WindowId, u32>,
 }
 
 impl<'a> Shared<'a> {
@@ -58,8 +40,8 @@ impl<'a> Shared<'a> {
             channels: BTreeMap::new(),
             parts: BTreeMap::new(),
             members: BTreeMap::new(),
-            begun: BTreeMap::new(),
-            turns: BTreeMap::new(),
+            meetings: BTreeMap::new(),
+            windows: BTreeMap::new(),
         };
         for member in communicators.all() {
             shared.process(member);
@@ -80,12 +62,16 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// The channel of messages with this tag from one to another.
-    pub(super) fn channel(
+    /// The number of a channel.
+    pub(super) fn channel(&mut self, told: Told) -> ChannelId {
+        self.channel_of(told.communicator, (told.from, told.to), told.tag)
+    }
+
+    /// The number of the channel of messages with this tag from one process to another.
+    pub(super) fn channel_of(
         &mut self,
         communicator: u32,
-        from: Member,
-        to: Member,
+        (from, to): (Member, Member),
         tag: i32,
     ) -> ChannelId {
         let channel = Channel {
@@ -101,19 +87,23 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// By channel, how many of the messages that `operations` send none of them receives.
-    pub(super) fn left<'o>(&self, operations: impl Iterator<Item = &'o Operation>) -> Vec<i64> {
-        let mut left = vec![0; self.program.channels.len()];
-        for operation in operations {
-            match operation {
-                Operation::Send { channel, .. } | Operation::SendPartitioned { channel, .. } => {
-                    left[*channel as usize] += 1
-                }
-                Operation::Receive { channel, .. } => left[*channel as usize] -= 1,
-                _ => {}
-            }
+    /// The number of a window.
+    pub(super) fn window(&mut self, window: WindowId) -> u32 {
+        let next = self.windows.len() as u32;
+        *self.windows.entry(window).or_insert(next)
+    }
+
+    /// A call begins something that is not followed.
+    pub(super) fn unknown(&mut self, origin: Origin) {
+        match origin {
+            Origin::Collective(_) => self.program.unknown.collectives += 1,
+            Origin::Transfer(_) | Origin::Call => self.program.unknown.messages += 1,
         }
-        left
+    }
+
+    /// All processes have come to a meeting.
+    pub(super) fn met(&mut self, meeting: MeetingId) {
+        self.meetings.remove(&meeting);
     }
 
     /// The collective operation that a call takes part in, and how it does; `None` when the trace does not tell.
@@ -121,7 +111,8 @@ impl<'a> Shared<'a> {
         &mut self,
         expansion: &mut Expansion<'_>,
         event: &Event,
-        told: &Told,
+        told: &Collected,
+        meeting: MeetingId,
     ) -> Option<(u32, u32)> {
         let process = (event.node, event.process);
         let number = told.communicator?;
@@ -140,11 +131,11 @@ impl<'a> Shared<'a> {
                 }
             }
         };
-        self.turn(process, number, part)
+        self.part_in((process, number), meeting, part)
     }
 
     /// A part in which all messages go straight to those whom the program gives something.
-    fn direct(&self, expansion: &Expansion<'_>, event: &Event, told: &Told) -> Option<Part> {
+    fn direct(&self, expansion: &Expansion<'_>, event: &Event, told: &Collected) -> Option<Part> {
         let process = (event.node, event.process);
         let number = told.communicator?;
         let members = self.communicators.members(process, number)?;
@@ -158,39 +149,24 @@ impl<'a> Shared<'a> {
         Some(Part::Direct { sends })
     }
 
-    /// The process takes part in the next collective operation of its communicator.
-    fn turn(&mut self, process: ProcessKey, number: u32, part: Part) -> Option<(u32, u32)> {
+    /// A process's part in a meeting on the communicator that it numbers so.
+    fn part_in(
+        &mut self,
+        (process, number): (ProcessKey, u32),
+        meeting: MeetingId,
+        part: Part,
+    ) -> Option<(u32, u32)> {
         let communicator = self.communicators.identity(process, number)?;
         let members = self.members(process, number, communicator)?;
-        let begun = self.begun.entry((communicator, process)).or_default();
-        let turn = *begun;
-        *begun += 1;
         let program = &mut self.program;
-        let collective = match self.turns.get_mut(&(communicator, turn)) {
-            Some(own) => {
-                own.came += 1;
-                own.collective
-            }
-            None => {
-                program.collectives.push(Collective {
-                    communicator,
-                    members: Arc::clone(&members),
-                    direct: Vec::new(),
-                });
-                let collective = program.collectives.len() as u32 - 1;
-                let own = Turn {
-                    collective,
-                    came: 1,
-                    of: members.len() as u32,
-                };
-                self.turns.insert((communicator, turn), own);
-                collective
-            }
-        };
-        let whole = self.turns.get(&(communicator, turn));
-        if whole.is_some_and(|own| own.came >= own.of) {
-            self.turns.remove(&(communicator, turn));
-        }
+        let collective = *self.meetings.entry(meeting).or_insert_with(|| {
+            program.collectives.push(Collective {
+                communicator,
+                members: Arc::clone(&members),
+                direct: Vec::new(),
+            });
+            program.collectives.len() as u32 - 1
+        });
         if let Part::Direct { sends } = &part {
             let own = &mut program.collectives[collective as usize];
             own.direct.resize(members.len(), 0);
@@ -236,9 +212,15 @@ impl<'a> Shared<'a> {
         Some(all)
     }
 
-    /// The operation by which a call waits for others, that is none of its own: they hear of each other as in a barrier.
-    pub(super) fn sync(&mut self, event: &Event, sync: Sync) -> Option<(u32, u32)> {
-        let number = sync.communicator;
+    /// The part of a call in a meeting that is no collective operation: all members hear of each other so many times, as
+    /// in barriers, on the communicator that the process numbers so.
+    pub(super) fn meet(
+        &mut self,
+        event: &Event,
+        number: u32,
+        meeting: MeetingId,
+        times: u32,
+    ) -> Option<(u32, u32)> {
         let process = (event.node, event.process);
         // Both groups of an intercommunicator meet.
         let communicator = self.communicators.identity(process, number)?;
@@ -253,9 +235,9 @@ impl<'a> Shared<'a> {
         let part = Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, members, rank),
-            times: sync.times,
+            times,
         };
-        self.turn(process, number, part)
+        self.part_in((process, number), meeting, part)
     }
 }
 

@@ -3,16 +3,14 @@
 //! What they would have done is not part of the program; where they wait for a message or for others, they are told, as a deadlock looks so. Called by
 //! `extract`.
 
-use belljar_analysis::Member;
-use belljar_trace::Event;
-
-use super::{Extractor, ThreadKey};
+use super::{Call, Extractor};
 use crate::program::Unfinished;
 use crate::thread::Growing;
 
 impl Extractor<'_> {
     /// A call that was entered at `entry`, in picoseconds, and never returned.
-    pub(super) fn unfinished(&mut self, event: &Event, member: Member, entry: u64, key: ThreadKey) {
+    pub(super) fn unfinished(&mut self, call: Call<'_>, entry: u64) {
+        let Call { event, member, key } = call;
         let program = &mut self.shared.program;
         program.unknown.unfinished += 1;
         let waits = !event.transfers.is_empty() || !event.collectives.is_empty();

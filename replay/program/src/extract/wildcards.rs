@@ -1,114 +1,105 @@
-//! Receives with wildcards: what they got.
+//! Wildcard receives: their channel when the match is known, and a guess where it stays unknown.
 //!
-//! The status of a completed receive names its message. Without a status, a receive is matched after the trace ends, with a
-//! message that no other receive got; where several senders have such messages, the match is a guess, and counted as one. Called by `extract`.
+//! A guess takes a message that no other receive of its channel takes: of the channels with such messages, the one whose
+//! message was sent first. A replay needs one, as it would stop without; guesses among several channels are counted.
+//! Called by `extract`.
 
-use belljar_analysis::Member;
-use belljar_trace::{Event, Status};
+use std::collections::{BTreeMap, VecDeque};
+
+use belljar_job::{Channel as Told, Member, Wanted};
 
 use super::{Extractor, Open};
-use crate::program::Operation;
-use crate::thread::Growing;
+use crate::program::{ChannelId, Operation};
 
-/// What a receive with a wildcard asks for.
+/// A wildcard receive whose channel is unknown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    /// Its communicator, by the process's own number.
+pub(super) struct Wildcard {
+    pub(super) open: Open,
+    /// The communicator, by the number that all members have for it.
     pub(super) communicator: u32,
-    /// The tag, if it is not any.
-    pub(super) tag: Option<i32>,
-    /// Whether its data lies in pieces.
+    pub(super) to: Member,
+    pub(super) wanted: Wanted,
+    /// True if its data is in pieces.
     pub(super) pieces: bool,
 }
 
-/// A receive of which nobody tells what it got.
-pub(super) struct Unsettled {
-    open: Open,
-    asked: Asked,
-    /// The communicator's number for all of its members.
-    communicator: u32,
-    receiver: Member,
-}
+/// By channel, the calls of messages that no receive of the channel takes, in picoseconds.
+type Left = BTreeMap<ChannelId, VecDeque<u64>>;
 
 impl Extractor<'_> {
-    /// An operation turned out to be this.
-    pub(super) fn mend(&mut self, open: Open, operation: Operation) {
-        if let Some(thread) = self.threads.get_mut(&open.thread) {
-            thread.mend(open.at, operation);
-        }
+    /// The channel of a wildcard receive is known.
+    pub(super) fn locate(&mut self, wildcard: Wildcard, channel: Told) {
+        let channel = self.shared.channel(channel);
+        self.take(wildcard, channel);
     }
 
-    /// An operation is over: if it is a receive with a wildcard, the status tells what it got.
-    pub(super) fn got(&mut self, event: &Event, open: Open, status: Option<Status>) {
-        let Some(asked) = open.asked else {
-            return;
-        };
-        let number = asked.communicator;
-        let process = (event.node, event.process);
-        let communicator = self.communicators.identity(process, number);
-        let (Some(communicator), Some(job)) = (communicator, self.communicators.job(process))
-        else {
-            self.shared.program.unknown.messages += 1;
-            return;
-        };
-        let receiver = Member {
-            job,
-            rank: event.rank,
-        };
-        let got = status.and_then(|status| {
-            let from = self.communicators.peer(process, number, status.source)?;
-            Some((from, asked.tag.unwrap_or(status.tag)))
-        });
-        let Some((from, tag)) = got else {
-            self.unsettled.push(Unsettled {
-                open,
-                asked,
-                communicator,
-                receiver,
-            });
-            return;
-        };
-        let channel = self.shared.channel(communicator, from, receiver, tag);
+    fn take(&mut self, wildcard: Wildcard, channel: ChannelId) {
+        let open = wildcard.open;
         let receive = Operation::Receive {
             channel,
             slot: open.slot,
-            pieces: asked.pieces,
+            pieces: wildcard.pieces,
         };
         self.mend(open, receive);
     }
 
-    /// Gives receives of which nobody tells what they got what is left: messages that were sent and that nobody received.
-    pub(super) fn settle(&mut self) {
-        let operations = self.threads.values().flat_map(Growing::operations);
-        let mut left = self.shared.left(operations);
-        for unsettled in std::mem::take(&mut self.unsettled) {
-            let Unsettled {
-                open,
-                asked,
-                communicator,
-                receiver,
-            } = unsettled;
-            let to = self.shared.process(receiver);
-            let channels = self.shared.program.channels.iter();
-            let channels = channels.zip(&mut left).zip(0..);
-            let mut found = channels.filter(|((channel, left), _)| {
-                let fits = asked.tag.is_none_or(|tag| tag == channel.tag);
-                **left > 0 && fits && (channel.communicator, channel.to) == (communicator, to)
-            });
-            let Some(((_, left), channel)) = found.next() else {
+    /// Gives receives of unknown match the messages that are left.
+    pub(super) fn guess(&mut self) {
+        let lost = std::mem::take(&mut self.lost);
+        if lost.is_empty() {
+            return;
+        }
+        let mut left = self.left();
+        for wildcard in lost {
+            let to = self.shared.process(wildcard.to);
+            let wanted = wildcard.wanted;
+            let from = wanted.from.map(|from| self.shared.process(from));
+            let channels = &self.shared.program.channels;
+            let mut fits: Vec<(u64, ChannelId)> = Vec::new();
+            for (id, times) in &left {
+                let channel = &channels[*id as usize];
+                let same = (channel.communicator, channel.to) == (wildcard.communicator, to);
+                let takes = wanted.tag.is_none_or(|tag| tag == channel.tag)
+                    && from.is_none_or(|from| from == channel.from);
+                if let Some(first) = times.front().filter(|_| same && takes) {
+                    fits.push((*first, *id));
+                }
+            }
+            let Some((_, channel)) = fits.iter().min().copied() else {
                 self.shared.program.unknown.messages += 1;
                 continue;
             };
-            let several = found.next().is_some();
-            drop(found);
-            self.shared.program.unknown.guessed += u64::from(several);
-            *left -= 1;
-            let receive = Operation::Receive {
-                channel,
-                slot: open.slot,
-                pieces: asked.pieces,
-            };
-            self.mend(open, receive);
+            self.shared.program.unknown.guessed += u64::from(fits.len() > 1);
+            if let Some(times) = left.get_mut(&channel) {
+                times.pop_front();
+            }
+            self.take(wildcard, channel);
         }
+    }
+
+    /// The messages that no receive takes.
+    fn left(&self) -> Left {
+        let mut sent: BTreeMap<ChannelId, Vec<u64>> = BTreeMap::new();
+        let mut received: BTreeMap<ChannelId, usize> = BTreeMap::new();
+        for thread in self.threads.values() {
+            for (operation, entry) in thread.timed() {
+                match operation {
+                    Operation::Send { channel, .. }
+                    | Operation::SendPartitioned { channel, .. } => {
+                        sent.entry(*channel).or_default().push(entry);
+                    }
+                    Operation::Receive { channel, .. } => {
+                        *received.entry(*channel).or_default() += 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let left = sent.into_iter().map(|(channel, mut times)| {
+            times.sort_unstable();
+            let taken = received.get(&channel).copied().unwrap_or(0);
+            (channel, times.into_iter().skip(taken).collect())
+        });
+        left.collect()
     }
 }

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_analysis::{TrafficCollector, TrafficOf, communicators};
+use belljar_analysis::{TrafficCollector, TrafficOf};
 use belljar_archive::TraceReader;
+use belljar_job::communicators;
 use belljar_trace::TraceError;
 
 use super::{Difference, Differences};

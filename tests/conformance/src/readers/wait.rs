@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use belljar_analysis::{CallWait, WaitCollector, WaitKind, communicators};
+use belljar_analysis::{CallWait, WaitCollector, WaitKind};
 use belljar_archive::TraceReader;
+use belljar_job::communicators;
 use belljar_trace::TraceError;
 
 use super::{Difference, Differences};

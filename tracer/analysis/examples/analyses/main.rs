@@ -19,10 +19,11 @@ use std::time::Instant;
 
 use belljar_analysis::generated::Stencil;
 use belljar_analysis::{
-    Collector, Detail, FlowCollector, GraphsOf, LoopFinder, StatCollector, TrafficCollector,
-    TrafficOf, WaitCollector,
+    Detail, FlowCollector, GraphsOf, LoopFinder, StatCollector, TrafficCollector, TrafficOf,
+    WaitCollector,
 };
 use belljar_collectives::Tables;
+use belljar_job::Collector;
 
 /// What the program's collective operations become.
 const TABLES: &[u8] = br#"{

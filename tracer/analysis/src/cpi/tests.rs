@@ -2,7 +2,7 @@
 use belljar_trace::{Accounts, Event, Implementation};
 
 use super::*;
-use crate::communicators::Collector;
+use belljar_job::Collector;
 
 fn call(times: [u64; 2], accounts: Option<[Account; 2]>) -> Event {
     Event {

@@ -12,8 +12,8 @@ use belljar_trace::{TraceError, TraceHeader};
 use super::sequence::Parting;
 use super::times::Side;
 use super::{ThreadKey, TraceDiff, identity};
-use crate::communicators::{Communicators, Member};
 use crate::dump::{DumpFormat, write_event};
+use belljar_job::{Communicators, Member};
 
 /// Calls of a thread that are still to be found, by how many it made before.
 struct Wanted {

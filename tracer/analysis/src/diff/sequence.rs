@@ -9,7 +9,7 @@ use belljar_trace::Event;
 
 use super::times::Side;
 use super::{ThreadKey, identity};
-use crate::communicators::{Communicators, Member};
+use belljar_job::{Communicators, Member};
 
 /// Where a thread's calls differ between two traces: after how many that do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use belljar_trace::{Event, TraceHeader};
 
 use super::{Both, FunctionDiff, RankDiff, TraceDiff};
-use crate::communicators::{Communicators, Member};
+use belljar_job::{Communicators, Member};
 
 /// One of the two traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

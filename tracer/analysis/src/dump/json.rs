@@ -9,7 +9,7 @@ use belljar_trace::{
 use serde_json::{Map, Value, json};
 
 use super::words;
-use crate::communicators::{Communicators, Members};
+use belljar_job::{Communicators, Members};
 
 /// Members of a communicator that an object lists; larger ones are left out.
 const MAX_MEMBERS: u32 = 1 << 16;

@@ -13,8 +13,8 @@ use belljar_trace::{
 
 use super::frames::{self, SiteFrame};
 use super::words;
-use crate::communicators::{Communicators, Member, Members};
 use crate::table::{bytes, time};
+use belljar_job::{Communicators, Member, Members};
 
 /// Members of a communicator that a line shows.
 const MAX_MEMBERS: usize = 16;

@@ -14,7 +14,7 @@ use super::{
     Class, END, FlowCall, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread, Flows, GraphsOf,
     PerThread, START, Spread, Temporal, threads,
 };
-use crate::communicators::Communicators;
+use belljar_job::Communicators;
 
 impl Spread {
     /// Takes cycles of a processor into account.

@@ -5,8 +5,8 @@ use quick_xml::Reader;
 use quick_xml::events::Event as Xml;
 
 use super::{Detail, END, FlowCollector, FlowGraph, FlowGraphs, GraphsOf, START, Temporal};
-use crate::communicators::Collector;
 use crate::generated::Stencil;
+use belljar_job::Collector;
 
 const STENCIL: Stencil = Stencil {
     width: 4,

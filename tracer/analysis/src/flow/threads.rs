@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::collect::ThreadKey;
-use crate::communicators::Communicators;
+use belljar_job::Communicators;
 
 /// A thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -7,7 +7,7 @@ use belljar_trace::{Event, TraceHeader};
 use belljar_tracer::scripted::{Guest, int};
 use belljar_tracer::{NodeTracer, Selection};
 
-use crate::communicators::{Collector, Communicators};
+use belljar_job::{Collector, Communicators};
 
 /// `MPI_COMM_WORLD`.
 pub(crate) const WORLD: u64 = 0x4400_0000;

@@ -9,8 +9,8 @@ use belljar_trace::TraceHeader;
 use super::measure::{LoopSum, Mark};
 use super::tree::Tree;
 use super::{LoopMeasure, Phase};
-use crate::communicators::Communicators;
 use crate::phases::{Phases, ProgramPhase, Stretch};
+use belljar_job::Communicators;
 
 impl LoopMeasure {
     /// When each thread is in which phase.

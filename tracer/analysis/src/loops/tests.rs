@@ -1,10 +1,10 @@
 //! Loops of programs whose counts are known.
 
 use super::{LoopFinder, LoopPart, LoopStructure, Part, When};
-use crate::communicators::Collector;
 use crate::flow::Detail;
 use crate::generated::Stencil;
 use crate::ranks::{Ranks, WORLD};
+use belljar_job::Collector;
 
 fn loops(stencil: Stencil) -> LoopStructure {
     let header = stencil.header();

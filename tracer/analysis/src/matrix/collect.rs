@@ -13,8 +13,8 @@ use super::messages::Expander;
 use super::repeats::{Repeated, Repeats};
 use super::sums::Pairs;
 use super::{Matrix, TrafficBy, TrafficOf, UnknownTraffic};
-use crate::communicators::{Communicators, Member};
-use crate::expansion::{Expansion, Unknown, stated};
+use belljar_job::{Communicators, Member};
+use belljar_job::{Expansion, UnknownCall as Unknown, each_given};
 
 /// Gathers a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl<'a> TrafficCollector<'a> {
     /// What a process gives others in calls that are alike.
     fn repeated(&mut self, of: &Repeated) {
         let pairs = &mut self.pairs;
-        let stated = stated::each(
+        let stated = each_given(
             self.communicators,
             of.process,
             of.operation,

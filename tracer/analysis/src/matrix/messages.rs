@@ -9,8 +9,8 @@ use belljar_collectives::{Algorithm, Call, Operation};
 
 use super::AlgorithmTraffic;
 use super::sums::{Pairs, Sum};
-use crate::communicators::Members;
-use crate::expansion::Expanded;
+use belljar_job::Expanded;
+use belljar_job::Members;
 
 /// Different calls that are kept until they are made messages of.
 const MOST_CALLS: usize = 1 << 14;

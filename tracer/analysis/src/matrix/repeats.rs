@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use belljar_mpi::Operation;
 use belljar_trace::Collective;
 
-use crate::communicators::{Member, ProcessKey};
+use belljar_job::{Member, ProcessKey};
 
 /// Kinds of calls that are remembered of a process.
 const KINDS: usize = 16;
@@ -82,9 +82,9 @@ mod tests {
     use super::super::sums::Pairs;
     use super::super::{TrafficCollector, TrafficOf};
     use super::*;
-    use crate::communicators::Collector;
-    use crate::expansion::Expansion;
     use crate::generated::Stencil;
+    use belljar_job::Collector;
+    use belljar_job::Expansion;
 
     fn collective(bytes: u64, pieces: usize) -> Collective {
         let amount = Amount {

@@ -13,10 +13,11 @@ use belljar_trace::{MessageWord, Probe, ProbePurpose, ProbeRecord, TraceError, T
 
 use super::sums::{Pairs, Sum};
 use super::{CallTraffic, Matrix, TrafficBy, TrafficOf, UnknownTraffic};
-use crate::communicators::{Communicators, Member};
+use crate::dump::Filter;
 use crate::dump::probes::Records;
-use crate::dump::{Filter, communicators};
-use crate::expansion::Unknown;
+use belljar_job::UnknownCall as Unknown;
+use belljar_job::communicators;
+use belljar_job::{Communicators, Member};
 
 /// Names that are kept, at most: those of as many processes.
 const MOST_NAMES: usize = 1 << 20;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::PairTraffic;
-use crate::communicators::Member;
+use belljar_job::Member;
 
 /// What goes from one to another.
 #[derive(Clone, Copy, Debug, Default)]

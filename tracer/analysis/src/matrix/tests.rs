@@ -4,9 +4,9 @@ use belljar_collectives::Tables;
 use belljar_tracer::scripted::int;
 
 use super::*;
-use crate::communicators::{Collector, Communicators};
 use crate::generated::Stencil;
 use crate::ranks::{BUFFER, BYTE, Ranks, SUM, Trace, WORLD};
+use belljar_job::{Collector, Communicators};
 use belljar_trace::Event;
 
 /// Tables with one algorithm for each operation.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{CriticalPath, Extent, Segment};
-use crate::communicators::{Member, ProcessKey};
 use crate::waiting::{Dependency, Point};
+use belljar_job::{Member, ProcessKey};
 
 /// The critical path, as far as it was followed.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use super::{
     CriticalPath, Extent, PathFunction, PathPhase, PathRank, PathSite, PathStretch, RankSlack,
     Segment,
 };
-use crate::communicators::{Member, ProcessKey};
 use crate::phases::{Phases, ProgramPhase};
 use crate::sites::number::SiteNumbers;
+use belljar_job::{Member, ProcessKey};
 
 /// Calls on the path and their time on it, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]

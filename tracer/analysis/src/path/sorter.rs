@@ -159,7 +159,7 @@ fn of_stored(bytes: &[u8; STORED]) -> Dependency {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::communicators::Member;
+    use belljar_job::Member;
 
     fn sorted(count: u64, segment: usize) -> Vec<u64> {
         let mut sorter = Sorter::of(segment);

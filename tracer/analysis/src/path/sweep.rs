@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::Extent;
 use super::follower::Follower;
-use crate::communicators::{Member, ProcessKey};
 use crate::waiting::{Dependency, Point};
+use belljar_job::{Member, ProcessKey};
 
 /// How much time a process had to spare.
 #[derive(Clone, Copy, Debug)]

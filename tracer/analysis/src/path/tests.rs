@@ -4,10 +4,10 @@ use belljar_trace::{Event, TraceHeader};
 use belljar_tracer::scripted::int;
 
 use super::{CriticalPath, Finder, PathRank, RankSlack};
-use crate::communicators::{Collector, Communicators};
 use crate::generated::Stencil;
 use crate::ranks::{BUFFER, BYTE, NO_REQUEST, Ranks, SUM, WORLD};
 use crate::sites::number::SiteNumbers;
+use belljar_job::{Collector, Communicators};
 
 fn path(ranks: Ranks) -> CriticalPath {
     let trace = ranks.trace();

@@ -10,9 +10,9 @@ use belljar_trace::{Event, TraceHeader};
 
 use super::number::SiteNumbers;
 use super::{CallSites, SiteFrame, SiteStat, TransitionStat};
-use crate::communicators::{Communicators, ProcessKey};
 use crate::stat::Volume;
 use crate::waiting::WaitCollector;
+use belljar_job::{Communicators, ProcessKey};
 
 /// Transitions that are kept, at most.
 const MOST_TRANSITIONS: usize = 1 << 19;

@@ -12,7 +12,7 @@ use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Tr
 
 use super::collected::Lacking;
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
-use crate::communicators::{Communicators, Member, ProcessKey};
+use belljar_job::{Communicators, Member, ProcessKey};
 
 #[derive(Debug, Default)]
 pub(super) struct FunctionSum {

@@ -8,7 +8,7 @@ use belljar_tracer::{NodeTracer, Selection};
 use super::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };
-use crate::communicators::Collector;
+use belljar_job::Collector;
 
 const WORLD: u64 = 0x4400_0000;
 const DOUBLE: u64 = 0x4c00_080b;

@@ -5,7 +5,7 @@
 
 use belljar_trace::{Direction, Event, Phase};
 
-use crate::communicators::Communicators;
+use belljar_job::Communicators;
 
 /// What a call moved, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

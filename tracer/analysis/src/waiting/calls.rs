@@ -9,7 +9,7 @@ use belljar_mpi::FUNCTIONS;
 
 use super::dependency::{Dependency, Needed, Point};
 use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
-use crate::communicators::{Member, ProcessKey};
+use belljar_job::{Member, ProcessKey};
 
 /// Calls of the list of those that waited longest.
 const LONGEST: usize = 10;

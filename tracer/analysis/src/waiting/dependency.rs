@@ -6,7 +6,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use crate::communicators::Member;
+use belljar_job::Member;
 
 /// A process, or a meeting of processes in a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,11 +12,12 @@ use belljar_trace::{TraceError, TraceState};
 
 use super::calls::LabelSum;
 use super::{PhaseWait, SiteWait, WaitCollector, Waiting};
-use crate::communicators::Communicators;
+use crate::dump::Filter;
 use crate::dump::frames::FrameNames;
-use crate::dump::{Filter, communicators};
 use crate::phases::ProgramPhase;
 use crate::sites::number::SiteNumbers;
+use belljar_job::Communicators;
+use belljar_job::communicators;
 
 /// By what waiting is told besides what every result has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

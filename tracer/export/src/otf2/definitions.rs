@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_analysis::Members;
+use belljar_job::Members;
 use belljar_trace::TraceHeader;
 
 use super::chunks::Chunks;

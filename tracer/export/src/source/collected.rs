@@ -5,9 +5,9 @@
 use belljar_trace::{Collective, Event, Peer};
 
 use super::Source;
+use super::pending::Kind;
 use crate::calls::{Call, Collected, Record, Root};
 use crate::collective::named;
-use crate::requests::Pending;
 
 impl Source {
     /// A process's part in a collective operation, if the format can have it.
@@ -40,23 +40,18 @@ impl Source {
         })
     }
 
-    /// One that is done when the call returns.
-    pub(super) fn collective(&mut self, call: &mut Call, collective: &Collective) {
-        if let Some(collected) = self.collected(&call.event, collective) {
-            call.begun.push(Record::CollectiveEntered);
-            call.done.push(Record::Collective(collected));
-        }
-    }
-
-    /// One that completes later: its number, and what its request stands for.
-    pub(super) fn begin_collective(
+    /// A process's part in the collective operation with this index.
+    pub(super) fn take_part(
         &mut self,
         call: &mut Call,
-        collective: &Collective,
-    ) -> Option<(u64, Pending)> {
-        let collected = self.collected(&call.event, collective)?;
-        let number = self.requests.number(call.process);
-        call.begun.push(Record::CollectiveBegun(number));
-        Some((number, Pending::Collective(collected)))
+        index: usize,
+        request: Option<u64>,
+    ) -> Option<Kind> {
+        let collected = self.collected(&call.event, &call.event.collectives[index])?;
+        call.begun.push(match request {
+            Some(request) => Record::CollectiveBegun(request),
+            None => Record::CollectiveEntered,
+        });
+        Some(Kind::Collective(collected))
     }
 }

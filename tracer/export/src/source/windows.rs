@@ -1,8 +1,9 @@
 //! Windows, and accesses to them.
 //!
-//! All members of a communicator make its windows in the same order, so a window is known by the communicator and by how
-//! many were made on that before. Called by the source for each call that names one.
+//! A window has a record where it is made and freed, and every access names one. Called by the source for each call that
+//! names a window.
 
+use belljar_job::WindowId;
 use belljar_mpi::{CallKind, Object};
 use belljar_trace::{Direction, Transfer, TransferKind};
 
@@ -10,41 +11,36 @@ use super::Source;
 use crate::calls::{Call, Record};
 
 impl Source {
-    /// Windows that it makes and frees.
-    pub(super) fn windows(&mut self, call: &mut Call) {
-        let details = call.event.details.0.as_ref();
-        let Some(own) = details.and_then(|details| details.window) else {
-            return;
+    /// The window that a call makes or frees.
+    pub(super) fn windows(&mut self, call: &mut Call, window: Option<WindowId>) {
+        let makes = match call.event.meaning().kind {
+            CallKind::Free(Object::Window) => false,
+            CallKind::Make(Object::Window) => true,
+            _ => return,
         };
-        match call.event.meaning().kind {
-            CallKind::Free(Object::Window) => {
-                if let Some(window) = self.places.window_freed(call.process, own) {
-                    call.begun.push(Record::WindowFreed(window));
-                }
-            }
-            CallKind::Make(Object::Window) => {
-                let process = (call.event.node, call.event.process);
-                let number = call.event.communicator;
-                let group = number
-                    .and_then(|number| self.places.group(&self.communicators, process, number));
-                let made = group.and_then(|group| {
-                    let places = &mut self.places;
-                    places.window_made(call.process, own, group)
-                });
-                match made {
-                    Some(window) => call.done.push(Record::WindowMade(window)),
-                    None => self.left_out.communicators += 1,
-                }
-            }
-            _ => {}
+        let details = call.event.details.0.as_ref();
+        if details.is_none_or(|details| details.window.is_none()) {
+            return;
+        }
+        if !makes {
+            let freed = window.and_then(|window| self.places.window(window));
+            call.begun.extend(freed.map(Record::WindowFreed));
+            return;
+        }
+        let process = (call.event.node, call.event.process);
+        let number = call.event.communicator;
+        let group = number.and_then(|it| self.places.group(&self.communicators, process, it));
+        let made = window.zip(group);
+        match made.and_then(|(window, group)| self.places.window_made(window, group)) {
+            Some(window) => call.done.push(Record::WindowMade(window)),
+            None => self.left_out.communicators += 1,
         }
     }
 
     /// An access to another process's memory.
     pub(super) fn access(&mut self, call: &mut Call, transfer: &Transfer) {
-        let details = call.event.details.0.as_ref();
-        let own = details.and_then(|details| details.window);
-        let Some(window) = own.and_then(|own| self.places.window(call.process, own)) else {
+        let window = self.operations.window(&call.event);
+        let Some(window) = window.and_then(|window| self.places.window(window)) else {
             self.left_out.communicators += 1;
             return;
         };

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_analysis::Member;
 use belljar_archive::ProbesReader;
+use belljar_job::Member;
 use belljar_mpi::FUNCTIONS;
 use belljar_trace::{CallStack, Datatype, Fact, ProbeValue, ValueKind};
 

@@ -1,141 +1,59 @@
-//! Waiting in collective operations.
+//! Waiting in collective operations and other meetings.
 //!
-//! An operation is looked at when all of its processes have come to it, and not before: who came late is known then. Called by
-//! the collector for each part that a process has in one.
+//! A meeting is evaluated when all of its processes have come: only then is it known which of them came late. Called by
+//! the collector for each part that begins, and for each meeting.
 
-use belljar_mpi::{CallKind, Operation};
-use belljar_trace::{Collective, Event, Peer, Phase, Who};
+use belljar_job::{Member, OperationId, Part};
+use belljar_mpi::{CallKind, Meaning, Operation};
+use belljar_trace::{Collective, Event, Peer, Who};
 
 use super::super::WaitKind;
 use super::super::calls::Cause;
 use super::super::dependency::{Dependency, Needed, Point};
-use super::WaitCollector;
-use crate::communicators::{Member, ProcessKey};
-use crate::matching::Operation as OperationNumber;
+use super::{Origin, Role, WaitCollector};
 
-/// What depends on whom in a collective operation.
+/// The dependences between the processes of a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dependence {
-    /// All on all.
+pub(super) enum Dependence {
+    /// Each on all.
     All(WaitKind),
-    /// All on this one.
+    /// Each on this one.
     OnRoot(Option<Member>),
     /// This one on all.
     OfRoot(Option<Member>),
     /// Each on those of lower ranks.
     OnLower,
-    /// On a part of them that is not looked at.
+    /// On some of them; not followed.
     Other,
 }
 
-/// A collective operation, as far as its processes came to it: their ranks, and their parts.
-#[derive(Debug)]
-pub(super) struct Gathering {
-    dependence: Dependence,
-    size: u32,
-    parts: Vec<(u32, OperationNumber)>,
-}
-
-/// Operations of one kind, whose turns on a communicator are counted together: collective operations, or calls of one
-/// function that meet without being one. A trace that lacks the calls of one kind still has the turns of the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Turns {
-    /// Collective operations.
-    Operations,
-    /// Calls of this base function.
-    Meetings(&'static str),
+impl Dependence {
+    /// That of a call that is no collective operation.
+    pub(super) fn of(meaning: &Meaning) -> Self {
+        Self::All(match meaning.kind {
+            CallKind::MakeCommunicator(_) | CallKind::Make(_) => WaitKind::AllToAll,
+            _ => WaitKind::Barrier,
+        })
+    }
 }
 
 impl WaitCollector<'_> {
-    /// A process's part in a collective operation.
-    pub(super) fn collective(
-        &mut self,
-        event: &Event,
-        member: Member,
-        collective: &Collective,
-    ) -> Option<OperationNumber> {
-        if collective.phase == Phase::Prepared {
-            return None;
-        }
-        let number = collective.communicator?;
-        let process = (event.node, event.process);
-        let dependence = self.dependence(process, number, collective);
-        self.come(event, member, (Turns::Operations, number), dependence)
-    }
-
-    /// A process comes to a call that is no collective operation and that others have to come to, too.
-    pub(super) fn meet(&mut self, event: &Event, member: Member) -> Option<OperationNumber> {
-        let meaning = event.meaning();
-        let process = (event.node, event.process);
-        let number = self.windows.meeting(event)?;
-        // Both begin a job.
-        let (base, kind) = match meaning.kind {
-            CallKind::Init => ("Init", WaitKind::Barrier),
-            CallKind::MakeCommunicator(_) | CallKind::Make(_) => (meaning.base, WaitKind::AllToAll),
-            _ => (meaning.base, WaitKind::Barrier),
+    /// The dependences in the collective operation at `origin`.
+    pub(super) fn dependence(&self, event: &Event, origin: Origin) -> Dependence {
+        let Origin::Collective(index) = origin else {
+            return Dependence::Other;
         };
-        self.communicators.identity(process, number)?;
-        let part = self.come(
-            event,
-            member,
-            (Turns::Meetings(base), number),
-            Dependence::All(kind),
-        )?;
-        if let Some(own) = self.parts.get_mut(&part) {
-            own.meets = true;
-        }
-        Some(part)
-    }
-
-    /// A process comes to its next operation of a kind on a communicator, by its own number.
-    fn come(
-        &mut self,
-        event: &Event,
-        member: Member,
-        (turns, number): (Turns, u32),
-        dependence: Dependence,
-    ) -> Option<OperationNumber> {
+        let collective: &Collective = &event.collectives[index];
         let process = (event.node, event.process);
-        let identity = self.communicators.identity(process, number);
-        let place = self.communicators.rank(process, number);
-        let (Some(identity), Some(rank)) = (identity, place) else {
-            self.unresolved += 1;
-            return None;
-        };
-        let begun = self.begun.entry((identity, turns, process)).or_default();
-        let turn = *begun;
-        *begun += 1;
-        let part = self.part(event, member);
-        let members = self.communicators.members(process, number);
-        let remote = self.communicators.remote_members(process, number);
-        let sides = [members, remote].into_iter().flatten();
-        let size = sides.map(|side| side.len()).sum();
-        let gathering = self.gatherings.entry((identity, turns, turn));
-        let gathering = gathering.or_insert(Gathering {
-            // Between two groups, a collective operation's dependences are not followed.
-            dependence: match (turns, remote) {
-                (Turns::Operations, Some(_)) => Dependence::Other,
-                _ => dependence,
-            },
-            size,
-            parts: Vec::new(),
-        });
-        gathering.parts.push((rank, part));
-        if gathering.parts.len() >= gathering.size as usize
-            && let Some(gathering) = self.gatherings.remove(&(identity, turns, turn))
-        {
-            self.collectives += u64::from(turns == Turns::Operations);
-            self.gathered(&gathering);
+        let number = collective.communicator;
+        // Those between two groups are not followed.
+        if number.is_none_or(|it| self.communicators.remote_members(process, it).is_some()) {
+            return Dependence::Other;
         }
-        Some(part)
-    }
-
-    /// What depends on whom.
-    fn dependence(&self, process: ProcessKey, number: u32, collective: &Collective) -> Dependence {
         let moves = |who| collective.sent.who == who || collective.received.who == who;
         let root = collective.root.map(|root| match root {
             Peer::Rank(rank) => {
-                let members = self.communicators.members(process, number);
+                let members = number.and_then(|it| self.communicators.members(process, it));
                 members.and_then(|members| members.get(rank))
             }
             _ => None,
@@ -153,11 +71,16 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// All processes have come to a collective operation.
-    fn gathered(&mut self, gathering: &Gathering) {
+    /// All processes have come to a meeting.
+    pub(super) fn gathered(&mut self, meeting: &[Part]) {
         let mut parts: Vec<Came> = Vec::new();
-        for (rank, operation) in &gathering.parts {
+        // The process that came first describes the meeting.
+        let mut dependence = None;
+        for Part { rank, operation } in meeting {
             if let Some(part) = self.parts.get(operation) {
+                if let Role::Collective(own) | Role::Meeting(own) = part.role {
+                    dependence.get_or_insert(own);
+                }
                 parts.push(Came {
                     rank: *rank,
                     operation: *operation,
@@ -166,12 +89,13 @@ impl WaitCollector<'_> {
                 });
             }
         }
+        let dependence = dependence.unwrap_or(Dependence::Other);
         parts.sort_by_key(|came| came.rank);
-        let needed = self.needed(gathering.dependence, &parts);
-        let late = late(gathering.dependence, &parts);
+        let needed = self.needed(dependence, &parts);
+        let late = late(dependence, &parts);
         let mut before: Option<Came> = None;
         for (came, needed) in parts.iter().zip(needed) {
-            let cause = cause(gathering.dependence, came, late, before);
+            let cause = cause(dependence, came, late, before);
             if before.is_none_or(|before| before.at < came.at) {
                 before = Some(*came);
             }
@@ -255,7 +179,7 @@ impl WaitCollector<'_> {
 #[derive(Clone, Copy, Debug)]
 struct Came {
     rank: u32,
-    operation: OperationNumber,
+    operation: OperationId,
     member: Member,
     /// When, in picoseconds.
     at: u64,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_analysis::Member;
+use belljar_job::Member;
 use belljar_trace::{Event, Fact, Making, NewCommunicator};
 
 use super::super::LearnError;

@@ -1,7 +1,8 @@
-//! Up to when all calls of a trace are known.
+//! The time up to which all calls of a trace are known.
 //!
-//! A trace has calls in the order in which they returned, and a thread enters those that the program makes one after another:
-//! of calls before the latest entry of each thread no more come. Threads that no call is known of yet are not waited for. Called by `collect` with each event.
+//! A trace has calls in the order of their returns, and a thread enters the program's calls one after another: no call
+//! follows that was entered before the latest entry of each thread. Threads without a call yet are left out. Called with
+//! each event.
 
 use std::collections::BTreeMap;
 

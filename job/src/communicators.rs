@@ -18,8 +18,10 @@ mod resolve;
 mod topology;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use belljar_trace::{Amount, Collective, Event, Peer, Share, Who};
+use belljar_archive::TraceReader;
+use belljar_trace::{Amount, Collective, Event, Peer, Share, TraceError, Who};
 
 use topology::Neighbors;
 
@@ -82,7 +84,7 @@ impl Communicators {
     }
 
     /// All processes whose job is known.
-    pub(crate) fn process_keys(&self) -> impl Iterator<Item = ProcessKey> {
+    pub fn process_keys(&self) -> impl Iterator<Item = ProcessKey> {
         self.jobs.keys().copied()
     }
 
@@ -167,7 +169,7 @@ impl Communicators {
     }
 
     /// The same of a collective operation of this process.
-    pub(crate) fn moved(
+    pub fn moved(
         &self,
         process: ProcessKey,
         collective: &Collective,
@@ -196,6 +198,20 @@ impl Communicators {
         };
         (count(&collective.sent), count(&collective.received))
     }
+}
+
+/// The communicators of the trace at `path`.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
+    let mut reader = TraceReader::open(path)?;
+    let mut collector = Collector::new();
+    let header = reader.header().clone();
+    for event in reader.by_ref() {
+        collector.observe(&event, &header);
+    }
+    Ok(collector.resolve())
 }
 
 /// All bytes of an amount, for a process that sees its communicator so.

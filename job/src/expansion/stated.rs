@@ -10,8 +10,11 @@ use super::passed::{bytes, pieces};
 use super::{Unknown, is_plausible};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
-/// Tells `to` whom the caller gives how many bytes.
-pub(crate) fn each(
+/// Calls `to` with each process that the caller of a collective operation gives data, and the bytes.
+///
+/// # Errors
+/// The part that the trace lacks.
+pub fn each(
     communicators: &Communicators,
     process: ProcessKey,
     operation: Operation,

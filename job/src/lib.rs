@@ -1,0 +1,26 @@
+//! The operations of an MPI job, from the events of its trace.
+//!
+//! An event describes a call as its process saw it. [`Operations`] reads events in trace order and reports [`Fact`]s:
+//! operations that begin, match, meet and complete, with every request, window, epoch and turn followed once for all
+//! readers. [`Communicators`] gives the members of communicators, and [`Expansion`] the messages of collective
+//! operations. Readers hold the trace and keep their own results; nothing here is written to a trace. Memory is bounded
+//! for hostile traces: what exceeds a bound is reported as [`Fact::Lost`]. Called by analyses, exports and replay.
+
+/// The members of communicators.
+mod communicators;
+/// The messages of collective operations.
+mod expansion;
+/// Matching of sends and receives.
+mod matching;
+/// Operations from their begin to their completion.
+mod operations;
+
+pub use communicators::{Collector, Communicators, Member, Members, ProcessKey, communicators};
+pub use expansion::stated::each as each_given;
+pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};
+pub use matching::{Channel, Wanted};
+pub use operations::Operations;
+pub use operations::fact::{
+    Completer, Fact, Locking, Loss, MeetingId, Operation, OperationId, Origin, Part, Signal, Turns,
+    WindowId,
+};

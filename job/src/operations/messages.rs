@@ -1,0 +1,212 @@
+//! Messages: sends and receives from their begin to their completion.
+//!
+//! A send names its channel. A receive with a wildcard gets its channel from its status, or by deduction once every send
+//! is known that it may have taken. Called for each transfer that is no access to a window, and for each completion.
+
+use std::ops::Deref;
+
+use belljar_mpi::CallKind;
+use belljar_trace::{Direction, Peer, Status};
+
+use super::fact::{Fact, Loss, Operation, Origin};
+use super::partitions::partitioned;
+use super::requests::{Open, Receive, Side};
+use super::{Call, Operations};
+use crate::communicators::Communicators;
+use crate::matching::{Channel, Sent, Wanted};
+
+impl<C: Deref<Target = Communicators>> Operations<C> {
+    /// A message that a call sends or receives: the transfer with this index.
+    pub(super) fn message(
+        &mut self,
+        call: Call<'_>,
+        index: usize,
+        facts: &mut Vec<Fact>,
+    ) -> Option<Open> {
+        let transfer = &call.event.transfers[index];
+        if matches!(transfer.peer, Peer::Null | Peer::Invalid(_)) {
+            return None;
+        }
+        let origin = Origin::Transfer(index);
+        let mut unknown = |why| {
+            facts.push(Fact::Unknown { origin, why });
+            None
+        };
+        let communicators = &*self.communicators;
+        let found = transfer.communicator.and_then(|number| {
+            let identity = communicators.identity(call.process, number)?;
+            Some((number, identity))
+        });
+        let Some((number, communicator)) = found else {
+            return unknown(Loss::Communicator);
+        };
+        let peer = communicators.peer(call.process, number, transfer.peer);
+        if peer.is_none() && transfer.peer != Peer::Any {
+            return unknown(Loss::Peer);
+        }
+        let partitioned = partitioned(call.event, index);
+        match (transfer.direction, peer, transfer.tag) {
+            (Direction::Send, Some(to), Some(tag)) => {
+                let channel = Channel {
+                    communicator,
+                    from: call.member,
+                    to,
+                    tag,
+                };
+                Some(self.send(call, index, (channel, partitioned), facts))
+            }
+            (Direction::Send, ..) => unknown(Loss::Peer),
+            (Direction::Receive, from, tag) => {
+                let receive = Receive {
+                    communicator,
+                    number,
+                    to: call.member,
+                    known: from.is_some() && tag.is_some(),
+                };
+                let wanted = Wanted { from, tag };
+                Some(self.receive(call, index, (receive, wanted, partitioned), facts))
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        call: Call<'_>,
+        index: usize,
+        (channel, partitioned): (Channel, Option<u32>),
+        facts: &mut Vec<Fact>,
+    ) -> Open {
+        let what = Operation::Send {
+            channel,
+            partitioned,
+        };
+        let open = self.open(Origin::Transfer(index), what, Side::Send(channel), facts);
+        self.partitions.sends(call.process, partitioned, open);
+        let sent = Sent {
+            operation: open.operation,
+            at: self.time(call.event, call.event.entry),
+            thread: call.event.thread,
+        };
+        self.matcher.send(channel, sent, facts);
+        open
+    }
+
+    fn receive(
+        &mut self,
+        call: Call<'_>,
+        index: usize,
+        (receive, wanted, partitioned): (Receive, Wanted, Option<u32>),
+        facts: &mut Vec<Fact>,
+    ) -> Open {
+        let (communicator, to) = (receive.communicator, receive.to);
+        let what = Operation::Receive {
+            communicator,
+            to,
+            wanted,
+            partitioned,
+        };
+        let side = Side::Receive(receive);
+        let open = self.open(Origin::Transfer(index), what, side, facts);
+        self.partitions.receives(call.process, partitioned, open);
+        self.matcher
+            .receive((communicator, to), wanted, open.operation, facts);
+        let done = call.event.transfers[index].phase == belljar_trace::Phase::Done;
+        if let Some(exit) = call.event.exit.filter(|_| done) {
+            let at = self.time(call.event, exit);
+            self.received(call, open, at, call.event.status, facts);
+        }
+        open
+    }
+
+    /// A receive is complete since a time, with this status if the trace has one. Nothing for other operations.
+    pub(super) fn received(
+        &mut self,
+        call: Call<'_>,
+        open: Open,
+        at: u64,
+        status: Option<Status>,
+        facts: &mut Vec<Fact>,
+    ) {
+        let Side::Receive(receive) = open.side else {
+            return;
+        };
+        let place = (receive.communicator, receive.to);
+        if receive.known {
+            self.matcher.ended(place, open.operation, at);
+            return;
+        }
+        let got = status.and_then(|status| {
+            let peer = status.source;
+            let from = self
+                .communicators
+                .peer(call.process, receive.number, peer)?;
+            Some((from, status.tag))
+        });
+        let empty = status.is_some_and(|status| status.source == Peer::Null);
+        match got {
+            Some((from, tag)) => {
+                facts.push(Fact::Named {
+                    receive: open.operation,
+                    channel: Channel {
+                        communicator: receive.communicator,
+                        to: receive.to,
+                        from,
+                        tag,
+                    },
+                });
+                self.matcher.got(place, open.operation, (from, tag), facts);
+            }
+            None if status.is_none() && !self.cancelling.contains(&call.process) => {
+                self.matcher.ended(place, open.operation, at);
+            }
+            // Another process cancelled or freed the receive: it got nothing.
+            None if empty => self.withdraw(open, facts),
+            None => {
+                self.withdraw(open, facts);
+                facts.push(Fact::Lost {
+                    operation: open.operation,
+                    why: match status {
+                        Some(_) => Loss::Peer,
+                        None => Loss::Ambiguous,
+                    },
+                });
+            }
+        }
+    }
+
+    /// An operation moves no message: it was cancelled, or failed.
+    pub(super) fn withdraw(&mut self, open: Open, facts: &mut Vec<Fact>) {
+        match open.side {
+            Side::Receive(receive) => {
+                let place = (receive.communicator, receive.to);
+                self.matcher.withdraw(place, open.operation, facts);
+            }
+            Side::Send(channel) => self.matcher.withdraw_send(channel, open.operation),
+            Side::Neither => {}
+        }
+    }
+
+    /// A message that a call found, without receiving it.
+    pub(super) fn probe(&mut self, call: Call<'_>, facts: &mut Vec<Fact>) {
+        let event = call.event;
+        let kind = event.meaning().kind;
+        if !matches!(kind, CallKind::Probe | CallKind::ProbeMatched) || event.failed() {
+            return;
+        }
+        let (Some(number), Some(status)) = (event.communicator, event.status) else {
+            return;
+        };
+        let communicators = &*self.communicators;
+        let from = communicators.peer(call.process, number, status.source);
+        let communicator = communicators.identity(call.process, number);
+        if let (Some(communicator), Some(from)) = (communicator, from) {
+            let channel = Channel {
+                communicator,
+                to: call.member,
+                from,
+                tag: status.tag,
+            };
+            facts.push(Fact::Probed { channel });
+        }
+    }
+}

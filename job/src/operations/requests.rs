@@ -1,0 +1,106 @@
+//! Requests that are not complete, and the operations that each stands for.
+//!
+//! A trace numbers the requests of a process, and gives a number again after the request's completion. A number that is
+//! given earlier, and the oldest of too many requests, lose their operations. Called for each call that returns or
+//! completes requests.
+
+use std::collections::BTreeMap;
+
+use super::Call;
+use super::fact::{Fact, Loss, OperationId};
+use crate::communicators::{Member, ProcessKey};
+use crate::matching::Channel;
+
+/// Requests of a process that are followed.
+const MOST_REQUESTS: usize = 1 << 16;
+
+/// An operation that is not complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) operation: OperationId,
+    pub(super) side: Side,
+}
+
+/// The side that an operation is of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Side {
+    Send(Channel),
+    Receive(Receive),
+    /// It is no message.
+    Neither,
+}
+
+/// A posted receive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receive {
+    /// The communicator, by the number that all members have for it.
+    pub(super) communicator: u32,
+    /// The communicator, by the process's own number.
+    pub(super) number: u32,
+    pub(super) to: Member,
+    /// True if it names sender and tag.
+    pub(super) known: bool,
+}
+
+/// The open requests of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Requests(BTreeMap<ProcessKey, BTreeMap<u64, Vec<Open>>>);
+
+impl Requests {
+    /// The requests that a call returned stand for these operations.
+    pub(super) fn insert(
+        &mut self,
+        call: Call<'_>,
+        begun: Vec<Option<Open>>,
+        facts: &mut Vec<Fact>,
+    ) {
+        match call.event.started.as_slice() {
+            [] if begun.is_empty() => {}
+            // One request may stand for several, as that of MPI_Isendrecv.
+            [request] => {
+                let begun = begun.into_iter().flatten().collect();
+                self.stand(call.process, *request, begun, facts);
+            }
+            requests if requests.len() == begun.len() => {
+                for (request, open) in requests.iter().zip(begun) {
+                    let open = open.into_iter().collect();
+                    self.stand(call.process, *request, open, facts);
+                }
+            }
+            // The trace does not map requests to operations here, so their completion is unknown.
+            requests => {
+                facts.push(Fact::Unmapped {
+                    requests: requests.len() as u32,
+                });
+                facts.extend(begun.into_iter().flatten().map(|open| Fact::Lost {
+                    operation: open.operation,
+                    why: Loss::Unmapped,
+                }));
+            }
+        }
+    }
+
+    fn stand(
+        &mut self,
+        process: ProcessKey,
+        request: u64,
+        operations: Vec<Open>,
+        facts: &mut Vec<Fact>,
+    ) {
+        let own = self.0.entry(process).or_default();
+        let mut lost = own.insert(request, operations).unwrap_or_default();
+        if own.len() > MOST_REQUESTS {
+            lost.extend(own.pop_first().into_iter().flat_map(|(_, oldest)| oldest));
+        }
+        facts.extend(lost.into_iter().map(|open| Fact::Lost {
+            operation: open.operation,
+            why: Loss::Bound,
+        }));
+    }
+
+    /// The operations of a request that is complete.
+    pub(super) fn take(&mut self, process: ProcessKey, request: u64) -> Vec<Open> {
+        let own = self.0.get_mut(&process);
+        own.and_then(|own| own.remove(&request)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,104 @@
+//! Numbers of messages, equal at sender and receiver.
+//!
+//! The side whose position in its channel is known first gives a message its number, and its partner takes the number
+//! over. A receive that completes before its position is known has none. State is kept until both sides have their
+//! records; the job's operations bound it. Called by the source.
+
+use std::collections::BTreeMap;
+
+use belljar_job::{Fact, Operation, OperationId};
+
+/// A side of a message whose partner has no record yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    number: Option<u64>,
+    /// True if it has its record.
+    recorded: bool,
+    /// True if its partner has its record.
+    paired: bool,
+}
+
+/// Numbers messages.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    count: u64,
+    sides: BTreeMap<OperationId, Side>,
+}
+
+impl Numbers {
+    fn fresh(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// An operation begins; the `next` fact may match it. Returns the number of a message that is sent.
+    pub(crate) fn begin(
+        &mut self,
+        operation: OperationId,
+        what: &Operation,
+        next: Option<&Fact>,
+    ) -> Option<u64> {
+        let number = match what {
+            Operation::Send { .. } => {
+                let receive = match next {
+                    Some(Fact::Matched { send, receive }) if *send == operation => Some(receive),
+                    _ => None,
+                };
+                let side = receive.and_then(|receive| self.sides.get(receive));
+                let number = side.and_then(|side| side.number);
+                Some(number.unwrap_or_else(|| self.fresh()))
+            }
+            Operation::Receive { .. } => None,
+            _ => return None,
+        };
+        let side = Side {
+            number,
+            recorded: number.is_some(),
+            paired: false,
+        };
+        self.sides.insert(operation, side);
+        number
+    }
+
+    /// The position of a receive is known; the `next` fact may match it.
+    pub(crate) fn locate(&mut self, receive: OperationId, next: Option<&Fact>) {
+        let matched = matches!(next, Some(Fact::Matched { receive: own, .. }) if *own == receive);
+        if matched || !self.sides.contains_key(&receive) {
+            return;
+        }
+        let number = self.fresh();
+        if let Some(side) = self.sides.get_mut(&receive) {
+            side.number = Some(number);
+        }
+    }
+
+    /// A send and a receive move one message.
+    pub(crate) fn pair(&mut self, send: OperationId, receive: OperationId) {
+        let sent = self.sides.remove(&send);
+        let Some(received) = self.sides.get_mut(&receive) else {
+            return;
+        };
+        if received.recorded {
+            self.sides.remove(&receive);
+            return;
+        }
+        received.number = sent.and_then(|sent| sent.number).or(received.number);
+        received.paired = true;
+    }
+
+    /// A receive has its record. Returns the number of its message, if it is known.
+    pub(crate) fn receive(&mut self, receive: OperationId) -> Option<u64> {
+        let side = self.sides.get_mut(&receive)?;
+        let number = side.number;
+        side.recorded = true;
+        if side.paired || number.is_none() {
+            self.sides.remove(&receive);
+        }
+        number
+    }
+
+    /// A side moves no message, or its partner stays unknown.
+    pub(crate) fn forget(&mut self, operation: OperationId) {
+        self.sides.remove(&operation);
+    }
+}
