@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use belljar_sim::{Random, Seed};
 
 use crate::job::{
-    Action, Actor, ActorId, Call, Collective, Communicator, CommunicatorId, Form, Job, Operation,
-    OperationId,
+    Action, Actor, ActorId, Call, Collective, Communicator, CommunicatorId, Each, Form, Job,
+    Operation, OperationId,
 };
 use crate::kinds::Kinds;
 use messages::Discipline;
@@ -52,6 +52,7 @@ pub(crate) fn job(seed: u64, kinds: &Kinds) -> Job {
         messages: 0,
         instances: 0,
     };
+    generator.job.folded = kinds.folded_polls && generator.one_in(2);
     generator.actors();
     generator.communicators();
     generator.window();
@@ -216,11 +217,22 @@ impl Generator<'_> {
         match chosen.as_slice() {
             [] => {}
             [one] if self.one_in(3) => self.push(actor, Form::Test, vec![*one]),
-            [_, _, ..] if self.one_in(4) => {
-                let several = self.one_in(2);
-                self.push(actor, Form::WaitEach(several), chosen);
+            [_, _, ..] if self.one_in(3) => {
+                let form = self.completing();
+                self.push(actor, form, chosen);
             }
             _ => self.push(actor, Form::Wait, chosen),
+        }
+    }
+
+    /// A call that completes several requests, or some of them.
+    fn completing(&mut self) -> Form {
+        match self.below(5) {
+            0 if self.kinds.polls => Form::Test,
+            1 if self.kinds.polls => Form::Each(Each::Testany),
+            2 if self.kinds.polls => Form::Each(Each::Testsome),
+            3 => Form::Each(Each::Waitany),
+            _ => Form::Each(Each::Waitsome),
         }
     }
 

@@ -14,6 +14,8 @@ pub(crate) type CommunicatorId = usize;
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub(crate) ranks: u32,
+    /// True if polls that follow one another are one record of the trace.
+    pub(crate) folded: bool,
     pub(crate) actors: Vec<Actor>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) communicators: Vec<Communicator>,
@@ -182,9 +184,9 @@ pub(crate) enum Form {
     Start,
     /// Returns when they are over, by `MPI_Wait` or `MPI_Waitall`.
     Wait,
-    /// Calls `MPI_Waitany` until they are over, or, if true, `MPI_Waitsome`.
-    WaitEach(bool),
-    /// Asks by `MPI_Test` until one is over.
+    /// Calls this function until they are over.
+    Each(Each),
+    /// Asks until they are over, by `MPI_Test` or `MPI_Testall`.
     Test,
     /// Cancels a receive.
     Cancel,
@@ -198,6 +200,38 @@ pub(crate) enum Form {
     Communicator(CommunicatorId, Making),
     /// A send or receive that returns an error, and moves nothing.
     Fail,
+}
+
+/// Functions that complete some of several requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Each {
+    Waitany,
+    Waitsome,
+    Testany,
+    Testsome,
+}
+
+impl Each {
+    /// True if one call completes one request at most.
+    pub(crate) fn is_one(self) -> bool {
+        matches!(self, Self::Waitany | Self::Testany)
+    }
+
+    /// True if it returns when no request is over, too.
+    pub(crate) fn polls(self) -> bool {
+        matches!(self, Self::Testany | Self::Testsome)
+    }
+}
+
+impl Form {
+    /// True if it returns when its operations are not over, too.
+    pub(crate) fn polls(self) -> bool {
+        match self {
+            Self::Test => true,
+            Self::Each(each) => each.polls(),
+            _ => false,
+        }
+    }
 }
 
 /// Calls on a window. Those of all ranks have a number, which no two of them share.

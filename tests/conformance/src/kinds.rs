@@ -36,6 +36,10 @@ kinds! {
     modes,
     /// Nonblocking sends and receives, and all calls that complete them.
     nonblocking,
+    /// Polls by `MPI_Testall`, `MPI_Testany` and `MPI_Testsome`.
+    polls,
+    /// Polls that follow one another as one record, in some jobs.
+    folded_polls,
     /// Receives with wildcards that ask for a status.
     wildcards,
     /// Receives with wildcards that ask for no status.

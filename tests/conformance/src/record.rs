@@ -14,8 +14,10 @@ mod completing;
 /// Calls on windows.
 mod windows;
 
+use std::convert::Infallible;
+
 use belljar_sim::Frequency;
-use belljar_trace::{Event, TraceHeader};
+use belljar_trace::{Event, Folder, TraceHeader};
 use belljar_tracer::scripted::Guest;
 use belljar_tracer::{NodeTracer, Selection};
 
@@ -102,11 +104,29 @@ pub(crate) fn record(job: &Job, execution: &Execution) -> Recorded {
         events.extend(rank.tracer.take_events());
     }
     events.sort_by_key(|event| (event.end(), event.node));
+    if job.folded {
+        events = folded(events);
+    }
     let rate = Frequency::from_hz(1_000_000_000).expect("a frequency");
     Recorded {
         header: TraceHeader::new("conformance", &vec![rate; job.ranks as usize]),
         events,
     }
+}
+
+/// The events with polls that follow one another as one.
+fn folded(events: Vec<Event>) -> Vec<Event> {
+    let mut folder = Folder::default();
+    let mut out = Vec::new();
+    let mut next = |event| -> Result<(), Infallible> {
+        out.push(event);
+        Ok(())
+    };
+    for event in events {
+        let Ok(()) = folder.take(event, &mut next);
+    }
+    let Ok(()) = folder.finish(&mut next);
+    out
 }
 
 impl Rank {

@@ -145,7 +145,7 @@ impl Simulation<'_> {
         let Some(since) = progress.inside else {
             return Some(progress.clock + call.work);
         };
-        if call.form == Form::Test && self.over[call.operations[0]].is_none_or(|at| at > since) {
+        if call.form.polls() {
             return Some(since);
         }
         let probes = matches!(call.form, Form::Probed | Form::Matched);
@@ -171,7 +171,7 @@ impl Simulation<'_> {
                     .map(|at| since.max(at)),
                 None => Some(since),
             },
-            Form::WaitEach(_) => {
+            Form::Each(_) => {
                 let ends = progress.left.iter().filter_map(|it| self.over[*it]);
                 ends.min().map(|end| end.max(since))
             }
@@ -198,7 +198,7 @@ impl Simulation<'_> {
         let call = self.job.actors[actor].calls[self.actors[actor].next].clone();
         self.actors[actor].inside = Some(at);
         match call.form {
-            Form::WaitEach(_) => self.actors[actor].left = call.operations,
+            Form::Each(_) => self.actors[actor].left = call.operations,
             Form::Blocking | Form::Begin | Form::Start => self.begin_all(&call.operations, at),
             Form::Cancel => {
                 for operation in call.operations {
@@ -284,12 +284,27 @@ impl Simulation<'_> {
         match call.form {
             Form::Wait => call.operations.clone(),
             Form::Test if found => call.operations.clone(),
-            Form::WaitEach(several) => {
+            Form::Each(each) => {
                 let left = progress.left.iter().copied();
-                let over = left.filter(|it| self.over[*it].is_some_and(|end| end <= at));
-                over.take(if several { usize::MAX } else { 1 }).collect()
+                let over = left.filter(|it| self.is_over(*it, at));
+                over.take(if each.is_one() { 1 } else { usize::MAX })
+                    .collect()
             }
             _ => Vec::new(),
+        }
+    }
+
+    fn is_over(&self, operation: OperationId, at: u64) -> bool {
+        self.over[operation].is_some_and(|end| end <= at)
+    }
+
+    /// False for a poll at this time that finds nothing.
+    fn finds(&self, actor: ActorId, call: &Call, at: u64) -> bool {
+        let over = |operation: &OperationId| self.is_over(*operation, at);
+        match call.form {
+            Form::Test => call.operations.iter().all(over),
+            Form::Each(each) if each.polls() => self.actors[actor].left.iter().any(over),
+            _ => true,
         }
     }
 
@@ -299,8 +314,7 @@ impl Simulation<'_> {
         let exit = at + CALL + self.random.next_u64() % 50;
         let probes =
             matches!(call.form, Form::Probed | Form::Matched) && !self.actors[actor].probed;
-        let polls = call.form == Form::Test;
-        let found = !polls || self.over[call.operations[0]].is_some_and(|end| end <= since);
+        let found = self.finds(actor, call, since);
         let form = call.form;
         let completed = self.completed(actor, at, found);
         self.actors[actor].left.retain(|it| !completed.contains(it));
@@ -322,7 +336,7 @@ impl Simulation<'_> {
             self.begin_all(&operations, exit + 100);
             return;
         }
-        if !found || matches!(form, Form::WaitEach(_)) && !progress.left.is_empty() {
+        if !found || matches!(form, Form::Each(_)) && !progress.left.is_empty() {
             progress.inside = Some(exit + POLL);
             return;
         }

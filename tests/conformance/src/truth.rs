@@ -123,7 +123,7 @@ impl Truth {
             .calls
             .iter();
         let mut completing = calls.filter(|call| {
-            matches!(call.form, Form::Wait | Form::WaitEach(_))
+            matches!(call.form, Form::Wait | Form::Test | Form::Each(_))
                 && call.operations.contains(&receive)
         });
         completing.any(|call| {

@@ -109,7 +109,7 @@ impl Arguments<'_> {
             },
             Form::Start => self.start(call),
             Form::Wait => self.wait(call),
-            Form::WaitEach(several) => self.wait_each(call, several),
+            Form::Each(each) => self.complete_each(call, each),
             Form::Test => self.test(call),
             Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
             Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
