@@ -4,6 +4,8 @@
 //! order of activities is an execution without a deadlock, as synchronous sends have receives that name them. Receives of one rank on one
 //! communicator are wild in one way, so that each message is taken by as many receives as there are.
 
+/// Messages without another rank.
+mod alone;
 /// Communicators that a job makes first.
 mod communicators;
 /// Messages.
@@ -96,6 +98,7 @@ impl Generator<'_> {
             members,
             making: 0,
             first: None,
+            own: false,
         });
     }
 
@@ -136,7 +139,7 @@ impl Generator<'_> {
     }
 
     fn activity(&mut self) {
-        match self.below(20) {
+        match self.below(24) {
             0..=2 if self.kinds.collectives => self.collective(false),
             3 if self.kinds.nonblocking_collectives => self.collective(true),
             4 if self.kinds.exchanges => self.exchange(),
@@ -149,6 +152,8 @@ impl Generator<'_> {
                 let actor = self.below(self.job.actors.len() as u64) as ActorId;
                 self.complete(actor, false);
             }
+            15 if self.kinds.own_messages => self.own_message(),
+            16 if self.kinds.null_peers => self.null_peer(),
             _ => self.message(),
         }
     }
@@ -176,9 +181,10 @@ impl Generator<'_> {
     /// A communicator with one group.
     fn group(&mut self) -> CommunicatorId {
         let chosen = self.below(self.job.communicators.len() as u64) as CommunicatorId;
-        match self.job.communicators[chosen].first {
-            None => chosen,
-            Some(_) => 0,
+        let Communicator { first, own, .. } = self.job.communicators[chosen];
+        match first.is_some() || own {
+            true => 0,
+            false => chosen,
         }
     }
 

@@ -38,11 +38,16 @@ pub(crate) struct Communicator {
     pub(crate) making: usize,
     /// For an intercommunicator, the number of members in the first group.
     pub(crate) first: Option<usize>,
+    /// True for `MPI_COMM_SELF` of every rank, which has no members here.
+    pub(crate) own: bool,
 }
 
 impl Communicator {
     /// The rank here of a rank of `MPI_COMM_WORLD`, in its group.
     pub(crate) fn rank_of(&self, world: u32) -> Option<u32> {
+        if self.own {
+            return Some(0);
+        }
         let place = self.members.iter().position(|member| *member == world)?;
         let first = self.first.unwrap_or(self.members.len());
         let place = if place >= first { place - first } else { place };
@@ -140,6 +145,8 @@ pub(crate) enum Action {
         /// True if the completing call asks for a status.
         status: bool,
     },
+    /// A send to or a receive from `MPI_PROC_NULL`, which moves nothing.
+    Nothing { sends: bool, status: bool },
     /// An access to another rank's memory, by the job's window.
     Access {
         access: Access,
@@ -153,6 +160,17 @@ pub(crate) enum Action {
         root: u32,
         bytes: u64,
     },
+}
+
+impl Action {
+    /// True for a receive whose completing call asks for a status.
+    pub(crate) fn asks_for_status(self) -> bool {
+        match self {
+            Self::Receive { status, .. } => status,
+            Self::Nothing { sends, status } => status && !sends,
+            _ => false,
+        }
+    }
 }
 
 /// An operation of an actor. Peers and roots are ranks of `MPI_COMM_WORLD`.

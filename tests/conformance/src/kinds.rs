@@ -64,6 +64,10 @@ kinds! {
     intercommunicators,
     /// Messages that `MPI_Sendrecv` exchanges.
     exchanges,
+    /// Messages of a rank to itself, on `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+    own_messages,
+    /// Sends to and receives from `MPI_PROC_NULL`.
+    null_peers,
     /// Probes before receives, and matched receives.
     probes,
     /// Accesses to a window, under fences, locks, and posts with starts.

@@ -208,5 +208,5 @@ fn asks_for_status(job: &Job, call: &Call) -> bool {
         .operations
         .iter()
         .map(|operation| job.operations[*operation].action);
-    actions.any(|action| matches!(action, Action::Receive { status: true, .. }))
+    actions.any(Action::asks_for_status)
 }

@@ -240,7 +240,9 @@ impl Simulation<'_> {
                     self.matched(send, operation, at);
                 }
             }
-            Action::Access { .. } => self.over[operation] = Some(at + CALL / 2),
+            Action::Access { .. } | Action::Nothing { .. } => {
+                self.over[operation] = Some(at + CALL / 2)
+            }
             Action::Collective { instance, .. } => {
                 for (operation, end) in self.meetings.join(job, instance, operation, at) {
                     self.over[operation] = Some(end);

@@ -131,7 +131,7 @@ impl Truth {
                 .operations
                 .iter()
                 .map(|operation| self.action(*operation));
-            actions.any(|action| matches!(action, Action::Receive { status: true, .. }))
+            actions.any(Action::asks_for_status)
         })
     }
 

@@ -13,6 +13,14 @@ impl Generator<'_> {
         if self.kinds.communicators && self.one_in(2) {
             self.make(1, vec![(world.clone(), Making::Copy)], None);
         }
+        if self.kinds.own_messages && self.one_in(2) {
+            self.job.communicators.push(Communicator {
+                members: Vec::new(),
+                making: 0,
+                first: None,
+                own: true,
+            });
+        }
         let wanted = self.kinds.communicators || self.kinds.intercommunicators;
         if !wanted || self.one_in(2) {
             return;
@@ -46,6 +54,7 @@ impl Generator<'_> {
                 members,
                 making,
                 first,
+                own: false,
             });
         }
         begin
@@ -65,6 +74,7 @@ impl Generator<'_> {
             members: parts.concat(),
             making: 3,
             first: Some(parts[0].len()),
+            own: false,
         });
     }
 }

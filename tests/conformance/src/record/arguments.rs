@@ -11,6 +11,8 @@ use crate::simulate::{Executed, Execution};
 
 /// `MPI_COMM_WORLD`.
 pub(super) const WORLD: u64 = 0x4400_0000;
+/// `MPI_COMM_SELF`.
+const SELF: u64 = 0x4400_0001;
 /// `MPI_BYTE`.
 pub(super) const BYTE: u64 = 0x4c00_010d;
 /// `MPI_SUM`.
@@ -23,6 +25,8 @@ pub(super) const BUFFER: u64 = 0x5000;
 pub(super) const IGNORE: u64 = 1;
 /// `MPI_ANY_SOURCE`.
 const ANY_SOURCE: i32 = -2;
+/// `MPI_PROC_NULL`.
+const NO_RANK: i32 = -1;
 /// `MPI_ANY_TAG`.
 const ANY_TAG: i32 = -1;
 /// `MPI_REQUEST_NULL`.
@@ -81,9 +85,10 @@ pub(super) struct Arguments<'a> {
 }
 
 /// The handle of a communicator.
-pub(super) fn handle_of(communicator: usize) -> u64 {
+pub(super) fn handle_of(job: &Job, communicator: CommunicatorId) -> u64 {
     match communicator {
         0 => WORLD,
+        other if job.communicators[other].own => SELF,
         other => COMMUNICATORS + other as u64,
     }
 }
@@ -141,20 +146,18 @@ impl Arguments<'_> {
                 let peer = from.map_or(ANY_SOURCE, |from| self.rank_in(operation, from));
                 (room, peer, tag.unwrap_or(ANY_TAG))
             }
+            Action::Nothing { .. } => (8, NO_RANK, 5),
             Action::Access { .. } | Action::Collective { .. } => (0, 0, 0),
         };
         vec![BUFFER, bytes, BYTE, int(peer), int(tag)]
     }
 
     pub(super) fn communicator_of(&self, operation: OperationId) -> u64 {
-        handle_of(self.job.operations[operation].communicator)
+        handle_of(self.job, self.job.operations[operation].communicator)
     }
 
     fn asks(&self, operation: OperationId) -> bool {
-        matches!(
-            self.job.operations[operation].action,
-            Action::Receive { status: true, .. }
-        )
+        self.job.operations[operation].action.asks_for_status()
     }
 
     /// A status, and the outputs that fill it.
@@ -170,6 +173,14 @@ impl Arguments<'_> {
     pub(super) fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
         if self.execution.cancelled.contains(&operation) {
             return vec![Output::Cancelled(at)];
+        }
+        if let Action::Nothing { sends: false, .. } = self.job.operations[operation].action {
+            return vec![Output::Status {
+                at,
+                source: NO_RANK,
+                tag: ANY_TAG,
+                bytes: 0,
+            }];
         }
         let Some(send) = self.execution.send_of(operation) else {
             return Vec::new();
@@ -201,7 +212,8 @@ impl Arguments<'_> {
                 SendMode::Synchronous => ["", "MPI_Issend", "MPI_Ssend_init"],
                 SendMode::Ready => ["", "MPI_Irsend", "MPI_Rsend_init"],
             },
-            Action::Receive { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
+            Action::Nothing { sends: true, .. } => ["", "MPI_Isend", "MPI_Send_init"],
+            Action::Receive { .. } | Action::Nothing { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
             Action::Access { .. } => [""; 3],
             Action::Collective { .. } => {
                 words = collective::words(self, operation);
@@ -285,14 +297,21 @@ impl Arguments<'_> {
             // The parts' first members are ranks 0 and 1 of the world.
             Making::Between(part) => {
                 let leader = int(1 - rank % 2);
-                let words = vec![handle_of(part), int(0), WORLD, leader, int(12), out];
+                let words = vec![
+                    handle_of(self.job, part),
+                    int(0),
+                    WORLD,
+                    leader,
+                    int(12),
+                    out,
+                ];
                 ("MPI_Intercomm_create", words)
             }
         };
         Made {
             name,
             words,
-            outputs: vec![Output::Handle(out, handle_of(made))],
+            outputs: vec![Output::Handle(out, handle_of(self.job, made))],
         }
     }
 }

@@ -24,7 +24,12 @@ impl Arguments<'_> {
                 words,
                 outputs: Vec::new(),
             },
-            Action::Receive { .. } => {
+            Action::Nothing { sends: true, .. } => Made {
+                name: "MPI_Send",
+                words,
+                outputs: Vec::new(),
+            },
+            Action::Receive { .. } | Action::Nothing { .. } => {
                 let (status, outputs) = self.status(operation);
                 words.push(status);
                 Made {

@@ -77,6 +77,6 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
         Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, counts, BYTE, SUM],
         _ => reduced.to_vec(),
     };
-    words.push(handle_of(of.communicator));
+    words.push(handle_of(arguments.job, of.communicator));
     words
 }
