@@ -54,6 +54,15 @@ impl Communicator {
         u32::try_from(place).ok()
     }
 
+    /// The ranks of `MPI_COMM_WORLD` that a member exchanges data with in collective operations, in their order: all, or those of the other group.
+    pub(crate) fn partners(&self, world: u32) -> &[u32] {
+        let Some(first) = self.first else {
+            return &self.members;
+        };
+        let (one, other) = self.members.split_at(first);
+        if one.contains(&world) { other } else { one }
+    }
+
     /// True if a message may go from one of these ranks to the other.
     pub(crate) fn joins(&self, ranks: [u32; 2]) -> bool {
         let places = ranks.map(|rank| self.members.iter().position(|member| *member == rank));
@@ -124,6 +133,19 @@ impl Collective {
         Self::Alltoallw,
         Self::ReduceScatter,
     ];
+}
+
+impl Collective {
+    /// Bytes of the piece that goes from one rank to another: those with a count for each differ.
+    pub(crate) fn piece(self, bytes: u64, from: u32, to: u32) -> u64 {
+        let more = match self {
+            Self::Gatherv | Self::Allgatherv => from,
+            Self::Scatterv | Self::ReduceScatter => to,
+            Self::Alltoallv | Self::Alltoallw => from + 2 * to,
+            _ => 0,
+        };
+        bytes + 8 * u64::from(more % 3)
+    }
 }
 
 /// One rank's side of a message, or its part in a collective operation.

@@ -58,6 +58,8 @@ kinds! {
     nonblocking_collectives,
     /// Persistent collective operations.
     persistent_collectives,
+    /// Bytes of collective operations in the matrix, which are then compared where the call determines them.
+    collective_bytes,
     /// Copies and parts of `MPI_COMM_WORLD`.
     communicators,
     /// Messages between the even and the odd ranks, by an intercommunicator.

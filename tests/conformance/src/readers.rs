@@ -72,7 +72,7 @@ pub(crate) fn differences(
     all.extend(program::check(truth, &program));
     all.extend(interchange::check(truth, &program));
     all.extend(wait::check(truth, kinds, path)?);
-    all.extend(matrix::check(truth, path)?);
+    all.extend(matrix::check(truth, kinds, path)?);
     Ok(all)
 }
 

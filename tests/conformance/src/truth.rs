@@ -1,5 +1,8 @@
 //! The matching of a simulated job, as readers are compared with it.
 
+/// Bytes of collective operations.
+mod traffic;
+
 use std::collections::BTreeMap;
 
 use crate::job::{Access, Action, Collective, Form, Job, OperationId};

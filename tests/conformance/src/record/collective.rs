@@ -53,28 +53,39 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     else {
         return Vec::new();
     };
+    let own = arguments.job.actors[of.actor].rank;
+    let communicator = &arguments.job.communicators[of.communicator];
+    let others = communicator.partners(own).to_vec();
+    let piece = |from, to| kind.piece(bytes, from, to);
+    let is_root = own == root;
     let root = int(arguments.rank_in(operation, root));
-    let from = [BUFFER, bytes, BYTE];
-    let to = [BUFFER + 0x1000, bytes, BYTE];
+    let given = [BUFFER, piece(own, own), BYTE];
+    let to = [BUFFER + 0x1000, piece(own, own), BYTE];
     let reduced = [BUFFER, BUFFER + 0x1000, bytes, BYTE, SUM];
-    let members = arguments.job.communicators[of.communicator].members.len();
-    let counts = arguments.guest.ints(&vec![bytes as i32; members]);
-    let types = arguments.guest.handles(&vec![BYTE; members]);
+    let mut counts = |piece: &dyn Fn(u32) -> u64| {
+        let counts: Vec<i32> = others.iter().map(|other| piece(*other) as i32).collect();
+        arguments.guest.ints(&counts)
+    };
+    let sent = counts(&|other| piece(own, other));
+    let received = counts(&|other| piece(other, own));
+    let types = arguments.guest.handles(&vec![BYTE; others.len()]);
+    // Only the root has a count for each.
+    let [sent_by_root, received_by_root] = [sent, received].map(|it| if is_root { it } else { 0 });
     // Nothing reads where pieces are: displacements are the counts.
-    let several = [BUFFER, counts, counts, BYTE];
-    let typed = [BUFFER, counts, counts, types];
+    let several = |counts| [BUFFER, counts, counts, BYTE];
+    let typed = |counts| [BUFFER, counts, counts, types];
     let mut words = match kind {
         Collective::Barrier => Vec::new(),
-        Collective::Bcast => [&from[..], &[root]].concat(),
+        Collective::Bcast => [&given[..], &[root]].concat(),
         Collective::Reduce => [&reduced[..], &[root]].concat(),
-        Collective::Gather | Collective::Scatter => [&from[..], &to, &[root]].concat(),
-        Collective::Allgather | Collective::Alltoall => [from, to].concat(),
-        Collective::Gatherv => [&from[..], &several, &[root]].concat(),
-        Collective::Scatterv => [&several[..], &to, &[root]].concat(),
-        Collective::Allgatherv => [&from[..], &several].concat(),
-        Collective::Alltoallv => [several, several].concat(),
-        Collective::Alltoallw => [typed, typed].concat(),
-        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, counts, BYTE, SUM],
+        Collective::Gather | Collective::Scatter => [&given[..], &to, &[root]].concat(),
+        Collective::Allgather | Collective::Alltoall => [given, to].concat(),
+        Collective::Gatherv => [&given[..], &several(received_by_root), &[root]].concat(),
+        Collective::Scatterv => [&several(sent_by_root)[..], &to, &[root]].concat(),
+        Collective::Allgatherv => [&given[..], &several(received)].concat(),
+        Collective::Alltoallv => [several(sent), several(received)].concat(),
+        Collective::Alltoallw => [typed(sent), typed(received)].concat(),
+        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, sent, BYTE, SUM],
         _ => reduced.to_vec(),
     };
     words.push(handle_of(arguments.job, of.communicator));
