@@ -182,7 +182,8 @@ impl Generator<'_> {
     fn group(&mut self) -> CommunicatorId {
         let chosen = self.below(self.job.communicators.len() as u64) as CommunicatorId;
         let Communicator { first, own, .. } = self.job.communicators[chosen];
-        match first.is_some() || own {
+        let between = first.is_some() && !self.kinds.collectives_between;
+        match between || own {
             true => 0,
             false => chosen,
         }
@@ -190,7 +191,12 @@ impl Generator<'_> {
 
     /// The parts of all members in a new collective operation.
     fn parts(&mut self, communicator: CommunicatorId) -> Vec<(ActorId, Action)> {
-        let operation = Collective::ALL[self.below(Collective::ALL.len() as u64) as usize];
+        let between = self.job.communicators[communicator].first.is_some();
+        let operations = match between {
+            true => &Collective::BETWEEN[..],
+            false => &Collective::ALL,
+        };
+        let operation = operations[self.below(operations.len() as u64) as usize];
         let members = self.job.communicators[communicator].members.clone();
         let root = members[self.below(members.len() as u64) as usize];
         let bytes = 8 * (1 + self.below(64));

@@ -114,6 +114,17 @@ pub(crate) enum Collective {
 }
 
 impl Collective {
+    /// Operations that jobs have on intercommunicators.
+    pub(crate) const BETWEEN: [Self; 7] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Gather,
+        Self::Scatter,
+        Self::Allgather,
+        Self::Allreduce,
+        Self::Alltoall,
+    ];
+
     pub(crate) const ALL: [Self; 17] = [
         Self::Barrier,
         Self::Bcast,

@@ -64,6 +64,8 @@ kinds! {
     communicators,
     /// Messages between the even and the odd ranks, by an intercommunicator.
     intercommunicators,
+    /// Collective operations on that intercommunicator.
+    collectives_between,
     /// Messages that `MPI_Sendrecv` exchanges.
     exchanges,
     /// Messages of a rank to itself, on `MPI_COMM_WORLD` and `MPI_COMM_SELF`.

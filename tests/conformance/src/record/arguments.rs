@@ -27,6 +27,8 @@ pub(super) const IGNORE: u64 = 1;
 const ANY_SOURCE: i32 = -2;
 /// `MPI_PROC_NULL`.
 const NO_RANK: i32 = -1;
+/// `MPI_ROOT`.
+const ROOT: i32 = -3;
 /// `MPI_ANY_TAG`.
 const ANY_TAG: i32 = -1;
 /// `MPI_REQUEST_NULL`.
@@ -134,6 +136,18 @@ impl Arguments<'_> {
         communicator
             .rank_of(world)
             .map_or(ANY_SOURCE, u32::cast_signed)
+    }
+
+    /// A root as its operation names it: between groups, its own group has none but itself.
+    pub(super) fn root(&self, operation: OperationId, root: u32) -> i32 {
+        let of = &self.job.operations[operation];
+        let own = self.job.actors[of.actor].rank;
+        let communicator = &self.job.communicators[of.communicator];
+        match communicator.partners(own).contains(&root) {
+            true => self.rank_in(operation, root),
+            false if own == root => ROOT,
+            false => NO_RANK,
+        }
     }
 
     /// Buffer, count, type, peer, tag of a side of a message.

@@ -58,7 +58,7 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     let others = communicator.partners(own).to_vec();
     let piece = |from, to| kind.piece(bytes, from, to);
     let is_root = own == root;
-    let root = int(arguments.rank_in(operation, root));
+    let root = int(arguments.root(operation, root));
     let given = [BUFFER, piece(own, own), BYTE];
     let to = [BUFFER + 0x1000, piece(own, own), BYTE];
     let reduced = [BUFFER, BUFFER + 0x1000, bytes, BYTE, SUM];
