@@ -99,6 +99,7 @@ impl Generator<'_> {
             making: 0,
             first: None,
             own: false,
+            topology: None,
         });
     }
 
@@ -191,10 +192,11 @@ impl Generator<'_> {
 
     /// The parts of all members in a new collective operation.
     fn parts(&mut self, communicator: CommunicatorId) -> Vec<(ActorId, Action)> {
-        let between = self.job.communicators[communicator].first.is_some();
-        let operations = match between {
-            true => &Collective::BETWEEN[..],
-            false => &Collective::ALL,
+        let neighbors = self.job.communicators[communicator].topology.is_some() && self.one_in(2);
+        let operations = match self.job.communicators[communicator].first {
+            Some(_) => &Collective::BETWEEN[..],
+            None if neighbors => &Collective::NEIGHBORS,
+            None => &Collective::ALL,
         };
         let operation = operations[self.below(operations.len() as u64) as usize];
         let members = self.job.communicators[communicator].members.clone();

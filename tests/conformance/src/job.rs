@@ -3,6 +3,14 @@
 //! A job has no times and no matching: the simulation adds both. Made by the generator, recorded as events by
 //! `record`.
 
+/// Collective operations.
+mod collective;
+/// Communicators and topologies.
+mod communicator;
+
+pub(crate) use collective::Collective;
+pub(crate) use communicator::{Communicator, Topology};
+
 /// A rank's thread, by its index in [`Job::actors`].
 pub(crate) type ActorId = usize;
 /// An operation, by its index in [`Job::operations`].
@@ -29,51 +37,6 @@ pub(crate) struct Actor {
     pub(crate) calls: Vec<Call>,
 }
 
-/// A communicator.
-#[derive(Clone, Debug)]
-pub(crate) struct Communicator {
-    /// Ranks of `MPI_COMM_WORLD`, in the order of their ranks here.
-    pub(crate) members: Vec<u32>,
-    /// The number of the call of all ranks that made it; the parts of one `MPI_Comm_split` share it.
-    pub(crate) making: usize,
-    /// For an intercommunicator, the number of members in the first group.
-    pub(crate) first: Option<usize>,
-    /// True for `MPI_COMM_SELF` of every rank, which has no members here.
-    pub(crate) own: bool,
-}
-
-impl Communicator {
-    /// The rank here of a rank of `MPI_COMM_WORLD`, in its group.
-    pub(crate) fn rank_of(&self, world: u32) -> Option<u32> {
-        if self.own {
-            return Some(0);
-        }
-        let place = self.members.iter().position(|member| *member == world)?;
-        let first = self.first.unwrap_or(self.members.len());
-        let place = if place >= first { place - first } else { place };
-        u32::try_from(place).ok()
-    }
-
-    /// The ranks of `MPI_COMM_WORLD` that a member exchanges data with in collective operations, in their order: all, or those of the other group.
-    pub(crate) fn partners(&self, world: u32) -> &[u32] {
-        let Some(first) = self.first else {
-            return &self.members;
-        };
-        let (one, other) = self.members.split_at(first);
-        if one.contains(&world) { other } else { one }
-    }
-
-    /// True if a message may go from one of these ranks to the other.
-    pub(crate) fn joins(&self, ranks: [u32; 2]) -> bool {
-        let places = ranks.map(|rank| self.members.iter().position(|member| *member == rank));
-        match (places, self.first) {
-            ([Some(from), Some(to)], Some(first)) => (from < first) != (to < first),
-            ([Some(from), Some(to)], None) => from != to,
-            _ => false,
-        }
-    }
-}
-
 /// Modes of sends (MPI-4.0, 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendMode {
@@ -89,74 +52,6 @@ pub(crate) enum Access {
     Put,
     Get,
     Accumulate,
-}
-
-/// Collective operations that jobs have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collective {
-    Barrier,
-    Bcast,
-    Reduce,
-    Allreduce,
-    Gather,
-    Scatter,
-    Allgather,
-    Alltoall,
-    ReduceScatterBlock,
-    Scan,
-    Exscan,
-    Gatherv,
-    Scatterv,
-    Allgatherv,
-    Alltoallv,
-    Alltoallw,
-    ReduceScatter,
-}
-
-impl Collective {
-    /// Operations that jobs have on intercommunicators.
-    pub(crate) const BETWEEN: [Self; 7] = [
-        Self::Barrier,
-        Self::Bcast,
-        Self::Gather,
-        Self::Scatter,
-        Self::Allgather,
-        Self::Allreduce,
-        Self::Alltoall,
-    ];
-
-    pub(crate) const ALL: [Self; 17] = [
-        Self::Barrier,
-        Self::Bcast,
-        Self::Reduce,
-        Self::Allreduce,
-        Self::Gather,
-        Self::Scatter,
-        Self::Allgather,
-        Self::Alltoall,
-        Self::ReduceScatterBlock,
-        Self::Scan,
-        Self::Exscan,
-        Self::Gatherv,
-        Self::Scatterv,
-        Self::Allgatherv,
-        Self::Alltoallv,
-        Self::Alltoallw,
-        Self::ReduceScatter,
-    ];
-}
-
-impl Collective {
-    /// Bytes of the piece that goes from one rank to another: those with a count for each differ.
-    pub(crate) fn piece(self, bytes: u64, from: u32, to: u32) -> u64 {
-        let more = match self {
-            Self::Gatherv | Self::Allgatherv => from,
-            Self::Scatterv | Self::ReduceScatter => to,
-            Self::Alltoallv | Self::Alltoallw => from + 2 * to,
-            _ => 0,
-        };
-        bytes + 8 * u64::from(more % 3)
-    }
 }
 
 /// One rank's side of a message, or its part in a collective operation.
@@ -337,6 +232,8 @@ pub(crate) enum Making {
     Copy,
     /// `MPI_Comm_split`, by even and odd ranks.
     Split,
+    /// `MPI_Cart_create` or `MPI_Dist_graph_create_adjacent`.
+    Topology,
     /// `MPI_Intercomm_create`, between this part of a split and the other one.
     Between(CommunicatorId),
 }

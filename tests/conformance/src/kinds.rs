@@ -66,6 +66,10 @@ kinds! {
     intercommunicators,
     /// Collective operations on that intercommunicator.
     collectives_between,
+    /// Collective operations of neighbours in a grid.
+    grids,
+    /// Collective operations of neighbours in a graph.
+    graphs,
     /// Messages that `MPI_Sendrecv` exchanges.
     exchanges,
     /// Messages of a rank to itself, on `MPI_COMM_WORLD` and `MPI_COMM_SELF`.

@@ -95,6 +95,11 @@ fn is(expected: Collective, found: Operation) -> bool {
         Collective::Allgatherv => Operation::Allgatherv,
         Collective::Alltoallv => Operation::Alltoallv,
         Collective::Alltoallw => Operation::Alltoallw,
+        Collective::NeighborAllgather => Operation::NeighborAllgather,
+        Collective::NeighborAllgatherv => Operation::NeighborAllgatherv,
+        Collective::NeighborAlltoall => Operation::NeighborAlltoall,
+        Collective::NeighborAlltoallv => Operation::NeighborAlltoallv,
+        Collective::NeighborAlltoallw => Operation::NeighborAlltoallw,
         Collective::ReduceScatter => Operation::ReduceScatter,
     };
     expected == found

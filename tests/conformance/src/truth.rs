@@ -5,7 +5,7 @@ mod traffic;
 
 use std::collections::BTreeMap;
 
-use crate::job::{Access, Action, Collective, Form, Job, OperationId};
+use crate::job::{Access, Action, Collective, Form, Job, Operation, OperationId, Topology};
 use crate::simulate::matching::takes;
 use crate::simulate::{Execution, meeting_of, rank_of};
 
@@ -153,6 +153,33 @@ impl Truth {
         }
         parts.sort_unstable();
         parts
+    }
+
+    /// True for an operation of neighbours in a graph: the trace has their numbers and not their ranks.
+    pub(crate) fn is_among_unknown(&self, of: usize) -> bool {
+        let mut operations = self.job.operations.iter();
+        operations.any(|operation| {
+            matches!(operation.action, Action::Collective { instance, .. } if instance == of)
+                && self.has_unknown_neighbors(operation)
+        })
+    }
+
+    fn has_unknown_neighbors(&self, operation: &Operation) -> bool {
+        let communicator = &self.job.communicators[operation.communicator];
+        let among = matches!(operation.action, Action::Collective { operation, .. } if operation.is_neighborhood());
+        among && matches!(communicator.topology, Some(Topology::Graph(_)))
+    }
+
+    /// The same as [`collectives`](Self::collectives) without operations of neighbours in a graph.
+    pub(crate) fn known_collectives(&self, call: CallKey) -> Vec<Collective> {
+        let operations = self.begun.get(&call).into_iter().flatten();
+        let operations = operations.map(|operation| &self.job.operations[*operation]);
+        let known = operations.filter(|operation| !self.has_unknown_neighbors(operation));
+        let kinds = known.filter_map(|operation| match operation.action {
+            Action::Collective { operation, .. } => Some(operation),
+            _ => None,
+        });
+        kinds.collect()
     }
 
     /// The operation of each part that a call begins.

@@ -36,7 +36,7 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
         found.thread(program, rank, thread);
     }
     found.messages();
-    found.collectives();
+    found.collectives(program);
     found.differences.all
 }
 
@@ -135,7 +135,12 @@ impl Found<'_> {
             Operation::Collective { part, .. } => program.parts.get(*part as usize),
             _ => None,
         });
-        for (part, expected) in parts.zip(self.truth.collectives(key)) {
+        let parts: Vec<&Part> = parts.collect();
+        let mut expected = self.truth.collectives(key);
+        if parts.len() < expected.len() {
+            expected = self.truth.known_collectives(key);
+        }
+        for (part, expected) in parts.into_iter().zip(expected) {
             if let Part::Library { call, .. } = part {
                 let found = call.operation;
                 self.differences.unless(is(expected, found), || {
@@ -198,7 +203,7 @@ impl Found<'_> {
         }
     }
 
-    fn collectives(&mut self) {
+    fn collectives(&mut self, program: &Program) {
         let mut expected: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
         for part in self.truth.parts() {
             expected.entry(part.instance).or_default().push(part.call);
@@ -206,12 +211,25 @@ impl Found<'_> {
         for parts in self.parts.values_mut() {
             parts.sort_unstable();
         }
-        let found: Vec<&Vec<CallKey>> = self.parts.values().collect();
+        let mut found: Vec<&Vec<CallKey>> = self.parts.values().collect();
+        let mut unknown = 0;
+        let unknown_last = |(instance, _): &(usize, _)| self.truth.is_among_unknown(*instance);
+        let mut expected: Vec<(usize, Vec<CallKey>)> = expected.into_iter().collect();
+        // One call may begin several.
+        expected.sort_by_key(unknown_last);
         for (instance, parts) in expected {
-            self.differences.unless(found.contains(&&parts), || {
+            let place = found.iter().position(|own| **own == parts);
+            let has = place.map(|place| found.swap_remove(place)).is_some();
+            let open = self.truth.is_among_unknown(instance);
+            unknown += if open && !has { parts.len() as u64 } else { 0 };
+            self.differences.unless(has || open, || {
                 format!("operation {instance} lacks {parts:?}")
             });
         }
+        let counted = program.unknown.collectives;
+        self.differences.unless(counted == unknown, || {
+            format!("{counted} parts in collective operations are unknown instead of {unknown}")
+        });
     }
 }
 

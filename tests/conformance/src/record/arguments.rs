@@ -6,7 +6,9 @@ use belljar_tracer::scripted::{Guest, int};
 
 use super::only;
 use super::{collective, windows};
-use crate::job::{Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode};
+use crate::job::{
+    Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode, Topology,
+};
 use crate::simulate::{Executed, Execution};
 
 /// `MPI_COMM_WORLD`.
@@ -27,6 +29,8 @@ pub(super) const IGNORE: u64 = 1;
 const ANY_SOURCE: i32 = -2;
 /// `MPI_PROC_NULL`.
 const NO_RANK: i32 = -1;
+/// A pointer that stands for `MPI_UNWEIGHTED`: neighbours' weights are read by none.
+const UNWEIGHTED: u64 = 0x6000;
 /// `MPI_ROOT`.
 const ROOT: i32 = -3;
 /// `MPI_ANY_TAG`.
@@ -302,12 +306,43 @@ impl Arguments<'_> {
         }
     }
 
+    /// `MPI_Cart_create` or `MPI_Dist_graph_create_adjacent`.
+    fn topology(&mut self, made: CommunicatorId, out: u64) -> (&'static str, Vec<u64>) {
+        let communicator = &self.job.communicators[made];
+        let own = self.job.actors[self.executed.actor].rank;
+        if let Some(Topology::Grid(sizes)) = &communicator.topology {
+            let dimensions: Vec<i32> = sizes.iter().map(|(size, _)| size.cast_signed()).collect();
+            let periods: Vec<i32> = sizes.iter().map(|(_, round)| i32::from(*round)).collect();
+            let [dims, periods] = [dimensions, periods].map(|it| self.guest.ints(&it));
+            let words = vec![WORLD, sizes.len() as u64, dims, periods, int(0), out];
+            return ("MPI_Cart_create", words);
+        }
+        let [sources, destinations] = communicator.neighbors(own).map(|ranks| {
+            let ranks: Vec<i32> = ranks.into_iter().flatten().map(u32::cast_signed).collect();
+            (ranks.len() as u64, self.guest.ints(&ranks))
+        });
+        let words = vec![
+            WORLD,
+            sources.0,
+            sources.1,
+            UNWEIGHTED,
+            destinations.0,
+            destinations.1,
+            UNWEIGHTED,
+            NO_INFO,
+            int(0),
+            out,
+        ];
+        ("MPI_Dist_graph_create_adjacent", words)
+    }
+
     fn communicator(&mut self, made: CommunicatorId, making: Making) -> Made {
         let out = self.guest.handles(&[0]);
         let rank = self.job.actors[self.executed.actor].rank.cast_signed();
         let (name, words) = match making {
             Making::Copy => ("MPI_Comm_dup", vec![WORLD, out]),
             Making::Split => ("MPI_Comm_split", vec![WORLD, int(rank % 2), int(rank), out]),
+            Making::Topology => self.topology(made, out),
             // The parts' first members are ranks 0 and 1 of the world.
             Making::Between(part) => {
                 let leader = int(1 - rank % 2);

@@ -33,6 +33,31 @@ pub(super) fn names(job: &Job, operation: OperationId) -> [&'static str; 3] {
         Collective::Allgatherv => ["MPI_Allgatherv", "MPI_Iallgatherv", "MPI_Allgatherv_init"],
         Collective::Alltoallv => ["MPI_Alltoallv", "MPI_Ialltoallv", "MPI_Alltoallv_init"],
         Collective::Alltoallw => ["MPI_Alltoallw", "MPI_Ialltoallw", "MPI_Alltoallw_init"],
+        Collective::NeighborAllgather => [
+            "MPI_Neighbor_allgather",
+            "MPI_Ineighbor_allgather",
+            "MPI_Neighbor_allgather_init",
+        ],
+        Collective::NeighborAllgatherv => [
+            "MPI_Neighbor_allgatherv",
+            "MPI_Ineighbor_allgatherv",
+            "MPI_Neighbor_allgatherv_init",
+        ],
+        Collective::NeighborAlltoall => [
+            "MPI_Neighbor_alltoall",
+            "MPI_Ineighbor_alltoall",
+            "MPI_Neighbor_alltoall_init",
+        ],
+        Collective::NeighborAlltoallv => [
+            "MPI_Neighbor_alltoallv",
+            "MPI_Ineighbor_alltoallv",
+            "MPI_Neighbor_alltoallv_init",
+        ],
+        Collective::NeighborAlltoallw => [
+            "MPI_Neighbor_alltoallw",
+            "MPI_Ineighbor_alltoallw",
+            "MPI_Neighbor_alltoallw_init",
+        ],
         Collective::ReduceScatter => [
             "MPI_Reduce_scatter",
             "MPI_Ireduce_scatter",
@@ -55,20 +80,29 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     };
     let own = arguments.job.actors[of.actor].rank;
     let communicator = &arguments.job.communicators[of.communicator];
-    let others = communicator.partners(own).to_vec();
+    let everyone = communicator.partners(own).iter().copied().map(Some);
+    let [sources, destinations] = match kind.is_neighborhood() {
+        true => communicator.neighbors(own),
+        false => [everyone.clone().collect(), everyone.collect()],
+    };
     let piece = |from, to| kind.piece(bytes, from, to);
     let is_root = own == root;
     let root = int(arguments.root(operation, root));
     let given = [BUFFER, piece(own, own), BYTE];
     let to = [BUFFER + 0x1000, piece(own, own), BYTE];
     let reduced = [BUFFER, BUFFER + 0x1000, bytes, BYTE, SUM];
-    let mut counts = |piece: &dyn Fn(u32) -> u64| {
-        let counts: Vec<i32> = others.iter().map(|other| piece(*other) as i32).collect();
+    // A neighbour that is none has a count, too.
+    let mut counts = |others: &[Option<u32>], piece: &dyn Fn(u32) -> u64| {
+        let counts = others
+            .iter()
+            .map(|other| other.map_or(3, piece) as i32)
+            .collect::<Vec<i32>>();
         arguments.guest.ints(&counts)
     };
-    let sent = counts(&|other| piece(own, other));
-    let received = counts(&|other| piece(other, own));
-    let types = arguments.guest.handles(&vec![BYTE; others.len()]);
+    let sent = counts(&destinations, &|other| piece(own, other));
+    let received = counts(&sources, &|other| piece(other, own));
+    let most = sources.len().max(destinations.len());
+    let types = arguments.guest.handles(&vec![BYTE; most]);
     // Only the root has a count for each.
     let [sent_by_root, received_by_root] = [sent, received].map(|it| if is_root { it } else { 0 });
     // Nothing reads where pieces are: displacements are the counts.
@@ -79,12 +113,21 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
         Collective::Bcast => [&given[..], &[root]].concat(),
         Collective::Reduce => [&reduced[..], &[root]].concat(),
         Collective::Gather | Collective::Scatter => [&given[..], &to, &[root]].concat(),
-        Collective::Allgather | Collective::Alltoall => [given, to].concat(),
+        Collective::Allgather
+        | Collective::Alltoall
+        | Collective::NeighborAllgather
+        | Collective::NeighborAlltoall => [given, to].concat(),
         Collective::Gatherv => [&given[..], &several(received_by_root), &[root]].concat(),
         Collective::Scatterv => [&several(sent_by_root)[..], &to, &[root]].concat(),
-        Collective::Allgatherv => [&given[..], &several(received)].concat(),
-        Collective::Alltoallv => [several(sent), several(received)].concat(),
-        Collective::Alltoallw => [typed(sent), typed(received)].concat(),
+        Collective::Allgatherv | Collective::NeighborAllgatherv => {
+            [&given[..], &several(received)].concat()
+        }
+        Collective::Alltoallv | Collective::NeighborAlltoallv => {
+            [several(sent), several(received)].concat()
+        }
+        Collective::Alltoallw | Collective::NeighborAlltoallw => {
+            [typed(sent), typed(received)].concat()
+        }
         Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, sent, BYTE, SUM],
         _ => reduced.to_vec(),
     };

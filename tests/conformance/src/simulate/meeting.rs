@@ -78,6 +78,10 @@ fn needed(job: &Job, part: OperationId) -> Vec<u32> {
     let own = rank_of(job, operation);
     let members = job.communicators[operation.communicator].partners(own);
     match kind {
+        _ if kind.is_neighborhood() => {
+            let [sources, _] = job.communicators[operation.communicator].neighbors(own);
+            sources.into_iter().flatten().collect()
+        }
         // Between groups, those of the root's own group wait for none.
         Collective::Bcast | Collective::Scatter | Collective::Scatterv => {
             let root = members.iter().filter(|member| **member == root);

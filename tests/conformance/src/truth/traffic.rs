@@ -3,7 +3,7 @@
 //! A member's own piece is no traffic, and neither is a piece without bytes. Called by the comparison of matrices.
 
 use super::{CallKey, Truth};
-use crate::job::{Action, Collective};
+use crate::job::{Action, Collective, Topology};
 
 /// The receivers of a part's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,14 @@ impl Truth {
             let communicator = &self.job.communicators[of.communicator];
             let own = call.0;
             let partners = communicator.partners(own).iter().copied();
+            if operation.is_neighborhood() {
+                let piece = |other| (other, operation.piece(bytes, own, other));
+                let [_, destinations] = communicator.neighbors(own);
+                let given = destinations.into_iter().flatten().map(piece).collect();
+                // The trace has the numbers of a graph's neighbours and not their ranks.
+                let is_grid = matches!(communicator.topology, Some(Topology::Grid(_)));
+                return Some(is_grid.then_some(given));
+            }
             let receivers = receivers(operation).map(|receivers| {
                 let given = partners.filter(|other| match receivers {
                     Receivers::FromRoot => own == root,
