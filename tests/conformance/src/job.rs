@@ -184,9 +184,13 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Window {
     Create(usize),
+    Allocate(usize),
     Fence(usize),
     Free(usize),
     Lock(u32, bool),
+    LockAll,
+    FlushAll,
+    UnlockAll,
     Flush(u32),
     Unlock(u32),
     /// Makes the group of one rank, for `MPI_Win_post` and `MPI_Win_start`.
@@ -203,7 +207,10 @@ impl Window {
     /// The number of a call of all ranks.
     pub(crate) fn meeting(self) -> Option<usize> {
         match self {
-            Self::Create(number) | Self::Fence(number) | Self::Free(number) => Some(number),
+            Self::Create(number)
+            | Self::Allocate(number)
+            | Self::Fence(number)
+            | Self::Free(number) => Some(number),
             _ => None,
         }
     }

@@ -80,6 +80,12 @@ kinds! {
     probes,
     /// Accesses to a window, under fences, locks, and posts with starts.
     accesses,
+    /// Accesses that return requests, by `MPI_Rput` and the like.
+    access_requests,
+    /// Accesses under locks of all ranks at once.
+    lock_all,
+    /// Windows by `MPI_Win_allocate`.
+    allocated_windows,
     /// Two threads in some ranks.
     threads,
     /// Cancelled receives.

@@ -232,7 +232,14 @@ impl Arguments<'_> {
             },
             Action::Nothing { sends: true, .. } => ["", "MPI_Isend", "MPI_Send_init"],
             Action::Receive { .. } | Action::Nothing { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
-            Action::Access { .. } => [""; 3],
+            Action::Access {
+                access,
+                target,
+                bytes,
+            } => {
+                words = windows::access(access, target, bytes).words;
+                ["", windows::names(access)[1], ""]
+            }
             Action::Collective { .. } => {
                 words = collective::words(self, operation);
                 if persistent {

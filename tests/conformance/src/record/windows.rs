@@ -33,6 +33,15 @@ pub(super) fn call(guest: &mut Guest, window: Window) -> Made {
                 vec![BUFFER, 0x1000, int(1), NO_INFO, WORLD, out],
             )
         }
+        Window::Allocate(_) => {
+            let base = guest.words(&[0]);
+            let out = guest.handles(&[0]);
+            outputs.push(Output::Handle(out, WINDOW));
+            (
+                "MPI_Win_allocate",
+                vec![0x1000, int(1), NO_INFO, WORLD, base, out],
+            )
+        }
         Window::Free(_) => {
             let own = guest.handles(&[WINDOW]);
             outputs.push(Output::Handle(own, NO_WINDOW));
@@ -46,6 +55,9 @@ pub(super) fn call(guest: &mut Guest, window: Window) -> Made {
                 vec![int(kind), rank(target), int(0), WINDOW],
             )
         }
+        Window::LockAll => ("MPI_Win_lock_all", vec![int(0), WINDOW]),
+        Window::FlushAll => ("MPI_Win_flush_all", vec![WINDOW]),
+        Window::UnlockAll => ("MPI_Win_unlock_all", vec![WINDOW]),
         Window::Group(member) => {
             let ranks = guest.ints(&[member.cast_signed()]);
             let out = guest.handles(&[0]);
@@ -73,13 +85,18 @@ pub(super) fn call(guest: &mut Guest, window: Window) -> Made {
     }
 }
 
+/// The function of an access, and the one that returns a request.
+pub(super) fn names(access: Access) -> [&'static str; 2] {
+    match access {
+        Access::Put => ["MPI_Put", "MPI_Rput"],
+        Access::Get => ["MPI_Get", "MPI_Rget"],
+        Access::Accumulate => ["MPI_Accumulate", "MPI_Raccumulate"],
+    }
+}
+
 /// An access to the window at a rank.
 pub(super) fn access(access: Access, target: u32, bytes: u64) -> Made {
-    let name = match access {
-        Access::Put => "MPI_Put",
-        Access::Get => "MPI_Get",
-        Access::Accumulate => "MPI_Accumulate",
-    };
+    let name = names(access)[0];
     let target = int(target.cast_signed());
     let mut words = vec![BUFFER, bytes, BYTE, target, 0, bytes, BYTE];
     if access == Access::Accumulate {
