@@ -52,6 +52,8 @@ kinds! {
     persistent_modes,
     /// Partitioned messages.
     partitioned,
+    /// Dependencies on a partitioned message since its last partition is ready, which are then compared; else also since its start.
+    partition_times,
     /// Blocking collective operations.
     collectives,
     /// Nonblocking collective operations.
@@ -92,6 +94,8 @@ kinds! {
     cancels,
     /// Calls that fail.
     failures,
+    /// The critical path, which is then compared.
+    critical_path,
     /// Waits in calls that wait for all ranks besides collective operations, which are then compared: `MPI_Comm_dup`, `MPI_Win_fence` and the like.
     synchronizing,
 }

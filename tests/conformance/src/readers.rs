@@ -8,6 +8,8 @@ mod export;
 mod interchange;
 /// Bytes by pairs of ranks.
 mod matrix;
+/// Steps of the critical path.
+mod path;
 /// Channels of `belljar_program`.
 mod program;
 /// Counts and waits of `WaitCollector`.
@@ -73,6 +75,9 @@ pub(crate) fn differences(
     all.extend(interchange::check(truth, &program));
     all.extend(wait::check(truth, kinds, path)?);
     all.extend(matrix::check(truth, kinds, path)?);
+    if kinds.critical_path {
+        all.extend(path::check(truth, path)?);
+    }
     Ok(all)
 }
 

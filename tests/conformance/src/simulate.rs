@@ -6,7 +6,7 @@
 /// Messages, receives and their matching.
 pub(crate) mod matching;
 /// Parts in collective operations.
-mod meeting;
+pub(crate) mod meeting;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,19 @@
 //! The matching of a simulated job, as readers are compared with it.
+//!
+//! A call is identified by its rank, its thread and its entry, which no two calls share. Made once for each seed; used by all comparisons.
 
+/// Dependencies of ranks on each other.
+mod dependencies;
 /// Bytes of collective operations.
 mod traffic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::job::{Access, Action, Collective, Form, Job, Operation, OperationId, Topology};
+use crate::kinds::Kinds;
 use crate::simulate::matching::takes;
 use crate::simulate::{Execution, meeting_of, rank_of};
+use dependencies::Dependency;
 
 /// A call, by its rank, its thread and its entry in cycles.
 pub(crate) type CallKey = (u32, u32, u64);
@@ -23,6 +29,7 @@ pub(crate) struct Truth {
     pub(crate) completed: BTreeMap<CallKey, Vec<OperationId>>,
     /// The send that each receive got.
     pub(crate) sends: BTreeMap<OperationId, OperationId>,
+    dependencies: BTreeSet<Dependency>,
 }
 
 /// A part in a collective operation.
@@ -33,7 +40,7 @@ pub(crate) struct Part {
 }
 
 impl Truth {
-    pub(crate) fn of(job: &Job, execution: &Execution) -> Self {
+    pub(crate) fn of(job: &Job, execution: &Execution, kinds: &Kinds) -> Self {
         let mut begun: BTreeMap<CallKey, Vec<OperationId>> = BTreeMap::new();
         let mut completed = BTreeMap::new();
         for executed in &execution.calls {
@@ -51,7 +58,7 @@ impl Truth {
                 completed.insert(key, executed.completed.clone());
             }
         }
-        Self {
+        let mut truth = Self {
             sends: execution
                 .pairs
                 .iter()
@@ -61,7 +68,10 @@ impl Truth {
             execution: execution.clone(),
             begun,
             completed,
-        }
+            dependencies: BTreeSet::new(),
+        };
+        truth.dependencies = truth.all_dependencies(kinds);
+        truth
     }
 
     pub(crate) fn action(&self, operation: OperationId) -> Action {

@@ -65,7 +65,7 @@ impl Meetings {
 }
 
 /// The ranks without which a part in a collective operation is not over.
-fn needed(job: &Job, part: OperationId) -> Vec<u32> {
+pub(crate) fn needed(job: &Job, part: OperationId) -> Vec<u32> {
     let operation = &job.operations[part];
     let Action::Collective {
         operation: kind,
