@@ -84,6 +84,8 @@ struct Simulation<'a> {
     ready: BTreeMap<OperationId, u64>,
     /// By operation, when it is over, once that is known.
     over: Vec<Option<u64>>,
+    /// Entries by rank: no two threads of a rank enter calls at one time, which readers do not tell apart.
+    entries: BTreeSet<(u32, u64)>,
     out: Execution,
 }
 
@@ -106,6 +108,7 @@ pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
         meetings: Meetings::default(),
         ready: BTreeMap::new(),
         over: vec![None; job.operations.len()],
+        entries: BTreeSet::new(),
         out: Execution {
             begun: vec![None; job.operations.len()],
             ..Execution::default()
@@ -143,7 +146,7 @@ impl Simulation<'_> {
         let progress = &self.actors[actor];
         let call = self.job.actors[actor].calls.get(progress.next)?;
         let Some(since) = progress.inside else {
-            return Some(progress.clock + call.work);
+            return Some(self.free_entry(actor, progress.clock + call.work));
         };
         if call.form.polls() {
             return Some(since);
@@ -186,6 +189,15 @@ impl Simulation<'_> {
         }
     }
 
+    /// The first time from this one on at which no call of the actor's rank was entered.
+    fn free_entry(&self, actor: ActorId, from: u64) -> u64 {
+        let rank = self.job.actors[actor].rank;
+        let mut times = from..;
+        times
+            .find(|at| !self.entries.contains(&(rank, *at)))
+            .unwrap_or(from)
+    }
+
     /// Has an actor enter or leave a call at this time.
     fn turn(&mut self, actor: ActorId, at: u64) {
         match self.actors[actor].inside {
@@ -197,6 +209,7 @@ impl Simulation<'_> {
     fn enter(&mut self, actor: ActorId, at: u64) {
         let call = self.job.actors[actor].calls[self.actors[actor].next].clone();
         self.actors[actor].inside = Some(at);
+        self.entries.insert((self.job.actors[actor].rank, at));
         match call.form {
             Form::Each(_) => self.actors[actor].left = call.operations,
             Form::Blocking | Form::Begin | Form::Start => self.begin_all(&call.operations, at),
@@ -331,15 +344,18 @@ impl Simulation<'_> {
         });
         let call = &self.job.actors[actor].calls[number];
         let operations = call.operations.clone();
+        let next = self.free_entry(actor, exit + if probes { 100 } else { POLL });
         let progress = &mut self.actors[actor];
         if probes {
             progress.probed = true;
-            progress.inside = Some(exit + 100);
-            self.begin_all(&operations, exit + 100);
+            progress.inside = Some(next);
+            self.entries.insert((self.job.actors[actor].rank, next));
+            self.begin_all(&operations, next);
             return;
         }
         if !found || matches!(form, Form::Each(_)) && !progress.left.is_empty() {
-            progress.inside = Some(exit + POLL);
+            progress.inside = Some(next);
+            self.entries.insert((self.job.actors[actor].rank, next));
             return;
         }
         progress.probed = false;
