@@ -93,6 +93,8 @@ impl Generator<'_> {
                 self.open.push(Vec::new());
             }
         }
+        self.job.open_mpi = self.kinds.open_mpi && self.one_in(3);
+        self.job.nodes = self.nodes();
         let members = (0..self.job.ranks).collect();
         self.job.communicators.push(Communicator {
             members,
@@ -101,6 +103,16 @@ impl Generator<'_> {
             own: false,
             topology: None,
         });
+    }
+
+    /// The node of each rank: its own, or shared, where neighbours share one or ranks go round.
+    fn nodes(&mut self) -> Vec<u32> {
+        let ranks = 0..self.job.ranks;
+        match self.below(4) {
+            0 if self.kinds.shared_nodes => ranks.map(|rank| rank / 2).collect(),
+            1 if self.kinds.shared_nodes => ranks.map(|rank| rank % 2).collect(),
+            _ => ranks.collect(),
+        }
     }
 
     /// The actor of a rank's first thread.

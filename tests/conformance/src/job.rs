@@ -22,6 +22,10 @@ pub(crate) type CommunicatorId = usize;
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub(crate) ranks: u32,
+    /// By rank, its node.
+    pub(crate) nodes: Vec<u32>,
+    /// True for a job of Open MPI, false for one of MPICH.
+    pub(crate) open_mpi: bool,
     /// True if polls that follow one another are one record of the trace.
     pub(crate) folded: bool,
     pub(crate) actors: Vec<Actor>,

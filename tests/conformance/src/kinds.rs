@@ -88,6 +88,10 @@ kinds! {
     lock_all,
     /// Windows by `MPI_Win_allocate`.
     allocated_windows,
+    /// Several ranks on a node, in some jobs.
+    shared_nodes,
+    /// Jobs of Open MPI.
+    open_mpi,
     /// Two threads in some ranks.
     threads,
     /// Cancelled receives.

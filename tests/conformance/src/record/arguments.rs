@@ -1,9 +1,11 @@
 //! Arguments and outputs of calls.
 //!
-//! Constants are those of MPICH 4.0.
+//! Constants are those of the job's library. Used for each call before it is entered; its outputs are written before it is left.
 
+use belljar_trace::Implementation;
 use belljar_tracer::scripted::{Guest, int};
 
+use super::library::Library;
 use super::only;
 use super::{collective, windows};
 use crate::job::{
@@ -11,38 +13,16 @@ use crate::job::{
 };
 use crate::simulate::{Executed, Execution};
 
-/// `MPI_COMM_WORLD`.
-pub(super) const WORLD: u64 = 0x4400_0000;
-/// `MPI_COMM_SELF`.
-const SELF: u64 = 0x4400_0001;
-/// `MPI_BYTE`.
-pub(super) const BYTE: u64 = 0x4c00_010d;
-/// `MPI_SUM`.
-pub(super) const SUM: u64 = 0x5800_0003;
-/// `MPI_INFO_NULL`.
-pub(super) const NO_INFO: u64 = 0x1c00_0000;
 /// An address that nothing is read from.
 pub(super) const BUFFER: u64 = 0x5000;
-/// `MPI_STATUS_IGNORE`.
-pub(super) const IGNORE: u64 = 1;
-/// `MPI_ANY_SOURCE`.
-const ANY_SOURCE: i32 = -2;
-/// `MPI_PROC_NULL`.
-const NO_RANK: i32 = -1;
 /// A pointer that stands for `MPI_UNWEIGHTED`: neighbours' weights are read by none.
 const UNWEIGHTED: u64 = 0x6000;
-/// `MPI_ROOT`.
-const ROOT: i32 = -3;
 /// `MPI_ANY_TAG`.
 const ANY_TAG: i32 = -1;
-/// `MPI_REQUEST_NULL`.
-pub(super) const NO_REQUEST: u64 = 0x2c00_0000;
 /// The handle of operation 0's request.
 const REQUESTS: u64 = 0xac00_0000;
 /// The handle of communicator 0, were it made.
 const COMMUNICATORS: u64 = 0x8400_0000;
-/// Bytes of a status.
-pub(super) const STATUS: u64 = 20;
 
 /// A call's function, argument words and outputs.
 pub(super) struct Made {
@@ -62,7 +42,7 @@ pub(super) enum Output {
         tag: i32,
         bytes: u64,
     },
-    Cancelled(u64),
+    Cancelled(u64, Implementation),
 }
 
 impl Output {
@@ -76,30 +56,36 @@ impl Output {
                 tag,
                 bytes,
             } => guest.put_status(at, source, tag, bytes),
-            // The lowest bit of the second word (MPIR_STATUS_SET_CANCEL_BIT).
-            Self::Cancelled(at) => guest.put_ints(at, &[0, 1, ANY_SOURCE, ANY_TAG, 0]),
+            // MPICH: the lowest bit of the second word (MPIR_STATUS_SET_CANCEL_BIT).
+            Self::Cancelled(at, Implementation::Mpich) => {
+                guest.put_ints(at, &[0, 1, -2, ANY_TAG, 0])
+            }
+            Self::Cancelled(at, Implementation::OpenMpi) => {
+                guest.put_ints(at, &[-1, ANY_TAG, 0, 1, 0, 0]);
+            }
         }
     }
 }
 
 /// Makes the arguments of a call.
 pub(super) struct Arguments<'a> {
+    pub(super) library: Library,
     pub(super) job: &'a Job,
     pub(super) execution: &'a Execution,
     pub(super) executed: &'a Executed,
     pub(super) guest: &'a mut Guest,
 }
 
-/// The handle of a communicator.
-pub(super) fn handle_of(job: &Job, communicator: CommunicatorId) -> u64 {
-    match communicator {
-        0 => WORLD,
-        other if job.communicators[other].own => SELF,
-        other => COMMUNICATORS + other as u64,
-    }
-}
-
 impl Arguments<'_> {
+    /// The handle of a communicator.
+    pub(super) fn handle_of(&self, communicator: CommunicatorId) -> u64 {
+        match communicator {
+            0 => self.library.world,
+            other if self.job.communicators[other].own => self.library.own,
+            other => self.library.made(COMMUNICATORS + other as u64),
+        }
+    }
+
     pub(super) fn of(mut self, call: &Call) -> Made {
         match call.form {
             Form::Blocking if call.operations.len() == 2 => self.exchange(call),
@@ -123,15 +109,19 @@ impl Arguments<'_> {
             Form::Each(each) => self.complete_each(call, each),
             Form::Test => self.test(call),
             Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
-            Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
-            Form::Window(window) => windows::call(self.guest, window),
+            Form::Free => self.on_request(
+                "MPI_Request_free",
+                only(call),
+                Some(self.library.no_request),
+            ),
+            Form::Window(window) => windows::call(self.guest, self.library, window),
             Form::Communicator(made, making) => self.communicator(made, making),
         }
     }
 
     pub(super) fn request(&self, operation: OperationId) -> u64 {
         let of = self.job.operations[operation].persistent;
-        REQUESTS + of.unwrap_or(operation) as u64
+        self.library.made(REQUESTS + of.unwrap_or(operation) as u64)
     }
 
     /// A peer's rank in the operation's communicator.
@@ -139,7 +129,7 @@ impl Arguments<'_> {
         let communicator = &self.job.communicators[self.job.operations[operation].communicator];
         communicator
             .rank_of(world)
-            .map_or(ANY_SOURCE, u32::cast_signed)
+            .map_or(self.library.any_source, u32::cast_signed)
     }
 
     /// A root as its operation names it: between groups, its own group has none but itself.
@@ -149,8 +139,8 @@ impl Arguments<'_> {
         let communicator = &self.job.communicators[of.communicator];
         match communicator.partners(own).contains(&root) {
             true => self.rank_in(operation, root),
-            false if own == root => ROOT,
-            false => NO_RANK,
+            false if own == root => self.library.root,
+            false => self.library.no_rank,
         }
     }
 
@@ -161,17 +151,19 @@ impl Arguments<'_> {
             Action::Receive {
                 from, tag, room, ..
             } => {
-                let peer = from.map_or(ANY_SOURCE, |from| self.rank_in(operation, from));
+                let peer = from.map_or(self.library.any_source, |from| {
+                    self.rank_in(operation, from)
+                });
                 (room, peer, tag.unwrap_or(ANY_TAG))
             }
-            Action::Nothing { .. } => (8, NO_RANK, 5),
+            Action::Nothing { .. } => (8, self.library.no_rank, 5),
             Action::Access { .. } | Action::Collective { .. } => (0, 0, 0),
         };
-        vec![BUFFER, bytes, BYTE, int(peer), int(tag)]
+        vec![BUFFER, bytes, self.library.byte, int(peer), int(tag)]
     }
 
     pub(super) fn communicator_of(&self, operation: OperationId) -> u64 {
-        handle_of(self.job, self.job.operations[operation].communicator)
+        self.handle_of(self.job.operations[operation].communicator)
     }
 
     fn asks(&self, operation: OperationId) -> bool {
@@ -181,21 +173,21 @@ impl Arguments<'_> {
     /// A status, and the outputs that fill it.
     pub(super) fn status(&mut self, operation: OperationId) -> (u64, Vec<Output>) {
         if !self.asks(operation) {
-            return (IGNORE, Vec::new());
+            return (self.library.ignore, Vec::new());
         }
-        let at = self.guest.room(STATUS);
+        let at = self.guest.room(self.library.status);
         (at, self.filled(operation, at))
     }
 
     /// The outputs that fill the status of a receive.
     pub(super) fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
         if self.execution.cancelled.contains(&operation) {
-            return vec![Output::Cancelled(at)];
+            return vec![Output::Cancelled(at, self.library.implementation)];
         }
         if let Action::Nothing { sends: false, .. } = self.job.operations[operation].action {
             return vec![Output::Status {
                 at,
-                source: NO_RANK,
+                source: self.library.no_rank,
                 tag: ANY_TAG,
                 bytes: 0,
             }];
@@ -237,13 +229,13 @@ impl Arguments<'_> {
                 target,
                 bytes,
             } => {
-                words = windows::access(access, target, bytes).words;
+                words = windows::access(self.library, access, target, bytes).words;
                 ["", windows::names(access)[1], ""]
             }
             Action::Collective { .. } => {
                 words = collective::words(self, operation);
                 if persistent {
-                    words.push(NO_INFO);
+                    words.push(self.library.no_info);
                 }
                 collective::names(self.job, operation)
             }
@@ -269,7 +261,7 @@ impl Arguments<'_> {
             side[3],
             side[4],
             communicator,
-            NO_INFO,
+            self.library.no_info,
             request,
         ];
         let sends = matches!(self.job.operations[operation].action, Action::Send { .. });
@@ -321,7 +313,14 @@ impl Arguments<'_> {
             let dimensions: Vec<i32> = sizes.iter().map(|(size, _)| size.cast_signed()).collect();
             let periods: Vec<i32> = sizes.iter().map(|(_, round)| i32::from(*round)).collect();
             let [dims, periods] = [dimensions, periods].map(|it| self.guest.ints(&it));
-            let words = vec![WORLD, sizes.len() as u64, dims, periods, int(0), out];
+            let words = vec![
+                self.library.world,
+                sizes.len() as u64,
+                dims,
+                periods,
+                int(0),
+                out,
+            ];
             return ("MPI_Cart_create", words);
         }
         let [sources, destinations] = communicator.neighbors(own).map(|ranks| {
@@ -329,14 +328,14 @@ impl Arguments<'_> {
             (ranks.len() as u64, self.guest.ints(&ranks))
         });
         let words = vec![
-            WORLD,
+            self.library.world,
             sources.0,
             sources.1,
             UNWEIGHTED,
             destinations.0,
             destinations.1,
             UNWEIGHTED,
-            NO_INFO,
+            self.library.no_info,
             int(0),
             out,
         ];
@@ -347,16 +346,19 @@ impl Arguments<'_> {
         let out = self.guest.handles(&[0]);
         let rank = self.job.actors[self.executed.actor].rank.cast_signed();
         let (name, words) = match making {
-            Making::Copy => ("MPI_Comm_dup", vec![WORLD, out]),
-            Making::Split => ("MPI_Comm_split", vec![WORLD, int(rank % 2), int(rank), out]),
+            Making::Copy => ("MPI_Comm_dup", vec![self.library.world, out]),
+            Making::Split => (
+                "MPI_Comm_split",
+                vec![self.library.world, int(rank % 2), int(rank), out],
+            ),
             Making::Topology => self.topology(made, out),
             // The parts' first members are ranks 0 and 1 of the world.
             Making::Between(part) => {
                 let leader = int(1 - rank % 2);
                 let words = vec![
-                    handle_of(self.job, part),
+                    self.handle_of(part),
                     int(0),
-                    WORLD,
+                    self.library.world,
                     leader,
                     int(12),
                     out,
@@ -367,7 +369,7 @@ impl Arguments<'_> {
         Made {
             name,
             words,
-            outputs: vec![Output::Handle(out, handle_of(self.job, made))],
+            outputs: vec![Output::Handle(out, self.handle_of(made))],
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use belljar_tracer::scripted::int;
 
-use super::arguments::{Arguments, BUFFER, BYTE, SUM, handle_of};
+use super::arguments::{Arguments, BUFFER};
 use crate::job::{Action, Collective, Job, OperationId};
 
 /// The blocking, the nonblocking and the persistent function.
@@ -68,6 +68,7 @@ pub(super) fn names(job: &Job, operation: OperationId) -> [&'static str; 3] {
 
 /// The arguments up to the communicator.
 pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Vec<u64> {
+    let library = arguments.library;
     let of = arguments.job.operations[operation];
     let Action::Collective {
         operation: kind,
@@ -88,9 +89,9 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     let piece = |from, to| kind.piece(bytes, from, to);
     let is_root = own == root;
     let root = int(arguments.root(operation, root));
-    let given = [BUFFER, piece(own, own), BYTE];
-    let to = [BUFFER + 0x1000, piece(own, own), BYTE];
-    let reduced = [BUFFER, BUFFER + 0x1000, bytes, BYTE, SUM];
+    let given = [BUFFER, piece(own, own), library.byte];
+    let to = [BUFFER + 0x1000, piece(own, own), library.byte];
+    let reduced = [BUFFER, BUFFER + 0x1000, bytes, library.byte, library.sum];
     // A neighbour that is none has a count, too.
     let mut counts = |others: &[Option<u32>], piece: &dyn Fn(u32) -> u64| {
         let counts = others
@@ -102,11 +103,11 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     let sent = counts(&destinations, &|other| piece(own, other));
     let received = counts(&sources, &|other| piece(other, own));
     let most = sources.len().max(destinations.len());
-    let types = arguments.guest.handles(&vec![BYTE; most]);
+    let types = arguments.guest.handles(&vec![library.byte; most]);
     // Only the root has a count for each.
     let [sent_by_root, received_by_root] = [sent, received].map(|it| if is_root { it } else { 0 });
     // Nothing reads where pieces are: displacements are the counts.
-    let several = |counts| [BUFFER, counts, counts, BYTE];
+    let several = |counts| [BUFFER, counts, counts, library.byte];
     let typed = |counts| [BUFFER, counts, counts, types];
     let mut words = match kind {
         Collective::Barrier => Vec::new(),
@@ -128,9 +129,9 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
         Collective::Alltoallw | Collective::NeighborAlltoallw => {
             [typed(sent), typed(received)].concat()
         }
-        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, sent, BYTE, SUM],
+        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, sent, library.byte, library.sum],
         _ => reduced.to_vec(),
     };
-    words.push(handle_of(arguments.job, of.communicator));
+    words.push(arguments.handle_of(of.communicator));
     words
 }

@@ -2,7 +2,7 @@
 //!
 //! Requests and statuses are written before the call returns, as the library does. Called for each completing call.
 
-use super::arguments::{Arguments, IGNORE, Made, NO_REQUEST, Output, STATUS};
+use super::arguments::{Arguments, Made, Output};
 use super::asks_for_status;
 use crate::job::{Call, Each, OperationId};
 
@@ -15,9 +15,9 @@ impl Arguments<'_> {
         let requests = self.guest.handles(&handles);
         let mut outputs = self.gone(requests, call);
         let statuses = self.statuses(call);
-        if statuses != IGNORE {
+        if statuses != self.library.ignore {
             for (place, operation) in (0u64..).zip(&call.operations) {
-                outputs.extend(self.filled(*operation, statuses + STATUS * place));
+                outputs.extend(self.filled(*operation, statuses + self.library.status * place));
             }
         }
         let (name, words) = match handles.len() {
@@ -35,8 +35,13 @@ impl Arguments<'_> {
     fn gone(&self, requests: u64, call: &Call) -> Vec<Output> {
         let places = (0u64..).zip(&call.operations);
         let gone = places.filter(|(_, it)| self.job.operations[**it].persistent.is_none());
-        gone.map(|(place, _)| Output::Handle(requests + 4 * place, NO_REQUEST))
-            .collect()
+        gone.map(|(place, _)| {
+            Output::Handle(
+                requests + self.library.handle * place,
+                self.library.no_request,
+            )
+        })
+        .collect()
     }
 
     /// `MPI_Test` or `MPI_Testall`.
@@ -50,8 +55,8 @@ impl Arguments<'_> {
             outputs = self.gone(requests, call);
             outputs.push(Output::Int(flag, 1));
             for (place, operation) in (0u64..).zip(&call.operations) {
-                if statuses != IGNORE {
-                    outputs.extend(self.filled(*operation, statuses + STATUS * place));
+                if statuses != self.library.ignore {
+                    outputs.extend(self.filled(*operation, statuses + self.library.status * place));
                 }
             }
         }
@@ -69,8 +74,10 @@ impl Arguments<'_> {
     /// Room for the statuses of a call, if any of its receives asks for one: an array is for all requests or for none.
     fn statuses(&mut self, call: &Call) -> u64 {
         match asks_for_status(self.job, call) {
-            true => self.guest.room(STATUS * call.operations.len() as u64),
-            false => IGNORE,
+            true => self
+                .guest
+                .room(self.library.status * call.operations.len() as u64),
+            false => self.library.ignore,
         }
     }
 
@@ -80,7 +87,7 @@ impl Arguments<'_> {
         let is_gone =
             |it: &OperationId| before.contains(it) && self.job.operations[*it].persistent.is_none();
         let handles = call.operations.iter().map(|it| match is_gone(it) {
-            true => NO_REQUEST,
+            true => self.library.no_request,
             false => self.request(*it),
         });
         handles.collect()
@@ -101,11 +108,14 @@ impl Arguments<'_> {
             let index = call.operations.iter().position(|it| it == operation);
             let index = index.unwrap_or(0);
             outputs.push(Output::Int(indices + 4 * place, index as i32));
-            if statuses != IGNORE {
-                outputs.extend(self.filled(*operation, statuses + STATUS * place));
+            if statuses != self.library.ignore {
+                outputs.extend(self.filled(*operation, statuses + self.library.status * place));
             }
             if self.job.operations[*operation].persistent.is_none() {
-                outputs.push(Output::Handle(requests + 4 * index as u64, NO_REQUEST));
+                outputs.push(Output::Handle(
+                    requests + self.library.handle * index as u64,
+                    self.library.no_request,
+                ));
             }
         }
         let several = vec![count, requests, number, indices, statuses];
