@@ -8,6 +8,8 @@
 mod alone;
 /// Communicators that a job makes first.
 mod communicators;
+/// Calls that never return.
+mod endless;
 /// Messages.
 mod messages;
 /// Persistent operations.
@@ -268,5 +270,10 @@ impl Generator<'_> {
         }
         self.free_plans();
         self.free_window();
+        match self.below(8) {
+            0 | 1 if self.kinds.unfinished_messages => self.cut_message(),
+            2 if self.kinds.unfinished_collectives => self.cut_collective(),
+            _ => {}
+        }
     }
 }

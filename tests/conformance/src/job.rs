@@ -26,6 +26,8 @@ pub struct Job {
     pub(crate) nodes: Vec<u32>,
     /// True for a job of Open MPI, false for one of MPICH.
     pub(crate) open_mpi: bool,
+    /// True if some calls at the end never return.
+    pub(crate) is_cut: bool,
     /// True if polls that follow one another are one record of the trace.
     pub(crate) folded: bool,
     pub(crate) actors: Vec<Actor>,
@@ -115,6 +117,16 @@ pub(crate) struct Operation {
     pub(crate) persistent: Option<usize>,
     /// For a side of a partitioned message, the number of its partitions.
     pub(crate) partitions: Option<u64>,
+}
+
+impl Operation {
+    /// The number of the collective operation that it is a part of.
+    pub(crate) fn instance(&self) -> Option<usize> {
+        match self.action {
+            Action::Collective { instance, .. } => Some(instance),
+            _ => None,
+        }
+    }
 }
 
 /// A call's relation to its operations.

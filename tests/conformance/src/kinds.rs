@@ -96,6 +96,10 @@ kinds! {
     threads,
     /// Cancelled receives.
     cancels,
+    /// Calls that never return at the end of some jobs: receives without a message, synchronous sends without a receive, waits for either.
+    unfinished_messages,
+    /// Collective operations at the end of some jobs that one rank never enters.
+    unfinished_collectives,
     /// Calls that fail.
     failures,
     /// The critical path, which is then compared.

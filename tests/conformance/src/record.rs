@@ -51,6 +51,8 @@ struct Rank {
     library: Library,
     /// By thread, the stack pointer between calls.
     stacks: [u64; 2],
+    /// True if its first thread is in a call that never returns.
+    is_stuck: bool,
 }
 
 /// A call that was entered and not left.
@@ -83,11 +85,11 @@ pub(crate) fn record(job: &Job, execution: &Execution) -> Recorded {
             leaves: false,
             call,
         });
-        moments.push(Moment {
-            at: executed.exit,
+        moments.extend(executed.exit.map(|at| Moment {
+            at,
             leaves: true,
             call,
-        });
+        }));
     }
     moments.sort_unstable();
     for rank in &mut ranks {
@@ -108,17 +110,19 @@ pub(crate) fn record(job: &Job, execution: &Execution) -> Recorded {
     let last = execution
         .calls
         .iter()
-        .map(|call| call.exit)
+        .map(|call| call.exit.unwrap_or(call.entry))
         .max()
         .unwrap_or(0);
     let mut events = Vec::new();
     for rank in &mut ranks {
-        rank.finalize(&mut tracers, last);
+        rank.finalize(&mut tracers, last, job.is_cut);
     }
     for tracer in &mut tracers {
         events.extend(tracer.take_events());
     }
     events.sort_by_key(|event| (event.end(), event.node));
+    // Calls that never returned are the end of a trace.
+    events.extend(tracers.iter().flat_map(NodeTracer::open_calls));
     if job.folded {
         events = folded(events);
     }
@@ -164,6 +168,7 @@ impl Rank {
             guest,
             library,
             stacks,
+            is_stuck: false,
         }
     }
 
@@ -181,8 +186,20 @@ impl Rank {
         );
     }
 
-    fn finalize(&mut self, tracers: &mut [NodeTracer], last: u64) {
-        self.plain(tracers, "MPI_Finalize", &[], last + 5000);
+    /// The call with which each rank ends. It waits for all, so in a job that is cut off it never returns, and ranks that are in a call do not
+    /// come to it.
+    fn finalize(&mut self, tracers: &mut [NodeTracer], last: u64, is_cut: bool) {
+        let tracer = &mut tracers[self.node];
+        self.guest.thread = THREAD;
+        self.guest.clock = last + 5000;
+        match is_cut {
+            false => self.guest.call_with(tracer, "MPI_Finalize", &[], |_, _| {}),
+            true if !self.is_stuck => {
+                self.guest.stack = self.stacks[0];
+                self.guest.enter(tracer, "MPI_Finalize", &[]);
+            }
+            true => {}
+        }
     }
 
     /// A call of the first thread that waits for nothing.
@@ -206,6 +223,7 @@ impl Rank {
         self.guest.stack = self.stacks[thread];
         // Entering and leaving take the guest 10 and 100 cycles.
         self.guest.clock = executed.entry - 10;
+        self.is_stuck |= executed.exit.is_none() && thread == 0;
         let call = &actor.calls[executed.call];
         let made = Arguments {
             library: self.library,
@@ -231,7 +249,7 @@ impl Rank {
         for output in &call.outputs {
             output.write(&mut self.guest);
         }
-        self.guest.clock = executed.exit - 100;
+        self.guest.clock = executed.exit.unwrap_or(executed.entry) - 100;
         let result = if call.failed { ERROR } else { 0 };
         self.guest.leave(&mut tracers[self.node], call.slot, result);
     }

@@ -7,6 +7,8 @@
 pub(crate) mod matching;
 /// Parts in collective operations.
 pub(crate) mod meeting;
+/// Calls that can be left.
+mod readiness;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +32,8 @@ pub(crate) struct Executed {
     /// Its index among the actor's calls in the job.
     pub(crate) call: usize,
     pub(crate) entry: u64,
-    pub(crate) exit: u64,
+    /// `None` for a call that never returns.
+    pub(crate) exit: Option<u64>,
     /// False for a poll that found its operation not over.
     pub(crate) found: bool,
     /// The operations whose requests it completes.
@@ -92,7 +95,7 @@ struct Simulation<'a> {
 /// Executes `job`, with times that follow from `seed`.
 ///
 /// # Panics
-/// When the job comes to a deadlock.
+/// When a job comes to a deadlock that is not to be cut off.
 pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
     let mut simulation = Simulation {
         job,
@@ -115,15 +118,32 @@ pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
         },
     };
     while simulation.step() {}
-    let stuck = simulation.actors.iter().zip(&job.actors);
-    let mut stuck = stuck.filter(|(progress, actor)| progress.next < actor.calls.len());
-    assert!(stuck.next().is_none(), "seed {seed} makes a deadlock");
+    simulation.cut(seed);
     let mut out = simulation.out;
     out.calls.sort_by_key(|call| (call.entry, call.actor));
     out
 }
 
 impl Simulation<'_> {
+    /// Adds the calls that never return.
+    fn cut(&mut self, seed: u64) {
+        for (actor, (progress, own)) in self.actors.iter().zip(&self.job.actors).enumerate() {
+            if progress.next >= own.calls.len() {
+                continue;
+            }
+            assert!(self.job.is_cut, "seed {seed} makes a deadlock");
+            self.out.calls.extend(progress.inside.map(|entry| Executed {
+                actor,
+                call: progress.next,
+                entry,
+                exit: None,
+                found: false,
+                completed: Vec::new(),
+                probe: false,
+            }));
+        }
+    }
+
     /// Executes the next moment: a message arrives, or an actor enters or leaves a call. False at the end.
     fn step(&mut self) -> bool {
         let arrival = self.mailboxes.next_arrival();
@@ -139,63 +159,6 @@ impl Simulation<'_> {
             _ => return false,
         }
         true
-    }
-
-    /// When an actor can enter its next call, or leave the one it is in.
-    fn ready(&self, actor: ActorId) -> Option<u64> {
-        let progress = &self.actors[actor];
-        let call = self.job.actors[actor].calls.get(progress.next)?;
-        let Some(since) = progress.inside else {
-            return Some(self.free_entry(actor, progress.clock + call.work));
-        };
-        if call.form.polls() {
-            return Some(since);
-        }
-        let probes = matches!(call.form, Form::Probed | Form::Matched);
-        if probes && !progress.probed {
-            return Some(since.max(self.mailboxes.probe(self.job, call.operations[0])?));
-        }
-        match call.form {
-            Form::Begin
-            | Form::Prepare
-            | Form::Start
-            | Form::Ready(_)
-            | Form::Cancel
-            | Form::Free
-            | Form::Fail => Some(since),
-            Form::Window(window) if window.awaits().is_some() => {
-                let given = self.meetings.signalled(window.awaits()?);
-                given.map(|at| since.max(at))
-            }
-            Form::Communicator(..) | Form::Window(_) => match meeting_of(self.job, call) {
-                Some(meeting) => self
-                    .meetings
-                    .made(self.job, meeting)
-                    .map(|at| since.max(at)),
-                None => Some(since),
-            },
-            Form::Each(_) => {
-                let ends = progress.left.iter().filter_map(|it| self.over[*it]);
-                ends.min().map(|end| end.max(since))
-            }
-            _ => {
-                let ends = call
-                    .operations
-                    .iter()
-                    .map(|operation| self.over[*operation]);
-                ends.map(|end| end.map(|end| end.max(since)))
-                    .try_fold(since, |last, end| Some(last.max(end?)))
-            }
-        }
-    }
-
-    /// The first time from this one on at which no call of the actor's rank was entered.
-    fn free_entry(&self, actor: ActorId, from: u64) -> u64 {
-        let rank = self.job.actors[actor].rank;
-        let mut times = from..;
-        times
-            .find(|at| !self.entries.contains(&(rank, *at)))
-            .unwrap_or(from)
     }
 
     /// Has an actor enter or leave a call at this time.
@@ -292,37 +255,6 @@ impl Simulation<'_> {
         *end = end.or(Some(at + 1200));
     }
 
-    /// The operations whose requests a call completes that returns now.
-    fn completed(&self, actor: ActorId, at: u64, found: bool) -> Vec<OperationId> {
-        let progress = &self.actors[actor];
-        let call = &self.job.actors[actor].calls[progress.next];
-        match call.form {
-            Form::Wait => call.operations.clone(),
-            Form::Test if found => call.operations.clone(),
-            Form::Each(each) => {
-                let left = progress.left.iter().copied();
-                let over = left.filter(|it| self.is_over(*it, at));
-                over.take(if each.is_one() { 1 } else { usize::MAX })
-                    .collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn is_over(&self, operation: OperationId, at: u64) -> bool {
-        self.over[operation].is_some_and(|end| end <= at)
-    }
-
-    /// False for a poll at this time that finds nothing.
-    fn finds(&self, actor: ActorId, call: &Call, at: u64) -> bool {
-        let over = |operation: &OperationId| self.is_over(*operation, at);
-        match call.form {
-            Form::Test => call.operations.iter().all(over),
-            Form::Each(each) if each.polls() => self.actors[actor].left.iter().any(over),
-            _ => true,
-        }
-    }
-
     fn leave(&mut self, actor: ActorId, since: u64, at: u64) {
         let number = self.actors[actor].next;
         let call = &self.job.actors[actor].calls[number];
@@ -337,7 +269,7 @@ impl Simulation<'_> {
             actor,
             call: number,
             entry: since,
-            exit,
+            exit: Some(exit),
             found,
             completed,
             probe: probes,

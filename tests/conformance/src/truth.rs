@@ -4,6 +4,8 @@
 
 /// Dependencies of ranks on each other.
 mod dependencies;
+/// Calls that never return.
+mod endless;
 /// Bytes of collective operations.
 mod traffic;
 
@@ -29,6 +31,8 @@ pub(crate) struct Truth {
     pub(crate) completed: BTreeMap<CallKey, Vec<OperationId>>,
     /// The send that each receive got.
     pub(crate) sends: BTreeMap<OperationId, OperationId>,
+    /// The calls that never return.
+    unfinished: BTreeSet<CallKey>,
     dependencies: BTreeSet<Dependency>,
 }
 
@@ -43,6 +47,7 @@ impl Truth {
     pub(crate) fn of(job: &Job, execution: &Execution, kinds: &Kinds) -> Self {
         let mut begun: BTreeMap<CallKey, Vec<OperationId>> = BTreeMap::new();
         let mut completed = BTreeMap::new();
+        let mut unfinished = BTreeSet::new();
         for executed in &execution.calls {
             let actor = &job.actors[executed.actor];
             let call = &actor.calls[executed.call];
@@ -52,6 +57,9 @@ impl Truth {
                 _ => false,
             };
             let key = (actor.rank, actor.thread, executed.entry);
+            if executed.exit.is_none() {
+                unfinished.insert(key);
+            }
             if begins {
                 begun.insert(key, call.operations.clone());
             } else if !executed.completed.is_empty() {
@@ -68,6 +76,7 @@ impl Truth {
             execution: execution.clone(),
             begun,
             completed,
+            unfinished,
             dependencies: BTreeSet::new(),
         };
         truth.dependencies = truth.all_dependencies(kinds);
@@ -88,6 +97,14 @@ impl Truth {
 
     pub(crate) fn rank(&self, operation: OperationId) -> u32 {
         rank_of(&self.job, &self.job.operations[operation])
+    }
+
+    /// The rank that a send goes to; its own rank for other operations.
+    pub(crate) fn target(&self, send: OperationId) -> u32 {
+        match self.action(send) {
+            Action::Send { to, .. } => to,
+            _ => self.rank(send),
+        }
     }
 
     /// The number of partitions of a side of a partitioned message.
@@ -169,8 +186,7 @@ impl Truth {
     pub(crate) fn is_among_unknown(&self, of: usize) -> bool {
         let mut operations = self.job.operations.iter();
         operations.any(|operation| {
-            matches!(operation.action, Action::Collective { instance, .. } if instance == of)
-                && self.has_unknown_neighbors(operation)
+            operation.instance() == Some(of) && self.has_unknown_neighbors(operation)
         })
     }
 

@@ -38,6 +38,10 @@ pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, Trace
         sides.take(&call);
     }
     let unnumbered = source.left_out().unnumbered;
+    let unreturned = (source.left_out().unreturned, truth.unfinished());
+    sides.differences.unless(unreturned.0 == unreturned.1, || {
+        format!("(found, expected) calls never return: {unreturned:?}")
+    });
     Ok(sides.compare(unnumbered))
 }
 

@@ -63,6 +63,22 @@ fn messages(truth: &Truth) -> Pairs {
         let ends = (truth.rank(send), truth.rank(receive));
         add(&mut pairs, ends, truth.bytes(send));
     }
+    // A call that never returns counts nothing, a message that is never received counts.
+    let returned = truth
+        .begun
+        .iter()
+        .filter(|(call, _)| truth.returned(**call));
+    let begun: Vec<_> = returned.flat_map(|(_, operations)| operations).collect();
+    for send in truth.lone_sides()[0]
+        .iter()
+        .filter(|send| begun.contains(send))
+    {
+        add(
+            &mut pairs,
+            (truth.rank(*send), truth.target(*send)),
+            truth.bytes(*send),
+        );
+    }
     for call in truth.begun.keys() {
         for (target, sent, received) in truth.accesses(*call) {
             let ends = match received > 0 {
@@ -93,7 +109,7 @@ fn collectives(
         }
     })?;
     let mut expected = messages(truth);
-    for call in truth.begun.keys() {
+    for call in truth.begun.keys().filter(|call| truth.returned(**call)) {
         for (to, bytes) in truth.traffic(*call).into_iter().flatten().flatten() {
             add(&mut expected, (call.0, to), bytes);
         }

@@ -196,7 +196,8 @@ impl Found<'_> {
         for (channel, sends) in &self.sends {
             let received = self.receives.get(channel).map_or(0, Vec::len);
             for send in sends.iter().skip(received) {
-                self.differences.unless(truth.is_open(*send), || {
+                let lone = truth.lone_sides()[0].contains(send);
+                self.differences.unless(lone || truth.is_open(*send), || {
                     format!("{} has no receive", truth.named(*send))
                 });
             }
@@ -205,13 +206,19 @@ impl Found<'_> {
 
     fn collectives(&mut self, program: &Program) {
         let mut expected: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
-        for part in self.truth.parts() {
+        let parts = self.truth.parts().into_iter();
+        // A program has the calls that returned, and counts the others.
+        for part in parts.filter(|part| self.truth.returned(part.call)) {
             expected.entry(part.instance).or_default().push(part.call);
         }
         for parts in self.parts.values_mut() {
             parts.sort_unstable();
         }
         let mut found: Vec<&Vec<CallKey>> = self.parts.values().collect();
+        let unfinished = (program.unknown.unfinished, self.truth.unfinished());
+        self.differences.unless(unfinished.0 == unfinished.1, || {
+            format!("(found, expected) calls never return: {unfinished:?}")
+        });
         let mut unknown = 0;
         let unknown_last = |(instance, _): &(usize, _)| self.truth.is_among_unknown(*instance);
         let mut expected: Vec<(usize, Vec<CallKey>)> = expected.into_iter().collect();

@@ -23,7 +23,9 @@ impl Truth {
     pub(crate) fn is_inside(&self, rank: u32, at: u64) -> bool {
         let mut calls = self.execution.calls.iter();
         calls.any(|call| {
-            self.job.actors[call.actor].rank == rank && call.entry <= at && at <= call.exit
+            self.job.actors[call.actor].rank == rank
+                && call.entry <= at
+                && call.exit.is_none_or(|exit| at <= exit)
         })
     }
 
