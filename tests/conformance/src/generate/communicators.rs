@@ -79,7 +79,7 @@ impl Generator<'_> {
     /// A grid of all ranks in one or two dimensions.
     fn grid(&mut self) -> Topology {
         let ranks = self.job.ranks;
-        let columns = match ranks % 2 == 0 && self.one_in(2) {
+        let columns = match ranks.is_multiple_of(2) && self.one_in(2) {
             true => vec![2, ranks / 2],
             false => vec![ranks],
         };
