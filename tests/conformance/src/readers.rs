@@ -2,6 +2,8 @@
 //!
 //! A reader passes if it has each match as it was, or counts it as unknown where the trace leaves it open.
 
+/// Completions of the program's operations.
+mod completions;
 /// Records of `belljar_export`.
 mod export;
 /// Sends and receives of TI and GOAL.

@@ -196,6 +196,11 @@ impl Truth {
         among && matches!(communicator.topology, Some(Topology::Graph(_)))
     }
 
+    /// False for a part in an operation whose partners the trace does not tell.
+    pub(crate) fn is_told(&self, operation: OperationId) -> bool {
+        !self.has_unknown_neighbors(&self.job.operations[operation])
+    }
+
     /// The same as [`collectives`](Self::collectives) without operations of neighbours in a graph.
     pub(crate) fn known_collectives(&self, call: CallKey) -> Vec<Collective> {
         let operations = self.begun.get(&call).into_iter().flatten();

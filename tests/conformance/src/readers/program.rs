@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use belljar_program::{ChannelId, Operation, Part, Program, Thread};
 
+use super::completions::Completions;
 use super::{Difference, Differences, is};
 use crate::job::{Action, OperationId, SendMode};
 use crate::truth::{CallKey, Truth};
@@ -43,6 +44,7 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
 impl Found<'_> {
     fn thread(&mut self, program: &Program, rank: u32, thread: &Thread) {
         let mut operations = thread.operations.iter();
+        let mut completions = Completions::new(self.truth, program);
         for (call, (entry, _)) in thread.calls.iter().zip(thread.traced()) {
             let key = (rank, thread.thread, entry / CYCLE);
             let own: Vec<Operation> = operations
@@ -52,6 +54,7 @@ impl Found<'_> {
                 .collect();
             let messages = messages_of(program, &own);
             self.call(key, &messages);
+            completions.take(key, &own, &mut self.differences);
             self.accesses(program, key, &own);
             self.kinds(program, key, &own);
             self.partitions(program, key, &own);
@@ -243,13 +246,18 @@ impl Found<'_> {
 /// The operations without messages that begin and end epochs on windows, which have negative tags.
 fn messages_of(program: &Program, operations: &[Operation]) -> Vec<Operation> {
     let mut own = operations.to_vec();
-    own.retain(|operation| match operation {
-        Operation::Send { channel, .. } | Operation::Receive { channel, .. } => {
-            program.channels[*channel as usize].tag >= 0
-        }
-        _ => true,
-    });
+    own.retain(|operation| !is_of_epochs(program, operation));
     own
+}
+
+/// True for an operation without a message that begins or ends an epoch on a window.
+pub(super) fn is_of_epochs(program: &Program, operation: &Operation) -> bool {
+    match operation {
+        Operation::Send { channel, .. } | Operation::Receive { channel, .. } => {
+            program.channels[*channel as usize].tag < 0
+        }
+        _ => false,
+    }
 }
 
 /// True if a send has this mode.
