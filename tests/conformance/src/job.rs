@@ -120,6 +120,11 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// True for a part in an operation of neighbours.
+    pub(crate) fn is_of_neighbors(&self) -> bool {
+        matches!(self.action, Action::Collective { operation, .. } if operation.is_neighborhood())
+    }
+
     /// The number of the collective operation that it is a part of.
     pub(crate) fn instance(&self) -> Option<usize> {
         match self.action {

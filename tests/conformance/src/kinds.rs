@@ -104,6 +104,12 @@ kinds! {
     failures,
     /// The critical path, which is then compared.
     critical_path,
+    /// Waits in collective operations, which are then compared with the last entry that each member needs.
+    collective_waits,
+    /// The same between the groups of an intercommunicator.
+    waits_between,
+    /// The same among neighbours.
+    neighbor_waits,
     /// Waits in calls that wait for all ranks besides collective operations, which are then compared: `MPI_Comm_dup`, `MPI_Win_fence` and the like.
     synchronizing,
 }

@@ -192,8 +192,7 @@ impl Truth {
 
     fn has_unknown_neighbors(&self, operation: &Operation) -> bool {
         let communicator = &self.job.communicators[operation.communicator];
-        let among = matches!(operation.action, Action::Collective { operation, .. } if operation.is_neighborhood());
-        among && matches!(communicator.topology, Some(Topology::Graph(_)))
+        operation.is_of_neighbors() && matches!(communicator.topology, Some(Topology::Graph(_)))
     }
 
     /// False for a part in an operation whose partners the trace does not tell.

@@ -15,6 +15,10 @@ const KINDS: Kinds = Kinds {
     wildcards_without_status: false,
     // Path: a receive depends on the start of a partitioned send, not on its last partition.
     partition_times: false,
+    // Wait: no member waits in a collective operation between groups ...
+    waits_between: false,
+    // ... or among neighbours.
+    neighbor_waits: false,
     ..Kinds::ALL
 };
 

@@ -70,6 +70,17 @@ pub(super) fn check(
         claim(truth, wait, &mut differences);
     }
     late_senders(truth, &waits, &mut differences);
+    if kinds.collective_waits {
+        for (call, expected) in truth.collective_waits(kinds) {
+            let found = waited(&waits, call);
+            differences.unless(found == expected, || {
+                format!(
+                    "{call:?} waits for {found} cycles instead of {expected}, in {:?}",
+                    truth.collectives(call)
+                )
+            });
+        }
+    }
     if kinds.synchronizing {
         meetings(truth, &waits, &mut differences);
     }

@@ -3,10 +3,10 @@
 //! A dependency is at the entry of the call that gives, whether or not the other one already waits. Called by the comparison of critical
 //! paths.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Truth;
-use crate::job::{Action, Form, OperationId};
+use super::{CallKey, Truth};
+use crate::job::{Form, OperationId};
 use crate::kinds::Kinds;
 use crate::simulate::meeting::needed;
 
@@ -61,23 +61,58 @@ impl Truth {
     }
 
     fn in_collectives(&self, all: &mut BTreeSet<Dependency>) {
-        let parts: Vec<(OperationId, usize)> = self
-            .begun
-            .values()
-            .flatten()
-            .filter_map(|operation| match self.action(*operation) {
-                Action::Collective { instance, .. } => Some((*operation, instance)),
-                _ => None,
-            })
-            .collect();
-        for (part, instance) in &parts {
-            let needed = needed(&self.job, *part);
-            let others = parts.iter().filter(|(other, of)| {
-                of == instance && other != part && needed.contains(&self.rank(*other))
-            });
-            let rank = self.rank(*part);
-            all.extend(others.map(|(other, _)| (rank, self.rank(*other), self.begun_at(*other))));
+        for parts in self.parts_by_instance().values() {
+            for part in parts {
+                let needed = needed(&self.job, *part);
+                let others = parts
+                    .iter()
+                    .filter(|other| *other != part && needed.contains(&self.rank(**other)));
+                let rank = self.rank(*part);
+                all.extend(others.map(|other| (rank, self.rank(*other), self.begun_at(*other))));
+            }
         }
+    }
+
+    /// Blocking calls of one collective operation, with the cycles for which they wait for what they need.
+    pub(crate) fn collective_waits(&self, kinds: &Kinds) -> Vec<(CallKey, u64)> {
+        let parts = self.parts_by_instance();
+        let (whole, _) = self.instances();
+        let calls = self.execution.calls.iter().filter(|it| it.exit.is_some());
+        let waits = calls.filter_map(|executed| {
+            let actor = &self.job.actors[executed.actor];
+            let call = &actor.calls[executed.call];
+            let ([part], Form::Blocking) = (call.operations.as_slice(), call.form) else {
+                return None;
+            };
+            let of = &self.job.operations[*part];
+            let instance = of.instance()?;
+            let between = self.job.communicators[of.communicator].first.is_some();
+            let compared = match of.is_of_neighbors() {
+                true => kinds.neighbor_waits,
+                false => kinds.waits_between || !between,
+            };
+            // An operation that a member never enters is counted alone.
+            if !compared || !whole.contains(&instance) {
+                return None;
+            }
+            let needed = needed(&self.job, *part);
+            let others = parts.get(&instance)?.iter();
+            let others = others.filter(|other| needed.contains(&self.rank(**other)));
+            let last = others.map(|other| self.begun_at(*other)).max();
+            let key = (actor.rank, actor.thread, executed.entry);
+            Some((key, last.unwrap_or(0).saturating_sub(executed.entry)))
+        });
+        waits.collect()
+    }
+
+    fn parts_by_instance(&self) -> BTreeMap<usize, Vec<OperationId>> {
+        let mut parts: BTreeMap<usize, Vec<OperationId>> = BTreeMap::new();
+        for part in self.begun.values().flatten() {
+            if let Some(instance) = self.job.operations[*part].instance() {
+                parts.entry(instance).or_default().push(*part);
+            }
+        }
+        parts
     }
 
     /// Posts that starts wait for, and completions that waits wait for.
