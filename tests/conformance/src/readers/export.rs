@@ -37,7 +37,8 @@ pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, Trace
     while let Some(call) = source.next_call() {
         sides.take(&call);
     }
-    let unnumbered = source.left_out().unnumbered;
+    let left_out = source.left_out();
+    let unnumbered = left_out.unnumbered + left_out.untold;
     let unreturned = (source.left_out().unreturned, truth.unfinished());
     sides.differences.unless(unreturned.0 == unreturned.1, || {
         format!("(found, expected) calls never return: {unreturned:?}")
