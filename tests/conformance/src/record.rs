@@ -16,6 +16,7 @@ mod library;
 /// Calls on windows.
 mod windows;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use belljar_sim::Frequency;
@@ -23,7 +24,7 @@ use belljar_trace::{Event, Folder, TraceHeader};
 use belljar_tracer::scripted::Guest;
 use belljar_tracer::{NodeTracer, Selection};
 
-use crate::job::{Action, Call, Form, Job, OperationId};
+use crate::job::{Action, ActorId, Call, Form, Job, OperationId};
 use crate::simulate::{Executed, Execution};
 use arguments::{Arguments, Output};
 use library::Library;
@@ -51,6 +52,8 @@ struct Rank {
     library: Library,
     /// By thread, the stack pointer between calls.
     stacks: [u64; 2],
+    /// By call of the job, the address of the requests that it completes.
+    polled: BTreeMap<(ActorId, usize), u64>,
     /// True if its first thread is in a call that never returns.
     is_stuck: bool,
 }
@@ -168,6 +171,7 @@ impl Rank {
             guest,
             library,
             stacks,
+            polled: BTreeMap::new(),
             is_stuck: false,
         }
     }
@@ -231,6 +235,7 @@ impl Rank {
             execution,
             executed,
             guest: &mut self.guest,
+            polled: &mut self.polled,
         }
         .of(call);
         let slot = self

@@ -2,6 +2,8 @@
 //!
 //! Constants are those of the job's library. Used for each call before it is entered; its outputs are written before it is left.
 
+use std::collections::BTreeMap;
+
 use belljar_trace::Implementation;
 use belljar_tracer::scripted::{Guest, int};
 
@@ -9,7 +11,7 @@ use super::library::Library;
 use super::only;
 use super::{collective, windows};
 use crate::job::{
-    Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode, Topology,
+    Action, ActorId, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode, Topology,
 };
 use crate::simulate::{Executed, Execution};
 
@@ -74,6 +76,8 @@ pub(super) struct Arguments<'a> {
     pub(super) execution: &'a Execution,
     pub(super) executed: &'a Executed,
     pub(super) guest: &'a mut Guest,
+    /// By call of the job, the address of the requests that it completes.
+    pub(super) polled: &'a mut BTreeMap<(ActorId, usize), u64>,
 }
 
 impl Arguments<'_> {

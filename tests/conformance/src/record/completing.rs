@@ -12,7 +12,7 @@ const UNDEFINED: i32 = -32766;
 impl Arguments<'_> {
     pub(super) fn wait(&mut self, call: &Call) -> Made {
         let handles: Vec<u64> = call.operations.iter().map(|it| self.request(*it)).collect();
-        let requests = self.guest.handles(&handles);
+        let requests = self.requests_of(&handles);
         let mut outputs = self.gone(requests, call);
         let statuses = self.statuses(call);
         if statuses != self.library.ignore {
@@ -31,6 +31,19 @@ impl Arguments<'_> {
         }
     }
 
+    /// The address of a call's requests: one for all polls, which else asked for different things.
+    fn requests_of(&mut self, handles: &[u64]) -> u64 {
+        let width = self.library.handle;
+        let call = (self.executed.actor, self.executed.call);
+        let polled = self.polled.entry(call);
+        let room = || self.guest.room(width * handles.len() as u64);
+        let at = *polled.or_insert_with(room);
+        for (place, handle) in (0u64..).zip(handles) {
+            self.guest.put_handle(at + width * place, *handle);
+        }
+        at
+    }
+
     /// Handles of requests that are over and not persistent become null.
     fn gone(&self, requests: u64, call: &Call) -> Vec<Output> {
         let places = (0u64..).zip(&call.operations);
@@ -47,7 +60,7 @@ impl Arguments<'_> {
     /// `MPI_Test` or `MPI_Testall`.
     pub(super) fn test(&mut self, call: &Call) -> Made {
         let handles: Vec<u64> = call.operations.iter().map(|it| self.request(*it)).collect();
-        let requests = self.guest.handles(&handles);
+        let requests = self.requests_of(&handles);
         let flag = self.guest.ints(&[0]);
         let statuses = self.statuses(call);
         let mut outputs = Vec::new();
@@ -96,7 +109,7 @@ impl Arguments<'_> {
     /// `MPI_Waitany`, `MPI_Waitsome`, `MPI_Testany` or `MPI_Testsome`.
     pub(super) fn complete_each(&mut self, call: &Call, each: Each) -> Made {
         let handles = self.left(call);
-        let requests = self.guest.handles(&handles);
+        let requests = self.requests_of(&handles);
         let completed = &self.executed.completed;
         let statuses = self.statuses(call);
         let count = handles.len() as u64;
