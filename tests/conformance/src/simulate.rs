@@ -23,7 +23,7 @@ const CALL: u64 = 150;
 /// Sends of more bytes wait for their receive.
 pub(crate) const EAGER: u64 = 60_000;
 /// Cycles from one poll to the next.
-const POLL: u64 = 2500;
+const POLL: u64 = 900;
 
 /// A call as it was executed.
 #[derive(Clone, Debug)]

@@ -165,6 +165,20 @@ impl Truth {
         })
     }
 
+    /// For a poll that found nothing, the operations that the next poll of the same requests completed that found some.
+    pub(crate) fn polled_for(&self, poll: CallKey) -> Vec<OperationId> {
+        let mut calls = self.execution.calls.iter();
+        let own = calls.find(|it| {
+            let actor = &self.job.actors[it.actor];
+            !it.found && (actor.rank, actor.thread, it.entry) == poll
+        });
+        // The rest of the calls, which are in the order of entries.
+        let mut later =
+            calls.filter(|it| own.is_some_and(|own| (it.actor, it.call) == (own.actor, own.call)));
+        let found = later.find(|it| it.found);
+        found.map_or_else(Vec::new, |found| found.completed.clone())
+    }
+
     /// The parts in all collective operations.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();

@@ -38,7 +38,9 @@ impl<'a> Completions<'a> {
         self.begin(key, operations);
         let begun = self.truth.begun.get(&key).into_iter().flatten();
         let completed = self.truth.completed.get(&key).into_iter().flatten();
-        let expected: Vec<OperationId> = begun.chain(completed).copied().collect();
+        let mut expected: Vec<OperationId> = begun.chain(completed).copied().collect();
+        // Polls that follow one another closely are one call of the program, from the first one on.
+        expected.extend(self.truth.polled_for(key));
         for operation in operations {
             let Operation::Wait { slot } = operation else {
                 continue;
