@@ -4,8 +4,12 @@
 //! order of activities is an execution without a deadlock, as synchronous sends have receives that name them. Receives of one rank on one
 //! communicator are wild in one way, so that each message is taken by as many receives as there are.
 
+/// Messages without another rank.
+mod alone;
 /// Communicators that a job makes first.
 mod communicators;
+/// Calls that never return.
+mod endless;
 /// Messages.
 mod messages;
 /// Persistent operations.
@@ -18,8 +22,8 @@ use std::collections::BTreeMap;
 use belljar_sim::{Random, Seed};
 
 use crate::job::{
-    Action, Actor, ActorId, Call, Collective, Communicator, CommunicatorId, Form, Job, Operation,
-    OperationId,
+    Action, Actor, ActorId, Call, Collective, Communicator, CommunicatorId, Each, Form, Job,
+    Operation, OperationId,
 };
 use crate::kinds::Kinds;
 use messages::Discipline;
@@ -52,6 +56,7 @@ pub(crate) fn job(seed: u64, kinds: &Kinds) -> Job {
         messages: 0,
         instances: 0,
     };
+    generator.job.folded = kinds.folded_polls && generator.one_in(2);
     generator.actors();
     generator.communicators();
     generator.window();
@@ -90,12 +95,26 @@ impl Generator<'_> {
                 self.open.push(Vec::new());
             }
         }
+        self.job.open_mpi = self.kinds.open_mpi && self.one_in(3);
+        self.job.nodes = self.nodes();
         let members = (0..self.job.ranks).collect();
         self.job.communicators.push(Communicator {
             members,
             making: 0,
             first: None,
+            own: false,
+            topology: None,
         });
+    }
+
+    /// The node of each rank: its own, or shared, where neighbours share one or ranks go round.
+    fn nodes(&mut self) -> Vec<u32> {
+        let ranks = 0..self.job.ranks;
+        match self.below(4) {
+            0 if self.kinds.shared_nodes => ranks.map(|rank| rank / 2).collect(),
+            1 if self.kinds.shared_nodes => ranks.map(|rank| rank % 2).collect(),
+            _ => ranks.collect(),
+        }
     }
 
     /// The actor of a rank's first thread.
@@ -135,7 +154,7 @@ impl Generator<'_> {
     }
 
     fn activity(&mut self) {
-        match self.below(20) {
+        match self.below(24) {
             0..=2 if self.kinds.collectives => self.collective(false),
             3 if self.kinds.nonblocking_collectives => self.collective(true),
             4 if self.kinds.exchanges => self.exchange(),
@@ -148,6 +167,8 @@ impl Generator<'_> {
                 let actor = self.below(self.job.actors.len() as u64) as ActorId;
                 self.complete(actor, false);
             }
+            15 if self.kinds.own_messages => self.own_message(),
+            16 if self.kinds.null_peers => self.null_peer(),
             _ => self.message(),
         }
     }
@@ -175,15 +196,23 @@ impl Generator<'_> {
     /// A communicator with one group.
     fn group(&mut self) -> CommunicatorId {
         let chosen = self.below(self.job.communicators.len() as u64) as CommunicatorId;
-        match self.job.communicators[chosen].first {
-            None => chosen,
-            Some(_) => 0,
+        let Communicator { first, own, .. } = self.job.communicators[chosen];
+        let between = first.is_some() && !self.kinds.collectives_between;
+        match between || own {
+            true => 0,
+            false => chosen,
         }
     }
 
     /// The parts of all members in a new collective operation.
     fn parts(&mut self, communicator: CommunicatorId) -> Vec<(ActorId, Action)> {
-        let operation = Collective::ALL[self.below(Collective::ALL.len() as u64) as usize];
+        let neighbors = self.job.communicators[communicator].topology.is_some() && self.one_in(2);
+        let operations = match self.job.communicators[communicator].first {
+            Some(_) => &Collective::BETWEEN[..],
+            None if neighbors => &Collective::NEIGHBORS,
+            None => &Collective::ALL,
+        };
+        let operation = operations[self.below(operations.len() as u64) as usize];
         let members = self.job.communicators[communicator].members.clone();
         let root = members[self.below(members.len() as u64) as usize];
         let bytes = 8 * (1 + self.below(64));
@@ -216,11 +245,22 @@ impl Generator<'_> {
         match chosen.as_slice() {
             [] => {}
             [one] if self.one_in(3) => self.push(actor, Form::Test, vec![*one]),
-            [_, _, ..] if self.one_in(4) => {
-                let several = self.one_in(2);
-                self.push(actor, Form::WaitEach(several), chosen);
+            [_, _, ..] if self.one_in(3) => {
+                let form = self.completing();
+                self.push(actor, form, chosen);
             }
             _ => self.push(actor, Form::Wait, chosen),
+        }
+    }
+
+    /// A call that completes several requests, or some of them.
+    fn completing(&mut self) -> Form {
+        match self.below(5) {
+            0 if self.kinds.polls => Form::Test,
+            1 if self.kinds.polls => Form::Each(Each::Testany),
+            2 if self.kinds.polls => Form::Each(Each::Testsome),
+            3 => Form::Each(Each::Waitany),
+            _ => Form::Each(Each::Waitsome),
         }
     }
 
@@ -230,5 +270,10 @@ impl Generator<'_> {
         }
         self.free_plans();
         self.free_window();
+        match self.below(8) {
+            0 | 1 if self.kinds.unfinished_messages => self.cut_message(),
+            2 if self.kinds.unfinished_collectives => self.cut_collective(),
+            _ => {}
+        }
     }
 }

@@ -3,6 +3,14 @@
 //! A job has no times and no matching: the simulation adds both. Made by the generator, recorded as events by
 //! `record`.
 
+/// Collective operations.
+mod collective;
+/// Communicators and topologies.
+mod communicator;
+
+pub(crate) use collective::Collective;
+pub(crate) use communicator::{Communicator, Topology};
+
 /// A rank's thread, by its index in [`Job::actors`].
 pub(crate) type ActorId = usize;
 /// An operation, by its index in [`Job::operations`].
@@ -14,6 +22,14 @@ pub(crate) type CommunicatorId = usize;
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub(crate) ranks: u32,
+    /// By rank, its node.
+    pub(crate) nodes: Vec<u32>,
+    /// True for a job of Open MPI, false for one of MPICH.
+    pub(crate) open_mpi: bool,
+    /// True if some calls at the end never return.
+    pub(crate) is_cut: bool,
+    /// True if polls that follow one another are one record of the trace.
+    pub(crate) folded: bool,
     pub(crate) actors: Vec<Actor>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) communicators: Vec<Communicator>,
@@ -25,37 +41,6 @@ pub(crate) struct Actor {
     pub(crate) rank: u32,
     pub(crate) thread: u32,
     pub(crate) calls: Vec<Call>,
-}
-
-/// A communicator.
-#[derive(Clone, Debug)]
-pub(crate) struct Communicator {
-    /// Ranks of `MPI_COMM_WORLD`, in the order of their ranks here.
-    pub(crate) members: Vec<u32>,
-    /// The number of the call of all ranks that made it; the parts of one `MPI_Comm_split` share it.
-    pub(crate) making: usize,
-    /// For an intercommunicator, the number of members in the first group.
-    pub(crate) first: Option<usize>,
-}
-
-impl Communicator {
-    /// The rank here of a rank of `MPI_COMM_WORLD`, in its group.
-    pub(crate) fn rank_of(&self, world: u32) -> Option<u32> {
-        let place = self.members.iter().position(|member| *member == world)?;
-        let first = self.first.unwrap_or(self.members.len());
-        let place = if place >= first { place - first } else { place };
-        u32::try_from(place).ok()
-    }
-
-    /// True if a message may go from one of these ranks to the other.
-    pub(crate) fn joins(&self, ranks: [u32; 2]) -> bool {
-        let places = ranks.map(|rank| self.members.iter().position(|member| *member == rank));
-        match (places, self.first) {
-            ([Some(from), Some(to)], Some(first)) => (from < first) != (to < first),
-            ([Some(from), Some(to)], None) => from != to,
-            _ => false,
-        }
-    }
 }
 
 /// Modes of sends (MPI-4.0, 3.4).
@@ -73,50 +58,6 @@ pub(crate) enum Access {
     Put,
     Get,
     Accumulate,
-}
-
-/// Collective operations that jobs have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collective {
-    Barrier,
-    Bcast,
-    Reduce,
-    Allreduce,
-    Gather,
-    Scatter,
-    Allgather,
-    Alltoall,
-    ReduceScatterBlock,
-    Scan,
-    Exscan,
-    Gatherv,
-    Scatterv,
-    Allgatherv,
-    Alltoallv,
-    Alltoallw,
-    ReduceScatter,
-}
-
-impl Collective {
-    pub(crate) const ALL: [Self; 17] = [
-        Self::Barrier,
-        Self::Bcast,
-        Self::Reduce,
-        Self::Allreduce,
-        Self::Gather,
-        Self::Scatter,
-        Self::Allgather,
-        Self::Alltoall,
-        Self::ReduceScatterBlock,
-        Self::Scan,
-        Self::Exscan,
-        Self::Gatherv,
-        Self::Scatterv,
-        Self::Allgatherv,
-        Self::Alltoallv,
-        Self::Alltoallw,
-        Self::ReduceScatter,
-    ];
 }
 
 /// One rank's side of a message, or its part in a collective operation.
@@ -138,6 +79,8 @@ pub(crate) enum Action {
         /// True if the completing call asks for a status.
         status: bool,
     },
+    /// A send to or a receive from `MPI_PROC_NULL`, which moves nothing.
+    Nothing { sends: bool, status: bool },
     /// An access to another rank's memory, by the job's window.
     Access {
         access: Access,
@@ -153,6 +96,17 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    /// True for a receive whose completing call asks for a status.
+    pub(crate) fn asks_for_status(self) -> bool {
+        match self {
+            Self::Receive { status, .. } => status,
+            Self::Nothing { sends, status } => status && !sends,
+            _ => false,
+        }
+    }
+}
+
 /// An operation of an actor. Peers and roots are ranks of `MPI_COMM_WORLD`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
@@ -163,6 +117,21 @@ pub(crate) struct Operation {
     pub(crate) persistent: Option<usize>,
     /// For a side of a partitioned message, the number of its partitions.
     pub(crate) partitions: Option<u64>,
+}
+
+impl Operation {
+    /// True for a part in an operation of neighbours.
+    pub(crate) fn is_of_neighbors(&self) -> bool {
+        matches!(self.action, Action::Collective { operation, .. } if operation.is_neighborhood())
+    }
+
+    /// The number of the collective operation that it is a part of.
+    pub(crate) fn instance(&self) -> Option<usize> {
+        match self.action {
+            Action::Collective { instance, .. } => Some(instance),
+            _ => None,
+        }
+    }
 }
 
 /// A call's relation to its operations.
@@ -182,9 +151,9 @@ pub(crate) enum Form {
     Start,
     /// Returns when they are over, by `MPI_Wait` or `MPI_Waitall`.
     Wait,
-    /// Calls `MPI_Waitany` until they are over, or, if true, `MPI_Waitsome`.
-    WaitEach(bool),
-    /// Asks by `MPI_Test` until one is over.
+    /// Calls this function until they are over.
+    Each(Each),
+    /// Asks until they are over, by `MPI_Test` or `MPI_Testall`.
     Test,
     /// Cancels a receive.
     Cancel,
@@ -200,13 +169,49 @@ pub(crate) enum Form {
     Fail,
 }
 
+/// Functions that complete some of several requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Each {
+    Waitany,
+    Waitsome,
+    Testany,
+    Testsome,
+}
+
+impl Each {
+    /// True if one call completes one request at most.
+    pub(crate) fn is_one(self) -> bool {
+        matches!(self, Self::Waitany | Self::Testany)
+    }
+
+    /// True if it returns when no request is over, too.
+    pub(crate) fn polls(self) -> bool {
+        matches!(self, Self::Testany | Self::Testsome)
+    }
+}
+
+impl Form {
+    /// True if it returns when its operations are not over, too.
+    pub(crate) fn polls(self) -> bool {
+        match self {
+            Self::Test => true,
+            Self::Each(each) => each.polls(),
+            _ => false,
+        }
+    }
+}
+
 /// Calls on a window. Those of all ranks have a number, which no two of them share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Window {
     Create(usize),
+    Allocate(usize),
     Fence(usize),
     Free(usize),
     Lock(u32, bool),
+    LockAll,
+    FlushAll,
+    UnlockAll,
     Flush(u32),
     Unlock(u32),
     /// Makes the group of one rank, for `MPI_Win_post` and `MPI_Win_start`.
@@ -223,7 +228,10 @@ impl Window {
     /// The number of a call of all ranks.
     pub(crate) fn meeting(self) -> Option<usize> {
         match self {
-            Self::Create(number) | Self::Fence(number) | Self::Free(number) => Some(number),
+            Self::Create(number)
+            | Self::Allocate(number)
+            | Self::Fence(number)
+            | Self::Free(number) => Some(number),
             _ => None,
         }
     }
@@ -252,6 +260,8 @@ pub(crate) enum Making {
     Copy,
     /// `MPI_Comm_split`, by even and odd ranks.
     Split,
+    /// `MPI_Cart_create` or `MPI_Dist_graph_create_adjacent`.
+    Topology,
     /// `MPI_Intercomm_create`, between this part of a split and the other one.
     Between(CommunicatorId),
 }

@@ -53,7 +53,7 @@ pub fn check(seed: u64, kinds: &Kinds, folder: &Path) -> Result<Outcome, TraceEr
         writer.push(event.clone())?;
     }
     writer.finish(&TraceSummary::default())?;
-    let truth = truth::Truth::of(&job, &execution);
+    let truth = truth::Truth::of(&job, &execution, kinds);
     let differences = readers::differences(&truth, kinds, &path)?;
     Ok(Outcome {
         job: show::text(&job, &execution),

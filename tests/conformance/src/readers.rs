@@ -2,12 +2,16 @@
 //!
 //! A reader passes if it has each match as it was, or counts it as unknown where the trace leaves it open.
 
+/// Completions of the program's operations.
+mod completions;
 /// Records of `belljar_export`.
 mod export;
 /// Sends and receives of TI and GOAL.
 mod interchange;
 /// Bytes by pairs of ranks.
 mod matrix;
+/// Steps of the critical path.
+mod path;
 /// Channels of `belljar_program`.
 mod program;
 /// Counts and waits of `WaitCollector`.
@@ -72,7 +76,10 @@ pub(crate) fn differences(
     all.extend(program::check(truth, &program));
     all.extend(interchange::check(truth, &program));
     all.extend(wait::check(truth, kinds, path)?);
-    all.extend(matrix::check(truth, path)?);
+    all.extend(matrix::check(truth, kinds, path)?);
+    if kinds.critical_path {
+        all.extend(path::check(truth, path)?);
+    }
     Ok(all)
 }
 
@@ -95,6 +102,11 @@ fn is(expected: Collective, found: Operation) -> bool {
         Collective::Allgatherv => Operation::Allgatherv,
         Collective::Alltoallv => Operation::Alltoallv,
         Collective::Alltoallw => Operation::Alltoallw,
+        Collective::NeighborAllgather => Operation::NeighborAllgather,
+        Collective::NeighborAllgatherv => Operation::NeighborAllgatherv,
+        Collective::NeighborAlltoall => Operation::NeighborAlltoall,
+        Collective::NeighborAlltoallv => Operation::NeighborAlltoallv,
+        Collective::NeighborAlltoallw => Operation::NeighborAlltoallw,
         Collective::ReduceScatter => Operation::ReduceScatter,
     };
     expected == found

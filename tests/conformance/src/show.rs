@@ -60,6 +60,10 @@ fn described(job: &Job, execution: &Execution, operation: OperationId) -> String
                 "[#{operation} from {from:?} tag {tag:?} status {status}, comm {communicator}, got {got:?}]"
             )
         }
+        Action::Nothing { sends, .. } => {
+            let direction = if sends { "to" } else { "from" };
+            format!("[#{operation} {direction} no rank, comm {communicator}]")
+        }
         Action::Access {
             access,
             target,

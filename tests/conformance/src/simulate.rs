@@ -6,7 +6,9 @@
 /// Messages, receives and their matching.
 pub(crate) mod matching;
 /// Parts in collective operations.
-mod meeting;
+pub(crate) mod meeting;
+/// Calls that can be left.
+mod readiness;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +23,7 @@ const CALL: u64 = 150;
 /// Sends of more bytes wait for their receive.
 pub(crate) const EAGER: u64 = 60_000;
 /// Cycles from one poll to the next.
-const POLL: u64 = 2500;
+const POLL: u64 = 900;
 
 /// A call as it was executed.
 #[derive(Clone, Debug)]
@@ -30,7 +32,8 @@ pub(crate) struct Executed {
     /// Its index among the actor's calls in the job.
     pub(crate) call: usize,
     pub(crate) entry: u64,
-    pub(crate) exit: u64,
+    /// `None` for a call that never returns.
+    pub(crate) exit: Option<u64>,
     /// False for a poll that found its operation not over.
     pub(crate) found: bool,
     /// The operations whose requests it completes.
@@ -84,13 +87,15 @@ struct Simulation<'a> {
     ready: BTreeMap<OperationId, u64>,
     /// By operation, when it is over, once that is known.
     over: Vec<Option<u64>>,
+    /// Entries by rank: no two threads of a rank enter calls at one time, which readers do not tell apart.
+    entries: BTreeSet<(u32, u64)>,
     out: Execution,
 }
 
 /// Executes `job`, with times that follow from `seed`.
 ///
 /// # Panics
-/// When the job comes to a deadlock.
+/// When a job comes to a deadlock that is not to be cut off.
 pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
     let mut simulation = Simulation {
         job,
@@ -106,21 +111,39 @@ pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
         meetings: Meetings::default(),
         ready: BTreeMap::new(),
         over: vec![None; job.operations.len()],
+        entries: BTreeSet::new(),
         out: Execution {
             begun: vec![None; job.operations.len()],
             ..Execution::default()
         },
     };
     while simulation.step() {}
-    let stuck = simulation.actors.iter().zip(&job.actors);
-    let mut stuck = stuck.filter(|(progress, actor)| progress.next < actor.calls.len());
-    assert!(stuck.next().is_none(), "seed {seed} makes a deadlock");
+    simulation.cut(seed);
     let mut out = simulation.out;
     out.calls.sort_by_key(|call| (call.entry, call.actor));
     out
 }
 
 impl Simulation<'_> {
+    /// Adds the calls that never return.
+    fn cut(&mut self, seed: u64) {
+        for (actor, (progress, own)) in self.actors.iter().zip(&self.job.actors).enumerate() {
+            if progress.next >= own.calls.len() {
+                continue;
+            }
+            assert!(self.job.is_cut, "seed {seed} makes a deadlock");
+            self.out.calls.extend(progress.inside.map(|entry| Executed {
+                actor,
+                call: progress.next,
+                entry,
+                exit: None,
+                found: false,
+                completed: Vec::new(),
+                probe: false,
+            }));
+        }
+    }
+
     /// Executes the next moment: a message arrives, or an actor enters or leaves a call. False at the end.
     fn step(&mut self) -> bool {
         let arrival = self.mailboxes.next_arrival();
@@ -138,54 +161,6 @@ impl Simulation<'_> {
         true
     }
 
-    /// When an actor can enter its next call, or leave the one it is in.
-    fn ready(&self, actor: ActorId) -> Option<u64> {
-        let progress = &self.actors[actor];
-        let call = self.job.actors[actor].calls.get(progress.next)?;
-        let Some(since) = progress.inside else {
-            return Some(progress.clock + call.work);
-        };
-        if call.form == Form::Test && self.over[call.operations[0]].is_none_or(|at| at > since) {
-            return Some(since);
-        }
-        let probes = matches!(call.form, Form::Probed | Form::Matched);
-        if probes && !progress.probed {
-            return Some(since.max(self.mailboxes.probe(self.job, call.operations[0])?));
-        }
-        match call.form {
-            Form::Begin
-            | Form::Prepare
-            | Form::Start
-            | Form::Ready(_)
-            | Form::Cancel
-            | Form::Free
-            | Form::Fail => Some(since),
-            Form::Window(window) if window.awaits().is_some() => {
-                let given = self.meetings.signalled(window.awaits()?);
-                given.map(|at| since.max(at))
-            }
-            Form::Communicator(..) | Form::Window(_) => match meeting_of(self.job, call) {
-                Some(meeting) => self
-                    .meetings
-                    .made(self.job, meeting)
-                    .map(|at| since.max(at)),
-                None => Some(since),
-            },
-            Form::WaitEach(_) => {
-                let ends = progress.left.iter().filter_map(|it| self.over[*it]);
-                ends.min().map(|end| end.max(since))
-            }
-            _ => {
-                let ends = call
-                    .operations
-                    .iter()
-                    .map(|operation| self.over[*operation]);
-                ends.map(|end| end.map(|end| end.max(since)))
-                    .try_fold(since, |last, end| Some(last.max(end?)))
-            }
-        }
-    }
-
     /// Has an actor enter or leave a call at this time.
     fn turn(&mut self, actor: ActorId, at: u64) {
         match self.actors[actor].inside {
@@ -197,8 +172,9 @@ impl Simulation<'_> {
     fn enter(&mut self, actor: ActorId, at: u64) {
         let call = self.job.actors[actor].calls[self.actors[actor].next].clone();
         self.actors[actor].inside = Some(at);
+        self.entries.insert((self.job.actors[actor].rank, at));
         match call.form {
-            Form::WaitEach(_) => self.actors[actor].left = call.operations,
+            Form::Each(_) => self.actors[actor].left = call.operations,
             Form::Blocking | Form::Begin | Form::Start => self.begin_all(&call.operations, at),
             Form::Cancel => {
                 for operation in call.operations {
@@ -240,7 +216,9 @@ impl Simulation<'_> {
                     self.matched(send, operation, at);
                 }
             }
-            Action::Access { .. } => self.over[operation] = Some(at + CALL / 2),
+            Action::Access { .. } | Action::Nothing { .. } => {
+                self.over[operation] = Some(at + CALL / 2)
+            }
             Action::Collective { instance, .. } => {
                 for (operation, end) in self.meetings.join(job, instance, operation, at) {
                     self.over[operation] = Some(end);
@@ -277,30 +255,13 @@ impl Simulation<'_> {
         *end = end.or(Some(at + 1200));
     }
 
-    /// The operations whose requests a call completes that returns now.
-    fn completed(&self, actor: ActorId, at: u64, found: bool) -> Vec<OperationId> {
-        let progress = &self.actors[actor];
-        let call = &self.job.actors[actor].calls[progress.next];
-        match call.form {
-            Form::Wait => call.operations.clone(),
-            Form::Test if found => call.operations.clone(),
-            Form::WaitEach(several) => {
-                let left = progress.left.iter().copied();
-                let over = left.filter(|it| self.over[*it].is_some_and(|end| end <= at));
-                over.take(if several { usize::MAX } else { 1 }).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
     fn leave(&mut self, actor: ActorId, since: u64, at: u64) {
         let number = self.actors[actor].next;
         let call = &self.job.actors[actor].calls[number];
         let exit = at + CALL + self.random.next_u64() % 50;
         let probes =
             matches!(call.form, Form::Probed | Form::Matched) && !self.actors[actor].probed;
-        let polls = call.form == Form::Test;
-        let found = !polls || self.over[call.operations[0]].is_some_and(|end| end <= since);
+        let found = self.finds(actor, call, since);
         let form = call.form;
         let completed = self.completed(actor, at, found);
         self.actors[actor].left.retain(|it| !completed.contains(it));
@@ -308,22 +269,25 @@ impl Simulation<'_> {
             actor,
             call: number,
             entry: since,
-            exit,
+            exit: Some(exit),
             found,
             completed,
             probe: probes,
         });
         let call = &self.job.actors[actor].calls[number];
         let operations = call.operations.clone();
+        let next = self.free_entry(actor, exit + if probes { 100 } else { POLL });
         let progress = &mut self.actors[actor];
         if probes {
             progress.probed = true;
-            progress.inside = Some(exit + 100);
-            self.begin_all(&operations, exit + 100);
+            progress.inside = Some(next);
+            self.entries.insert((self.job.actors[actor].rank, next));
+            self.begin_all(&operations, next);
             return;
         }
-        if !found || matches!(form, Form::WaitEach(_)) && !progress.left.is_empty() {
-            progress.inside = Some(exit + POLL);
+        if !found || matches!(form, Form::Each(_)) && !progress.left.is_empty() {
+            progress.inside = Some(next);
+            self.entries.insert((self.job.actors[actor].rank, next));
             return;
         }
         progress.probed = false;

@@ -1,10 +1,21 @@
 //! The matching of a simulated job, as readers are compared with it.
+//!
+//! A call is identified by its rank, its thread and its entry, which no two calls share. Made once for each seed; used by all comparisons.
 
-use std::collections::BTreeMap;
+/// Dependencies of ranks on each other.
+mod dependencies;
+/// Calls that never return.
+mod endless;
+/// Bytes of collective operations.
+mod traffic;
 
-use crate::job::{Access, Action, Collective, Form, Job, OperationId};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::job::{Access, Action, Collective, Form, Job, Operation, OperationId, Topology};
+use crate::kinds::Kinds;
 use crate::simulate::matching::takes;
 use crate::simulate::{Execution, meeting_of, rank_of};
+use dependencies::Dependency;
 
 /// A call, by its rank, its thread and its entry in cycles.
 pub(crate) type CallKey = (u32, u32, u64);
@@ -20,6 +31,9 @@ pub(crate) struct Truth {
     pub(crate) completed: BTreeMap<CallKey, Vec<OperationId>>,
     /// The send that each receive got.
     pub(crate) sends: BTreeMap<OperationId, OperationId>,
+    /// The calls that never return.
+    unfinished: BTreeSet<CallKey>,
+    dependencies: BTreeSet<Dependency>,
 }
 
 /// A part in a collective operation.
@@ -30,9 +44,10 @@ pub(crate) struct Part {
 }
 
 impl Truth {
-    pub(crate) fn of(job: &Job, execution: &Execution) -> Self {
+    pub(crate) fn of(job: &Job, execution: &Execution, kinds: &Kinds) -> Self {
         let mut begun: BTreeMap<CallKey, Vec<OperationId>> = BTreeMap::new();
         let mut completed = BTreeMap::new();
+        let mut unfinished = BTreeSet::new();
         for executed in &execution.calls {
             let actor = &job.actors[executed.actor];
             let call = &actor.calls[executed.call];
@@ -42,13 +57,16 @@ impl Truth {
                 _ => false,
             };
             let key = (actor.rank, actor.thread, executed.entry);
+            if executed.exit.is_none() {
+                unfinished.insert(key);
+            }
             if begins {
                 begun.insert(key, call.operations.clone());
             } else if !executed.completed.is_empty() {
                 completed.insert(key, executed.completed.clone());
             }
         }
-        Self {
+        let mut truth = Self {
             sends: execution
                 .pairs
                 .iter()
@@ -58,7 +76,11 @@ impl Truth {
             execution: execution.clone(),
             begun,
             completed,
-        }
+            unfinished,
+            dependencies: BTreeSet::new(),
+        };
+        truth.dependencies = truth.all_dependencies(kinds);
+        truth
     }
 
     pub(crate) fn action(&self, operation: OperationId) -> Action {
@@ -75,6 +97,14 @@ impl Truth {
 
     pub(crate) fn rank(&self, operation: OperationId) -> u32 {
         rank_of(&self.job, &self.job.operations[operation])
+    }
+
+    /// The rank that a send goes to; its own rank for other operations.
+    pub(crate) fn target(&self, send: OperationId) -> u32 {
+        match self.action(send) {
+            Action::Send { to, .. } => to,
+            _ => self.rank(send),
+        }
     }
 
     /// The number of partitions of a side of a partitioned message.
@@ -123,7 +153,7 @@ impl Truth {
             .calls
             .iter();
         let mut completing = calls.filter(|call| {
-            matches!(call.form, Form::Wait | Form::WaitEach(_))
+            matches!(call.form, Form::Wait | Form::Test | Form::Each(_))
                 && call.operations.contains(&receive)
         });
         completing.any(|call| {
@@ -131,8 +161,22 @@ impl Truth {
                 .operations
                 .iter()
                 .map(|operation| self.action(*operation));
-            actions.any(|action| matches!(action, Action::Receive { status: true, .. }))
+            actions.any(Action::asks_for_status)
         })
+    }
+
+    /// For a poll that found nothing, the operations that the next poll of the same requests completed that found some.
+    pub(crate) fn polled_for(&self, poll: CallKey) -> Vec<OperationId> {
+        let mut calls = self.execution.calls.iter();
+        let own = calls.find(|it| {
+            let actor = &self.job.actors[it.actor];
+            !it.found && (actor.rank, actor.thread, it.entry) == poll
+        });
+        // The rest of the calls, which are in the order of entries.
+        let mut later =
+            calls.filter(|it| own.is_some_and(|own| (it.actor, it.call) == (own.actor, own.call)));
+        let found = later.find(|it| it.found);
+        found.map_or_else(Vec::new, |found| found.completed.clone())
     }
 
     /// The parts in all collective operations.
@@ -150,6 +194,36 @@ impl Truth {
         }
         parts.sort_unstable();
         parts
+    }
+
+    /// True for an operation of neighbours in a graph: the trace has their numbers and not their ranks.
+    pub(crate) fn is_among_unknown(&self, of: usize) -> bool {
+        let mut operations = self.job.operations.iter();
+        operations.any(|operation| {
+            operation.instance() == Some(of) && self.has_unknown_neighbors(operation)
+        })
+    }
+
+    fn has_unknown_neighbors(&self, operation: &Operation) -> bool {
+        let communicator = &self.job.communicators[operation.communicator];
+        operation.is_of_neighbors() && matches!(communicator.topology, Some(Topology::Graph(_)))
+    }
+
+    /// False for a part in an operation whose partners the trace does not tell.
+    pub(crate) fn is_told(&self, operation: OperationId) -> bool {
+        !self.has_unknown_neighbors(&self.job.operations[operation])
+    }
+
+    /// The same as [`collectives`](Self::collectives) without operations of neighbours in a graph.
+    pub(crate) fn known_collectives(&self, call: CallKey) -> Vec<Collective> {
+        let operations = self.begun.get(&call).into_iter().flatten();
+        let operations = operations.map(|operation| &self.job.operations[*operation]);
+        let known = operations.filter(|operation| !self.has_unknown_neighbors(operation));
+        let kinds = known.filter_map(|operation| match operation.action {
+            Action::Collective { operation, .. } => Some(operation),
+            _ => None,
+        });
+        kinds.collect()
     }
 
     /// The operation of each part that a call begins.

@@ -205,6 +205,13 @@ impl Generator<'_> {
         self.push(ends.from, Form::Fail, vec![operation]);
     }
 
+    /// Makes a send one that does not wait for its receive.
+    pub(super) fn make_buffered(&mut self, send: OperationId) {
+        if let Action::Send { mode, .. } = &mut self.job.operations[send].action {
+            *mode = SendMode::Buffered;
+        }
+    }
+
     /// Makes a send a standard one.
     pub(super) fn make_standard(&mut self, send: OperationId) {
         if let Action::Send { mode, .. } = &mut self.job.operations[send].action {

@@ -56,7 +56,11 @@ impl Generator<'_> {
             }
             false => return,
         };
-        let operations: Vec<OperationId> = operations;
+        self.prepare(operations);
+    }
+
+    /// Prepares operations that are to be started together.
+    pub(super) fn prepare(&mut self, operations: Vec<OperationId>) {
         let plans = operations.iter().map(|template| Plan {
             actor: self.job.operations[*template].actor,
             template: *template,

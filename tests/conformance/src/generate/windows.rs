@@ -3,7 +3,7 @@
 //! Every access is inside an epoch, and every epoch that begins ends. Called by the generator.
 
 use super::Generator;
-use crate::job::{Access, Action, Form, OperationId, Window};
+use crate::job::{Access, Action, ActorId, Form, OperationId, Window};
 
 /// The number of the first call of all ranks on the window; communicators have lower ones.
 const FIRST: usize = 100;
@@ -12,7 +12,11 @@ impl Generator<'_> {
     /// Makes the window, in some jobs.
     pub(super) fn window(&mut self) {
         if self.kinds.accesses && self.one_in(2) {
-            self.together(Window::Create);
+            let allocated = self.kinds.allocated_windows && self.one_in(2);
+            self.together(match allocated {
+                true => Window::Allocate,
+                false => Window::Create,
+            });
         }
     }
 
@@ -43,10 +47,14 @@ impl Generator<'_> {
             for rank in 0..self.job.ranks {
                 if self.one_in(2) {
                     let target = self.other(rank);
-                    self.access(rank, target);
+                    self.access(rank, target, false);
                 }
             }
             self.together(Window::Fence);
+            return;
+        }
+        if self.kinds.lock_all && self.one_in(2) {
+            self.locked_all();
             return;
         }
         let rank = self.below(self.job.ranks.into()) as u32;
@@ -58,12 +66,42 @@ impl Generator<'_> {
             Form::Window(Window::Lock(target, exclusive)),
             Vec::new(),
         );
-        self.access(rank, target);
+        self.access(rank, target, true);
         if self.one_in(2) {
             self.push(actor, Form::Window(Window::Flush(target)), Vec::new());
-            self.access(rank, target);
+            self.access(rank, target, true);
         }
+        self.complete_accesses(actor);
         self.push(actor, Form::Window(Window::Unlock(target)), Vec::new());
+    }
+
+    /// Accesses of one rank under a lock of all.
+    fn locked_all(&mut self) {
+        let rank = self.below(self.job.ranks.into()) as u32;
+        let actor = self.main_actor(rank);
+        self.push(actor, Form::Window(Window::LockAll), Vec::new());
+        for _ in 0..1 + self.below(4) {
+            let target = self.other(rank);
+            self.access(rank, target, true);
+            if self.one_in(3) {
+                self.push(actor, Form::Window(Window::FlushAll), Vec::new());
+            }
+        }
+        self.complete_accesses(actor);
+        self.push(actor, Form::Window(Window::UnlockAll), Vec::new());
+    }
+
+    /// Waits for accesses with requests, before the lock ends under which they are.
+    fn complete_accesses(&mut self, actor: ActorId) {
+        let is_access = |operation: &OperationId| {
+            matches!(
+                self.job.operations[*operation].action,
+                Action::Access { .. }
+            )
+        };
+        if self.open[actor].iter().any(is_access) {
+            self.complete(actor, true);
+        }
     }
 
     /// Accesses of one rank to another, which posts and waits.
@@ -78,7 +116,7 @@ impl Generator<'_> {
         call(from, Window::Group(target));
         call(to, Window::Post(origin, post));
         call(from, Window::Start(target, post));
-        self.access(origin, target);
+        self.access(origin, target, false);
         self.push(from, Form::Window(Window::Complete(post + 1)), Vec::new());
         self.push(to, Form::Window(Window::Wait(post + 1)), Vec::new());
     }
@@ -89,7 +127,8 @@ impl Generator<'_> {
         (rank + apart) % self.job.ranks
     }
 
-    fn access(&mut self, rank: u32, target: u32) {
+    /// An access, under a lock also one with a request.
+    fn access(&mut self, rank: u32, target: u32, locked: bool) {
         let access = match self.below(3) {
             0 => Access::Put,
             1 => Access::Get,
@@ -103,6 +142,7 @@ impl Generator<'_> {
         };
         let actor = self.main_actor(rank);
         let operation: OperationId = self.operation(actor, 0, action);
-        self.push(actor, Form::Blocking, vec![operation]);
+        let request = locked && self.kinds.access_requests && self.one_in(2);
+        self.begin(actor, operation, request);
     }
 }

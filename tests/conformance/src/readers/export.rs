@@ -37,7 +37,12 @@ pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, Trace
     while let Some(call) = source.next_call() {
         sides.take(&call);
     }
-    let unnumbered = source.left_out().unnumbered;
+    let left_out = source.left_out();
+    let unnumbered = left_out.unnumbered + left_out.untold;
+    let unreturned = (source.left_out().unreturned, truth.unfinished());
+    sides.differences.unless(unreturned.0 == unreturned.1, || {
+        format!("(found, expected) calls never return: {unreturned:?}")
+    });
     Ok(sides.compare(unnumbered))
 }
 
@@ -98,7 +103,9 @@ impl Sides<'_> {
 
     /// Operations that the call's parts are of.
     fn collectives(&mut self, key: CallKey, call: &Call) {
-        let expected = self.truth.collectives(key);
+        let mut expected = self.truth.collectives(key);
+        // Formats have no operations of neighbours.
+        expected.retain(|operation| !operation.is_neighborhood());
         let records = call.begun.iter();
         let begun = records.filter(|record| {
             matches!(

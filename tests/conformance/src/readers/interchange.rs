@@ -3,6 +3,8 @@
 //! Both formats are written from the same program, so that they have its matching. Called by the comparison of a
 //! trace.
 
+use std::collections::BTreeMap;
+
 use belljar_interchange::{Amounts, Messages, write_goal, write_rank};
 use belljar_program::Program;
 
@@ -25,6 +27,7 @@ struct Sides {
 pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
     let mut ti = Differences::new("ti");
     let messages = Messages::new(program, true);
+    let mut balance = Balance::default();
     for rank in 0..messages.ranks() {
         let mut text = Vec::new();
         let amounts = Amounts {
@@ -32,9 +35,13 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
         };
         let written = write_rank(&messages, rank, amounts, &mut text);
         ti.unless(written.is_ok(), || format!("rank {rank} cannot be written"));
+        for line in String::from_utf8_lossy(&text).lines() {
+            balance.add(rank, line);
+        }
         let found = ti_sides(&String::from_utf8_lossy(&text));
         compare(truth, rank, &found, &mut ti);
     }
+    balance.check(&mut ti);
     let mut goal = Differences::new("goal");
     let mut text = Vec::new();
     let written = write_goal(&Messages::new(program, false), &mut text);
@@ -42,9 +49,14 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
         "the schedule cannot be written".to_owned()
     });
     let text = String::from_utf8_lossy(&text).into_owned();
+    let mut balance = Balance::default();
     for (rank, own) in (0..).zip(text.split("\nrank ").skip(1)) {
         compare(truth, rank, &goal_sides(own), &mut goal);
+        for line in own.lines() {
+            balance.add(rank, line);
+        }
     }
+    balance.check(&mut goal);
     ti.all.extend(goal.all);
     ti.all
 }
@@ -57,6 +69,39 @@ impl Sides {
         match sends {
             true => self.sends.push(side),
             false => self.receives.push(side),
+        }
+    }
+}
+
+/// Messages by sender, receiver and tag: sends less receives.
+#[derive(Debug, Default)]
+struct Balance(BTreeMap<(u32, u32, u64), i64>);
+
+impl Balance {
+    /// Counts a line's message, if it is one with a tag.
+    fn add(&mut self, rank: u32, line: &str) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (action, peer, tag) = match words[..] {
+            [_, action, peer, tag, _] if !line.contains("requires") => (action, peer, tag),
+            [_, action, _, _, peer, _, tag, ..] => (action, peer, tag),
+            _ => return,
+        };
+        let (Ok(peer), Ok(tag)) = (peer.parse(), tag.parse()) else {
+            return;
+        };
+        match action {
+            "send" | "isend" => *self.0.entry((rank, peer, tag)).or_default() += 1,
+            "recv" | "irecv" => *self.0.entry((peer, rank, tag)).or_default() -= 1,
+            _ => {}
+        }
+    }
+
+    /// Every message has both sides, without which a replay would never end.
+    fn check(&self, differences: &mut Differences) {
+        for ((from, to, tag), count) in &self.0 {
+            differences.unless(*count == 0, || {
+                format!("{count} messages from {from} to {to} with tag {tag} have one side")
+            });
         }
     }
 }
@@ -123,6 +168,10 @@ fn compare(truth: &Truth, rank: u32, found: &Sides, differences: &mut Difference
             } else {
                 truth.rank(*send)
             };
+            // Both formats leave out messages of a rank to itself.
+            if peer == rank {
+                continue;
+            }
             let side = (peer, truth.bytes(*send));
             expected.add(sends, side);
             if truth.is_open(*send) {

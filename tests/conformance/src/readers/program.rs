@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use belljar_program::{ChannelId, Operation, Part, Program, Thread};
 
+use super::completions::Completions;
 use super::{Difference, Differences, is};
 use crate::job::{Action, OperationId, SendMode};
 use crate::truth::{CallKey, Truth};
@@ -36,13 +37,14 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
         found.thread(program, rank, thread);
     }
     found.messages();
-    found.collectives();
+    found.collectives(program);
     found.differences.all
 }
 
 impl Found<'_> {
     fn thread(&mut self, program: &Program, rank: u32, thread: &Thread) {
         let mut operations = thread.operations.iter();
+        let mut completions = Completions::new(self.truth, program);
         for (call, (entry, _)) in thread.calls.iter().zip(thread.traced()) {
             let key = (rank, thread.thread, entry / CYCLE);
             let own: Vec<Operation> = operations
@@ -52,6 +54,7 @@ impl Found<'_> {
                 .collect();
             let messages = messages_of(program, &own);
             self.call(key, &messages);
+            completions.take(key, &own, &mut self.differences);
             self.accesses(program, key, &own);
             self.kinds(program, key, &own);
             self.partitions(program, key, &own);
@@ -135,7 +138,12 @@ impl Found<'_> {
             Operation::Collective { part, .. } => program.parts.get(*part as usize),
             _ => None,
         });
-        for (part, expected) in parts.zip(self.truth.collectives(key)) {
+        let parts: Vec<&Part> = parts.collect();
+        let mut expected = self.truth.collectives(key);
+        if parts.len() < expected.len() {
+            expected = self.truth.known_collectives(key);
+        }
+        for (part, expected) in parts.into_iter().zip(expected) {
             if let Part::Library { call, .. } = part {
                 let found = call.operation;
                 self.differences.unless(is(expected, found), || {
@@ -191,40 +199,65 @@ impl Found<'_> {
         for (channel, sends) in &self.sends {
             let received = self.receives.get(channel).map_or(0, Vec::len);
             for send in sends.iter().skip(received) {
-                self.differences.unless(truth.is_open(*send), || {
+                let lone = truth.lone_sides()[0].contains(send);
+                self.differences.unless(lone || truth.is_open(*send), || {
                     format!("{} has no receive", truth.named(*send))
                 });
             }
         }
     }
 
-    fn collectives(&mut self) {
+    fn collectives(&mut self, program: &Program) {
         let mut expected: BTreeMap<usize, Vec<CallKey>> = BTreeMap::new();
-        for part in self.truth.parts() {
+        let parts = self.truth.parts().into_iter();
+        // A program has the calls that returned, and counts the others.
+        for part in parts.filter(|part| self.truth.returned(part.call)) {
             expected.entry(part.instance).or_default().push(part.call);
         }
         for parts in self.parts.values_mut() {
             parts.sort_unstable();
         }
-        let found: Vec<&Vec<CallKey>> = self.parts.values().collect();
+        let mut found: Vec<&Vec<CallKey>> = self.parts.values().collect();
+        let unfinished = (program.unknown.unfinished, self.truth.unfinished());
+        self.differences.unless(unfinished.0 == unfinished.1, || {
+            format!("(found, expected) calls never return: {unfinished:?}")
+        });
+        let mut unknown = 0;
+        let unknown_last = |(instance, _): &(usize, _)| self.truth.is_among_unknown(*instance);
+        let mut expected: Vec<(usize, Vec<CallKey>)> = expected.into_iter().collect();
+        // One call may begin several.
+        expected.sort_by_key(unknown_last);
         for (instance, parts) in expected {
-            self.differences.unless(found.contains(&&parts), || {
+            let place = found.iter().position(|own| **own == parts);
+            let has = place.map(|place| found.swap_remove(place)).is_some();
+            let open = self.truth.is_among_unknown(instance);
+            unknown += if open && !has { parts.len() as u64 } else { 0 };
+            self.differences.unless(has || open, || {
                 format!("operation {instance} lacks {parts:?}")
             });
         }
+        let counted = program.unknown.collectives;
+        self.differences.unless(counted == unknown, || {
+            format!("{counted} parts in collective operations are unknown instead of {unknown}")
+        });
     }
 }
 
 /// The operations without messages that begin and end epochs on windows, which have negative tags.
 fn messages_of(program: &Program, operations: &[Operation]) -> Vec<Operation> {
     let mut own = operations.to_vec();
-    own.retain(|operation| match operation {
-        Operation::Send { channel, .. } | Operation::Receive { channel, .. } => {
-            program.channels[*channel as usize].tag >= 0
-        }
-        _ => true,
-    });
+    own.retain(|operation| !is_of_epochs(program, operation));
     own
+}
+
+/// True for an operation without a message that begins or ends an epoch on a window.
+pub(super) fn is_of_epochs(program: &Program, operation: &Operation) -> bool {
+    match operation {
+        Operation::Send { channel, .. } | Operation::Receive { channel, .. } => {
+            program.channels[*channel as usize].tag < 0
+        }
+        _ => false,
+    }
 }
 
 /// True if a send has this mode.

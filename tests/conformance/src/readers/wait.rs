@@ -40,10 +40,11 @@ pub(super) fn check(
         .pairs()
         .filter(|(send, _)| truth.is_open(*send))
         .count() as u64;
+    let [lone_sends, lone_receives] = truth.lone_sides().map(|sides| sides.len() as u64);
     let counts = [
         ("messages", found.messages, messages),
-        ("lone sends", found.lone_sends, 0),
-        ("lone receives", found.lone_receives, 0),
+        ("lone sends", found.lone_sends, lone_sends),
+        ("lone receives", found.lone_receives, lone_receives),
         ("unresolved parts", found.unresolved, 0),
     ];
     for (what, found, expected) in counts {
@@ -51,28 +52,36 @@ pub(super) fn check(
             format!("{found} {what} instead of {expected}, of which {open} are open")
         });
     }
-    differences.unless(found.messages + found.lone_sends == messages, || {
+    let sends = messages + lone_sends;
+    differences.unless(found.messages + found.lone_sends == sends, || {
         format!(
-            "{} messages and {} lone sends are not {messages}",
+            "{} messages and {} lone sends are not {sends}",
             found.messages, found.lone_sends
         )
     });
-    let mut instances: Vec<usize> = truth.parts().iter().map(|part| part.instance).collect();
-    instances.dedup();
-    let expected = instances.len() as u64;
-    differences.unless(
-        found.collectives == expected && found.lone_collectives == 0,
-        || {
-            let (all, lone) = (found.collectives, found.lone_collectives);
-            format!(
-                "{all} collective operations and {lone} without all processes instead of {expected}"
-            )
-        },
-    );
+    let (whole, lone) = truth.instances();
+    let expected = (whole.len() as u64, lone.len() as u64);
+    let collectives = (found.collectives, found.lone_collectives);
+    differences.unless(collectives == expected, || {
+        format!(
+            "{collectives:?} collective operations with and without all processes instead of {expected:?}"
+        )
+    });
     for wait in &waits {
         claim(truth, wait, &mut differences);
     }
     late_senders(truth, &waits, &mut differences);
+    if kinds.collective_waits {
+        for (call, expected) in truth.collective_waits(kinds) {
+            let found = waited(&waits, call);
+            differences.unless(found == expected, || {
+                format!(
+                    "{call:?} waits for {found} cycles instead of {expected}, in {:?}",
+                    truth.collectives(call)
+                )
+            });
+        }
+    }
     if kinds.synchronizing {
         meetings(truth, &waits, &mut differences);
     }

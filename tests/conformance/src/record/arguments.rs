@@ -1,38 +1,30 @@
 //! Arguments and outputs of calls.
 //!
-//! Constants are those of MPICH 4.0.
+//! Constants are those of the job's library. Used for each call before it is entered; its outputs are written before it is left.
 
+use std::collections::BTreeMap;
+
+use belljar_trace::Implementation;
 use belljar_tracer::scripted::{Guest, int};
 
+use super::library::Library;
 use super::only;
 use super::{collective, windows};
-use crate::job::{Action, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode};
+use crate::job::{
+    Action, ActorId, Call, CommunicatorId, Form, Job, Making, OperationId, SendMode, Topology,
+};
 use crate::simulate::{Executed, Execution};
 
-/// `MPI_COMM_WORLD`.
-pub(super) const WORLD: u64 = 0x4400_0000;
-/// `MPI_BYTE`.
-pub(super) const BYTE: u64 = 0x4c00_010d;
-/// `MPI_SUM`.
-pub(super) const SUM: u64 = 0x5800_0003;
-/// `MPI_INFO_NULL`.
-pub(super) const NO_INFO: u64 = 0x1c00_0000;
 /// An address that nothing is read from.
 pub(super) const BUFFER: u64 = 0x5000;
-/// `MPI_STATUS_IGNORE`.
-pub(super) const IGNORE: u64 = 1;
-/// `MPI_ANY_SOURCE`.
-const ANY_SOURCE: i32 = -2;
+/// A pointer that stands for `MPI_UNWEIGHTED`: neighbours' weights are read by none.
+const UNWEIGHTED: u64 = 0x6000;
 /// `MPI_ANY_TAG`.
 const ANY_TAG: i32 = -1;
-/// `MPI_REQUEST_NULL`.
-pub(super) const NO_REQUEST: u64 = 0x2c00_0000;
 /// The handle of operation 0's request.
 const REQUESTS: u64 = 0xac00_0000;
 /// The handle of communicator 0, were it made.
 const COMMUNICATORS: u64 = 0x8400_0000;
-/// Bytes of a status.
-pub(super) const STATUS: u64 = 20;
 
 /// A call's function, argument words and outputs.
 pub(super) struct Made {
@@ -52,7 +44,7 @@ pub(super) enum Output {
         tag: i32,
         bytes: u64,
     },
-    Cancelled(u64),
+    Cancelled(u64, Implementation),
 }
 
 impl Output {
@@ -66,29 +58,38 @@ impl Output {
                 tag,
                 bytes,
             } => guest.put_status(at, source, tag, bytes),
-            // The lowest bit of the second word (MPIR_STATUS_SET_CANCEL_BIT).
-            Self::Cancelled(at) => guest.put_ints(at, &[0, 1, ANY_SOURCE, ANY_TAG, 0]),
+            // MPICH: the lowest bit of the second word (MPIR_STATUS_SET_CANCEL_BIT).
+            Self::Cancelled(at, Implementation::Mpich) => {
+                guest.put_ints(at, &[0, 1, -2, ANY_TAG, 0])
+            }
+            Self::Cancelled(at, Implementation::OpenMpi) => {
+                guest.put_ints(at, &[-1, ANY_TAG, 0, 1, 0, 0]);
+            }
         }
     }
 }
 
 /// Makes the arguments of a call.
 pub(super) struct Arguments<'a> {
+    pub(super) library: Library,
     pub(super) job: &'a Job,
     pub(super) execution: &'a Execution,
     pub(super) executed: &'a Executed,
     pub(super) guest: &'a mut Guest,
-}
-
-/// The handle of a communicator.
-pub(super) fn handle_of(communicator: usize) -> u64 {
-    match communicator {
-        0 => WORLD,
-        other => COMMUNICATORS + other as u64,
-    }
+    /// By call of the job, the address of the requests that it completes.
+    pub(super) polled: &'a mut BTreeMap<(ActorId, usize), u64>,
 }
 
 impl Arguments<'_> {
+    /// The handle of a communicator.
+    pub(super) fn handle_of(&self, communicator: CommunicatorId) -> u64 {
+        match communicator {
+            0 => self.library.world,
+            other if self.job.communicators[other].own => self.library.own,
+            other => self.library.made(COMMUNICATORS + other as u64),
+        }
+    }
+
     pub(super) fn of(mut self, call: &Call) -> Made {
         match call.form {
             Form::Blocking if call.operations.len() == 2 => self.exchange(call),
@@ -109,18 +110,22 @@ impl Arguments<'_> {
             },
             Form::Start => self.start(call),
             Form::Wait => self.wait(call),
-            Form::WaitEach(several) => self.wait_each(call, several),
+            Form::Each(each) => self.complete_each(call, each),
             Form::Test => self.test(call),
             Form::Cancel => self.on_request("MPI_Cancel", only(call), None),
-            Form::Free => self.on_request("MPI_Request_free", only(call), Some(NO_REQUEST)),
-            Form::Window(window) => windows::call(self.guest, window),
+            Form::Free => self.on_request(
+                "MPI_Request_free",
+                only(call),
+                Some(self.library.no_request),
+            ),
+            Form::Window(window) => windows::call(self.guest, self.library, window),
             Form::Communicator(made, making) => self.communicator(made, making),
         }
     }
 
     pub(super) fn request(&self, operation: OperationId) -> u64 {
         let of = self.job.operations[operation].persistent;
-        REQUESTS + of.unwrap_or(operation) as u64
+        self.library.made(REQUESTS + of.unwrap_or(operation) as u64)
     }
 
     /// A peer's rank in the operation's communicator.
@@ -128,7 +133,19 @@ impl Arguments<'_> {
         let communicator = &self.job.communicators[self.job.operations[operation].communicator];
         communicator
             .rank_of(world)
-            .map_or(ANY_SOURCE, u32::cast_signed)
+            .map_or(self.library.any_source, u32::cast_signed)
+    }
+
+    /// A root as its operation names it: between groups, its own group has none but itself.
+    pub(super) fn root(&self, operation: OperationId, root: u32) -> i32 {
+        let of = &self.job.operations[operation];
+        let own = self.job.actors[of.actor].rank;
+        let communicator = &self.job.communicators[of.communicator];
+        match communicator.partners(own).contains(&root) {
+            true => self.rank_in(operation, root),
+            false if own == root => self.library.root,
+            false => self.library.no_rank,
+        }
     }
 
     /// Buffer, count, type, peer, tag of a side of a message.
@@ -138,38 +155,46 @@ impl Arguments<'_> {
             Action::Receive {
                 from, tag, room, ..
             } => {
-                let peer = from.map_or(ANY_SOURCE, |from| self.rank_in(operation, from));
+                let peer = from.map_or(self.library.any_source, |from| {
+                    self.rank_in(operation, from)
+                });
                 (room, peer, tag.unwrap_or(ANY_TAG))
             }
+            Action::Nothing { .. } => (8, self.library.no_rank, 5),
             Action::Access { .. } | Action::Collective { .. } => (0, 0, 0),
         };
-        vec![BUFFER, bytes, BYTE, int(peer), int(tag)]
+        vec![BUFFER, bytes, self.library.byte, int(peer), int(tag)]
     }
 
     pub(super) fn communicator_of(&self, operation: OperationId) -> u64 {
-        handle_of(self.job.operations[operation].communicator)
+        self.handle_of(self.job.operations[operation].communicator)
     }
 
     fn asks(&self, operation: OperationId) -> bool {
-        matches!(
-            self.job.operations[operation].action,
-            Action::Receive { status: true, .. }
-        )
+        self.job.operations[operation].action.asks_for_status()
     }
 
     /// A status, and the outputs that fill it.
     pub(super) fn status(&mut self, operation: OperationId) -> (u64, Vec<Output>) {
         if !self.asks(operation) {
-            return (IGNORE, Vec::new());
+            return (self.library.ignore, Vec::new());
         }
-        let at = self.guest.room(STATUS);
+        let at = self.guest.room(self.library.status);
         (at, self.filled(operation, at))
     }
 
     /// The outputs that fill the status of a receive.
     pub(super) fn filled(&self, operation: OperationId, at: u64) -> Vec<Output> {
         if self.execution.cancelled.contains(&operation) {
-            return vec![Output::Cancelled(at)];
+            return vec![Output::Cancelled(at, self.library.implementation)];
+        }
+        if let Action::Nothing { sends: false, .. } = self.job.operations[operation].action {
+            return vec![Output::Status {
+                at,
+                source: self.library.no_rank,
+                tag: ANY_TAG,
+                bytes: 0,
+            }];
         }
         let Some(send) = self.execution.send_of(operation) else {
             return Vec::new();
@@ -201,12 +226,20 @@ impl Arguments<'_> {
                 SendMode::Synchronous => ["", "MPI_Issend", "MPI_Ssend_init"],
                 SendMode::Ready => ["", "MPI_Irsend", "MPI_Rsend_init"],
             },
-            Action::Receive { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
-            Action::Access { .. } => [""; 3],
+            Action::Nothing { sends: true, .. } => ["", "MPI_Isend", "MPI_Send_init"],
+            Action::Receive { .. } | Action::Nothing { .. } => ["", "MPI_Irecv", "MPI_Recv_init"],
+            Action::Access {
+                access,
+                target,
+                bytes,
+            } => {
+                words = windows::access(self.library, access, target, bytes).words;
+                ["", windows::names(access)[1], ""]
+            }
             Action::Collective { .. } => {
                 words = collective::words(self, operation);
                 if persistent {
-                    words.push(NO_INFO);
+                    words.push(self.library.no_info);
                 }
                 collective::names(self.job, operation)
             }
@@ -232,7 +265,7 @@ impl Arguments<'_> {
             side[3],
             side[4],
             communicator,
-            NO_INFO,
+            self.library.no_info,
             request,
         ];
         let sends = matches!(self.job.operations[operation].action, Action::Send { .. });
@@ -276,23 +309,71 @@ impl Arguments<'_> {
         }
     }
 
+    /// `MPI_Cart_create` or `MPI_Dist_graph_create_adjacent`.
+    fn topology(&mut self, made: CommunicatorId, out: u64) -> (&'static str, Vec<u64>) {
+        let communicator = &self.job.communicators[made];
+        let own = self.job.actors[self.executed.actor].rank;
+        if let Some(Topology::Grid(sizes)) = &communicator.topology {
+            let dimensions: Vec<i32> = sizes.iter().map(|(size, _)| size.cast_signed()).collect();
+            let periods: Vec<i32> = sizes.iter().map(|(_, round)| i32::from(*round)).collect();
+            let [dims, periods] = [dimensions, periods].map(|it| self.guest.ints(&it));
+            let words = vec![
+                self.library.world,
+                sizes.len() as u64,
+                dims,
+                periods,
+                int(0),
+                out,
+            ];
+            return ("MPI_Cart_create", words);
+        }
+        let [sources, destinations] = communicator.neighbors(own).map(|ranks| {
+            let ranks: Vec<i32> = ranks.into_iter().flatten().map(u32::cast_signed).collect();
+            (ranks.len() as u64, self.guest.ints(&ranks))
+        });
+        let words = vec![
+            self.library.world,
+            sources.0,
+            sources.1,
+            UNWEIGHTED,
+            destinations.0,
+            destinations.1,
+            UNWEIGHTED,
+            self.library.no_info,
+            int(0),
+            out,
+        ];
+        ("MPI_Dist_graph_create_adjacent", words)
+    }
+
     fn communicator(&mut self, made: CommunicatorId, making: Making) -> Made {
         let out = self.guest.handles(&[0]);
         let rank = self.job.actors[self.executed.actor].rank.cast_signed();
         let (name, words) = match making {
-            Making::Copy => ("MPI_Comm_dup", vec![WORLD, out]),
-            Making::Split => ("MPI_Comm_split", vec![WORLD, int(rank % 2), int(rank), out]),
+            Making::Copy => ("MPI_Comm_dup", vec![self.library.world, out]),
+            Making::Split => (
+                "MPI_Comm_split",
+                vec![self.library.world, int(rank % 2), int(rank), out],
+            ),
+            Making::Topology => self.topology(made, out),
             // The parts' first members are ranks 0 and 1 of the world.
             Making::Between(part) => {
                 let leader = int(1 - rank % 2);
-                let words = vec![handle_of(part), int(0), WORLD, leader, int(12), out];
+                let words = vec![
+                    self.handle_of(part),
+                    int(0),
+                    self.library.world,
+                    leader,
+                    int(12),
+                    out,
+                ];
                 ("MPI_Intercomm_create", words)
             }
         };
         Made {
             name,
             words,
-            outputs: vec![Output::Handle(out, handle_of(made))],
+            outputs: vec![Output::Handle(out, self.handle_of(made))],
         }
     }
 }

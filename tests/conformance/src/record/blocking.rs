@@ -1,8 +1,8 @@
 //! Arguments of calls that begin operations and wait for them.
 //!
-//! The arguments are those of MPICH's binding, in its order. Called for each blocking call.
+//! The arguments are those of MPI's C binding, in its order. Called for each blocking call.
 
-use super::arguments::{Arguments, Made, Output, STATUS};
+use super::arguments::{Arguments, Made, Output};
 use super::{collective, windows};
 use crate::job::{Action, Call, OperationId, SendMode};
 
@@ -24,7 +24,12 @@ impl Arguments<'_> {
                 words,
                 outputs: Vec::new(),
             },
-            Action::Receive { .. } => {
+            Action::Nothing { sends: true, .. } => Made {
+                name: "MPI_Send",
+                words,
+                outputs: Vec::new(),
+            },
+            Action::Receive { .. } | Action::Nothing { .. } => {
                 let (status, outputs) = self.status(operation);
                 words.push(status);
                 Made {
@@ -37,7 +42,7 @@ impl Arguments<'_> {
                 access,
                 target,
                 bytes,
-            } => windows::access(access, target, bytes),
+            } => windows::access(self.library, access, target, bytes),
             Action::Collective { .. } => Made {
                 name: collective::names(self.job, operation)[0],
                 words: collective::words(self, operation),
@@ -67,9 +72,9 @@ impl Arguments<'_> {
         if name == "MPI_Mprobe" {
             let message = self.guest.handles(&[0]);
             words.push(message);
-            outputs.push(Output::Handle(message, MESSAGE));
+            outputs.push(Output::Handle(message, self.library.made(MESSAGE)));
         }
-        let status = self.guest.room(STATUS);
+        let status = self.guest.room(self.library.status);
         words.push(status);
         outputs.extend(self.filled(operation, status));
         Made {
@@ -81,7 +86,7 @@ impl Arguments<'_> {
 
     pub(super) fn matched(&mut self, operation: OperationId) -> Made {
         let side = self.side(operation);
-        let message = self.guest.handles(&[MESSAGE]);
+        let message = self.guest.handles(&[self.library.made(MESSAGE)]);
         let (status, outputs) = self.status(operation);
         let words = vec![side[0], side[1], side[2], message, status];
         Made {

@@ -4,7 +4,7 @@
 
 use belljar_tracer::scripted::int;
 
-use super::arguments::{Arguments, BUFFER, BYTE, SUM, handle_of};
+use super::arguments::{Arguments, BUFFER};
 use crate::job::{Action, Collective, Job, OperationId};
 
 /// The blocking, the nonblocking and the persistent function.
@@ -33,6 +33,31 @@ pub(super) fn names(job: &Job, operation: OperationId) -> [&'static str; 3] {
         Collective::Allgatherv => ["MPI_Allgatherv", "MPI_Iallgatherv", "MPI_Allgatherv_init"],
         Collective::Alltoallv => ["MPI_Alltoallv", "MPI_Ialltoallv", "MPI_Alltoallv_init"],
         Collective::Alltoallw => ["MPI_Alltoallw", "MPI_Ialltoallw", "MPI_Alltoallw_init"],
+        Collective::NeighborAllgather => [
+            "MPI_Neighbor_allgather",
+            "MPI_Ineighbor_allgather",
+            "MPI_Neighbor_allgather_init",
+        ],
+        Collective::NeighborAllgatherv => [
+            "MPI_Neighbor_allgatherv",
+            "MPI_Ineighbor_allgatherv",
+            "MPI_Neighbor_allgatherv_init",
+        ],
+        Collective::NeighborAlltoall => [
+            "MPI_Neighbor_alltoall",
+            "MPI_Ineighbor_alltoall",
+            "MPI_Neighbor_alltoall_init",
+        ],
+        Collective::NeighborAlltoallv => [
+            "MPI_Neighbor_alltoallv",
+            "MPI_Ineighbor_alltoallv",
+            "MPI_Neighbor_alltoallv_init",
+        ],
+        Collective::NeighborAlltoallw => [
+            "MPI_Neighbor_alltoallw",
+            "MPI_Ineighbor_alltoallw",
+            "MPI_Neighbor_alltoallw_init",
+        ],
         Collective::ReduceScatter => [
             "MPI_Reduce_scatter",
             "MPI_Ireduce_scatter",
@@ -43,6 +68,7 @@ pub(super) fn names(job: &Job, operation: OperationId) -> [&'static str; 3] {
 
 /// The arguments up to the communicator.
 pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Vec<u64> {
+    let library = arguments.library;
     let of = arguments.job.operations[operation];
     let Action::Collective {
         operation: kind,
@@ -53,30 +79,59 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     else {
         return Vec::new();
     };
-    let root = int(arguments.rank_in(operation, root));
-    let from = [BUFFER, bytes, BYTE];
-    let to = [BUFFER + 0x1000, bytes, BYTE];
-    let reduced = [BUFFER, BUFFER + 0x1000, bytes, BYTE, SUM];
-    let members = arguments.job.communicators[of.communicator].members.len();
-    let counts = arguments.guest.ints(&vec![bytes as i32; members]);
-    let types = arguments.guest.handles(&vec![BYTE; members]);
+    let own = arguments.job.actors[of.actor].rank;
+    let communicator = &arguments.job.communicators[of.communicator];
+    let everyone = communicator.partners(own).iter().copied().map(Some);
+    let [sources, destinations] = match kind.is_neighborhood() {
+        true => communicator.neighbors(own),
+        false => [everyone.clone().collect(), everyone.collect()],
+    };
+    let piece = |from, to| kind.piece(bytes, from, to);
+    let is_root = own == root;
+    let root = int(arguments.root(operation, root));
+    let given = [BUFFER, piece(own, own), library.byte];
+    let to = [BUFFER + 0x1000, piece(own, own), library.byte];
+    let reduced = [BUFFER, BUFFER + 0x1000, bytes, library.byte, library.sum];
+    // A neighbour that is none has a count, too.
+    let mut counts = |others: &[Option<u32>], piece: &dyn Fn(u32) -> u64| {
+        let counts = others
+            .iter()
+            .map(|other| other.map_or(3, piece) as i32)
+            .collect::<Vec<i32>>();
+        arguments.guest.ints(&counts)
+    };
+    let sent = counts(&destinations, &|other| piece(own, other));
+    let received = counts(&sources, &|other| piece(other, own));
+    let most = sources.len().max(destinations.len());
+    let types = arguments.guest.handles(&vec![library.byte; most]);
+    // Only the root has a count for each.
+    let [sent_by_root, received_by_root] = [sent, received].map(|it| if is_root { it } else { 0 });
     // Nothing reads where pieces are: displacements are the counts.
-    let several = [BUFFER, counts, counts, BYTE];
-    let typed = [BUFFER, counts, counts, types];
+    let several = |counts| [BUFFER, counts, counts, library.byte];
+    let typed = |counts| [BUFFER, counts, counts, types];
     let mut words = match kind {
         Collective::Barrier => Vec::new(),
-        Collective::Bcast => [&from[..], &[root]].concat(),
+        Collective::Bcast => [&given[..], &[root]].concat(),
         Collective::Reduce => [&reduced[..], &[root]].concat(),
-        Collective::Gather | Collective::Scatter => [&from[..], &to, &[root]].concat(),
-        Collective::Allgather | Collective::Alltoall => [from, to].concat(),
-        Collective::Gatherv => [&from[..], &several, &[root]].concat(),
-        Collective::Scatterv => [&several[..], &to, &[root]].concat(),
-        Collective::Allgatherv => [&from[..], &several].concat(),
-        Collective::Alltoallv => [several, several].concat(),
-        Collective::Alltoallw => [typed, typed].concat(),
-        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, counts, BYTE, SUM],
+        Collective::Gather | Collective::Scatter => [&given[..], &to, &[root]].concat(),
+        Collective::Allgather
+        | Collective::Alltoall
+        | Collective::NeighborAllgather
+        | Collective::NeighborAlltoall => [given, to].concat(),
+        Collective::Gatherv => [&given[..], &several(received_by_root), &[root]].concat(),
+        Collective::Scatterv => [&several(sent_by_root)[..], &to, &[root]].concat(),
+        Collective::Allgatherv | Collective::NeighborAllgatherv => {
+            [&given[..], &several(received)].concat()
+        }
+        Collective::Alltoallv | Collective::NeighborAlltoallv => {
+            [several(sent), several(received)].concat()
+        }
+        Collective::Alltoallw | Collective::NeighborAlltoallw => {
+            [typed(sent), typed(received)].concat()
+        }
+        Collective::ReduceScatter => vec![BUFFER, BUFFER + 0x1000, sent, library.byte, library.sum],
         _ => reduced.to_vec(),
     };
-    words.push(handle_of(of.communicator));
+    words.push(arguments.handle_of(of.communicator));
     words
 }

@@ -30,14 +30,13 @@ impl Meetings {
     ) -> Vec<(OperationId, u64)> {
         let parts = self.parts.entry(instance).or_default();
         parts.push((operation, at));
-        let members = &job.communicators[job.operations[operation].communicator].members;
         let here = |rank: &u32| {
             let own =
                 |(part, _): &&(OperationId, u64)| rank_of(job, &job.operations[*part]) == *rank;
             parts.iter().find(own).map(|(_, at)| *at)
         };
         let ends = parts.iter().filter_map(|(part, at)| {
-            let needed = needed(job, *part, members);
+            let needed = needed(job, *part);
             let last = needed
                 .iter()
                 .try_fold(*at, |last, rank| Some(last.max(here(rank)?)));
@@ -66,7 +65,7 @@ impl Meetings {
 }
 
 /// The ranks without which a part in a collective operation is not over.
-fn needed(job: &Job, part: OperationId, members: &[u32]) -> Vec<u32> {
+pub(crate) fn needed(job: &Job, part: OperationId) -> Vec<u32> {
     let operation = &job.operations[part];
     let Action::Collective {
         operation: kind,
@@ -77,8 +76,17 @@ fn needed(job: &Job, part: OperationId, members: &[u32]) -> Vec<u32> {
         return Vec::new();
     };
     let own = rank_of(job, operation);
+    let members = job.communicators[operation.communicator].partners(own);
     match kind {
-        Collective::Bcast | Collective::Scatter | Collective::Scatterv => vec![root],
+        _ if kind.is_neighborhood() => {
+            let [sources, _] = job.communicators[operation.communicator].neighbors(own);
+            sources.into_iter().flatten().collect()
+        }
+        // Between groups, those of the root's own group wait for none.
+        Collective::Bcast | Collective::Scatter | Collective::Scatterv => {
+            let root = members.iter().filter(|member| **member == root);
+            root.copied().collect()
+        }
         Collective::Reduce | Collective::Gather | Collective::Gatherv => match own == root {
             true => members.to_vec(),
             false => Vec::new(),
