@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::{
-    FACT_LEAF, IMPLEMENTATION_MPICH, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN,
-    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, fact, table_entry,
+    FACT_LEAF, IMPLEMENTATION_ABI_MPICH, IMPLEMENTATION_ABI_OPEN_MPI, IMPLEMENTATION_ABI_UNKNOWN,
+    IMPLEMENTATION_MPICH, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, OPEN_MPI_OBJECTS,
+    RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, fact, table_entry,
 };
-use belljar_trace::{Event, Implementation};
+use belljar_trace::{Event, Implementation, MpiLibrary};
 
 use crate::memory::{BadAddress, GuestMemory};
 use crate::node::{MagicRegisters, NodeTracer};
@@ -152,6 +153,18 @@ impl Guest {
         guest
     }
 
+    /// A process that uses the standard ABI of `library` and has told `tracer` of itself.
+    pub fn standard_abi(tracer: &mut NodeTracer, library: MpiLibrary, rank: u64) -> Self {
+        let mut guest = Self::new(Implementation::StandardAbi(library), rank);
+        let number = match library {
+            MpiLibrary::Mpich => IMPLEMENTATION_ABI_MPICH,
+            MpiLibrary::OpenMpi => IMPLEMENTATION_ABI_OPEN_MPI,
+            MpiLibrary::Unknown => IMPLEMENTATION_ABI_UNKNOWN,
+        };
+        guest.tell(tracer, fact::PROCESS, rank, number);
+        guest
+    }
+
     /// The handle of one of Open MPI's predefined objects.
     pub fn object(&self, name: &str) -> u64 {
         let index = OPEN_MPI_OBJECTS.iter().position(|(it, _)| *it == name);
@@ -246,7 +259,7 @@ impl Guest {
                 let values: Vec<i32> = values.iter().map(|value| *value as i32).collect();
                 self.ints(&values)
             }
-            Implementation::OpenMpi => self.words(values),
+            Implementation::OpenMpi | Implementation::StandardAbi(_) => self.words(values),
         }
     }
 
@@ -264,6 +277,12 @@ impl Guest {
         match self.implementation {
             Implementation::Mpich => self.put_ints(at, &[low, high << 1, source, tag, 0]),
             Implementation::OpenMpi => self.put_ints(at, &[source, tag, 0, 0, low, high]),
+            Implementation::StandardAbi(MpiLibrary::OpenMpi) => {
+                self.put_ints(at, &[source, tag, 0, 0, low, high, 0, 0]);
+            }
+            Implementation::StandardAbi(_) => {
+                self.put_ints(at, &[source, tag, 0, low, high << 1, 0, 0, 0]);
+            }
         }
     }
 
@@ -271,7 +290,7 @@ impl Guest {
     pub fn put_status_error(&mut self, at: u64, error: i32) {
         let offset = match self.implementation {
             Implementation::Mpich => 16,
-            Implementation::OpenMpi => 8,
+            Implementation::OpenMpi | Implementation::StandardAbi(_) => 8,
         };
         self.put_ints(at + offset, &[error]);
     }

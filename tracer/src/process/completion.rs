@@ -68,7 +68,7 @@ impl Process {
             let asked = (transfer, operation.partners);
             let memory = arguments.memory();
             self.receives
-                .take(receive, asked, self.implementation, memory)
+                .take(receive, asked, self.implementation.library(), memory)
         });
         match arguments.ignores_status(statuses) {
             true => observed,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_trace::{Implementation, Peer, Status, Transfer};
+use belljar_trace::{MpiLibrary, Peer, Status, Transfer};
 use bincode::{Decode, Encode};
 
 use super::ob1;
@@ -168,7 +168,7 @@ impl LibraryReceives {
         &mut self,
         receive: PostedReceive,
         (transfer, partners): (&Transfer, Option<u32>),
-        implementation: Implementation,
+        library: MpiLibrary,
         memory: Reader<'_>,
     ) -> Option<Status> {
         let latest = self.by_request.get(&receive.request)?;
@@ -176,9 +176,10 @@ impl LibraryReceives {
             return None;
         }
         let posting = self.by_request.remove(&receive.request)?;
-        let message = match implementation {
-            Implementation::Mpich => posting.message,
-            Implementation::OpenMpi => ob1::message(receive.request, memory),
+        let message = match library {
+            MpiLibrary::Mpich => posting.message,
+            MpiLibrary::OpenMpi => ob1::message(receive.request, memory),
+            MpiLibrary::Unknown => None,
         };
         message?.status(transfer, partners)
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use belljar_analysis::{Communicators, Member, ProcessKey};
 use belljar_mpi::{Epoch, SendMode};
-use belljar_trace::{Direction, Event, Implementation, Transfer};
+use belljar_trace::{Direction, Event, MpiLibrary, Transfer};
 
 use super::{Extractor, Open, ThreadKey};
 use crate::program::{ChannelId, Locking, Operation};
@@ -94,10 +94,7 @@ fn tags((_, made): Window) -> [i32; 2] {
 
 /// Whether the program says that whatever would be waited for is there already (`MPI_MODE_NOCHECK`).
 fn unchecked(event: &Event) -> bool {
-    let flag = match event.implementation {
-        Implementation::OpenMpi => 1,
-        _ => 1024,
-    };
+    let flag = event.implementation.mode_no_check();
     integer(event, "assert").is_some_and(|assert| assert & flag != 0)
 }
 
@@ -138,10 +135,7 @@ impl Extractor<'_> {
 
     /// A window is locked or unlocked, at one process or at all.
     pub(super) fn lock(&mut self, event: &Event, member: Member, key: ThreadKey) -> Vec<Open> {
-        let shared = match event.implementation {
-            Implementation::OpenMpi => 2,
-            _ => 235,
-        };
+        let shared = event.implementation.lock_shared();
         let how = match event.meaning().epoch() {
             Some(Epoch::Lock) if integer(event, "lock_type") != Some(shared) => Locking::Exclusive,
             Some(Epoch::Lock | Epoch::LockAll) => Locking::Shared,
@@ -237,7 +231,7 @@ impl Extractor<'_> {
         answers: Vec<Open>,
         begins: bool,
     ) -> Vec<Open> {
-        if !begins || event.implementation != Implementation::OpenMpi {
+        if !begins || event.implementation.library() != MpiLibrary::OpenMpi {
             return answers;
         }
         let accesses = self.windows.accesses.entry(key.0).or_default();
