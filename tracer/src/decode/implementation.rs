@@ -17,6 +17,9 @@ pub(crate) const MPICH_COMM_NULL: u64 = 0x0400_0000;
 /// MPICH's `MPI_NO_OP`.
 const MPICH_NO_OP: u64 = 0x5800_000e;
 
+/// `MPI_ANY_TAG` in a recorded status, which a receive from `MPI_PROC_NULL` gets.
+const ANY_TAG: i32 = -1;
+
 /// Handles of predefined objects that are the same in all processes.
 pub(crate) struct Constants {
     /// `MPI_COMM_WORLD`, `MPI_COMM_SELF` and `MPI_COMM_NULL`.
@@ -82,9 +85,10 @@ pub(crate) fn status(
         }
         MpiLibrary::Unknown => return Ok(None),
     };
+    let tag = word(source + 1).cast_signed();
     Ok(Some(Status {
         source: implementation.peer(word(source).cast_signed()),
-        tag: word(source + 1).cast_signed(),
+        tag: implementation.tag(tag).unwrap_or(ANY_TAG),
         bytes,
         cancelled,
         observed: false,
