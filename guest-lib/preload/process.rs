@@ -54,7 +54,7 @@ pub(crate) fn introduce() {
     }
 }
 
-/// The number of the implementation: its library has the name of the standard ABI's or not, and Open MPI's objects are there or not.
+/// Returns the implementation's number, by the name of its library and by the presence of Open MPI's objects.
 fn implementation(is_standard: bool, open_mpi: bool) -> u64 {
     if !is_standard {
         return if open_mpi { OPEN_MPI } else { MPICH };

@@ -14,7 +14,7 @@ pub(crate) struct Found {
     pub(crate) address: u64,
     /// The first address of the defining object's code, and the one after the last.
     pub(crate) code: [u64; 2],
-    /// Whether that object has the name of a library of the standard ABI.
+    /// True if that object is named as a library of the standard ABI.
     pub(crate) is_standard: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn function(number: usize) -> Function {
     Function { named, profiling }
 }
 
-/// Whether anything defines `name`, which ends with a zero byte.
+/// True if a loaded object defines `name`, which ends with a zero byte.
 pub(crate) fn is_defined(name: &[u8]) -> bool {
     find(name.as_ptr(), false).address != 0
 }
@@ -207,7 +207,7 @@ struct Symbols {
     symbols: u64,
     gnu_hash: u64,
     hash: u64,
-    /// Where among the names the object's own is, zero if it has none.
+    /// Offset of the object's own name among the names; zero if it has none.
     own_name: u64,
 }
 
@@ -242,7 +242,7 @@ impl Symbols {
         }
     }
 
-    /// Whether the object has the name of a library of the standard ABI.
+    /// True if the object is named as a library of the standard ABI.
     unsafe fn is_standard(&self) -> bool {
         if self.names == 0 || self.own_name == 0 {
             return false;

@@ -179,10 +179,10 @@ pub const IMPLEMENTATION_ABI_OPEN_MPI: u64 = 4;
 /// [`fact::PROCESS`]'s RSI for the standard ABI of another library.
 pub const IMPLEMENTATION_ABI_UNKNOWN: u64 = 5;
 
-/// What the shared libraries of the standard ABI are called (`DT_SONAME`), up to the version.
+/// Name of the standard ABI's shared libraries (`DT_SONAME`), up to the version.
 pub const STANDARD_ABI_NAME: &str = "libmpi_abi.so";
 
-/// A function that MPICH and its derivatives export besides MPI's.
+/// Internal function that MPICH and its derivatives export.
 pub const MPICH_MARK: &str = "MPIR_Err_create_code";
 
 /// Open MPI's predefined objects that mean something to the host: the linker's

@@ -380,3 +380,6 @@ impl Structure {
         self.grammar.sequences.iter().map(unfold).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

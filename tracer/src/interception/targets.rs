@@ -31,7 +31,7 @@ pub const PAGE: usize = 4096;
 /// define MPI functions, too, but not those by which they call the library's.
 const MARK: &str = "PMPI_Init";
 
-/// A function of MPICH's that only its library of the standard ABI has, for programs with that linked in.
+/// Function of MPICH's standard ABI alone; marks static programs.
 const STATIC_STANDARD_ABI: &str = "ABI_init_builtins";
 
 /// Files whose functions are looked for at most.

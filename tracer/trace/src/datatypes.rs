@@ -148,20 +148,20 @@ pub fn size_in_mpich_handle(handle: u64) -> Option<u64> {
     (handle >> 24 == 0x4c).then_some((handle >> 8) & 0xff)
 }
 
-/// The predefined datatype that one of the standard ABI's handles names.
+/// Returns the predefined datatype with this handle of the standard ABI.
 pub fn by_standard_handle(handle: u64) -> Option<u16> {
     let handle = u32::try_from(handle).ok().filter(|handle| *handle != 0)?;
     position(|row| row.standard == handle)
 }
 
-/// The size that the standard ABI writes into the handles of datatypes of a fixed size, as a power of two: C's (`MPI_INT32_T`) and
-/// Fortran's (`MPI_REAL8`).
+/// Returns the size in a handle of the standard ABI's datatypes of a fixed size, C's (`MPI_INT32_T`) and Fortran's (`MPI_REAL8`), whose bits
+/// 3 to 5 are its logarithm.
 pub fn size_in_standard_handle(handle: u64) -> Option<u64> {
     let fixed = (0x240..0x280).contains(&handle) || (0x2c0..0x300).contains(&handle);
     fixed.then_some(1 << ((handle >> 3) & 7))
 }
 
-/// The predefined datatype that a handle of this implementation names by its value alone.
+/// Returns the predefined datatype with this constant handle.
 pub fn by_handle(implementation: Implementation, handle: u64) -> Option<u16> {
     match implementation {
         Implementation::Mpich => by_mpich_handle(handle),
@@ -170,7 +170,7 @@ pub fn by_handle(implementation: Implementation, handle: u64) -> Option<u16> {
     }
 }
 
-/// The size that a handle of this implementation has in it.
+/// Returns the size that this implementation encodes in a handle.
 pub fn size_in_handle(implementation: Implementation, handle: u64) -> Option<u64> {
     match implementation {
         Implementation::Mpich => size_in_mpich_handle(handle),

@@ -35,7 +35,7 @@ pub(crate) struct Elf<'data, R: ReadRef<'data>> {
     /// Its symbols that matter here.
     symbols: BTreeMap<Vec<u8>, Defined>,
     slots: BTreeMap<Vec<u8>, u64>,
-    /// Whether it names something of MPICH's, and of Open MPI's, that is no function of MPI.
+    /// True if it has a symbol of MPICH's internals, and of Open MPI's.
     internals: [bool; 2],
 }
 
@@ -126,17 +126,17 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         self.symbols.contains_key(name.as_bytes())
     }
 
-    /// Whether it defines or uses something of MPICH's that is no function of MPI.
+    /// True if it defines or uses a symbol of MPICH's internals.
     pub(crate) fn names_mpich(&self) -> bool {
         self.internals[0]
     }
 
-    /// Whether it defines or uses something of Open MPI's that is no function of MPI.
+    /// True if it defines or uses a symbol of Open MPI's internals.
     pub(crate) fn names_open_mpi(&self) -> bool {
         self.internals[1]
     }
 
-    /// The name that a shared library gives itself (`DT_SONAME`).
+    /// Returns the own name of a shared library (`DT_SONAME`).
     pub(crate) fn name(&self) -> Option<&'data [u8]> {
         let endian = Endianness::Little;
         let sections = self.header.sections(endian, self.data).ok()?;
