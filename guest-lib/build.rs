@@ -116,7 +116,8 @@ fn constants() -> String {
          const OP_RETURN: u32 = {:#x};\nconst FACT_LEAF: u32 = {:#x};\n\
          const RANK_VARIABLES: [&[u8]; 3] = [b\"PMI_RANK\", b\"OMPI_COMM_WORLD_RANK\", b\"PMIX_RANK\"];\n\
          const NAMES: &[u8] = b\"{names}\";\nconst NAME_STARTS: &[u16] = &{starts:?};\n\
-         const OBJECT_NAMES: &[u8] = b\"{objects}\\0\";\n",
+         const OBJECT_NAMES: &[u8] = b\"{objects}\\0\";\n\
+         const STANDARD_ABI_NAME: &[u8] = b\"{}\";\nconst MPICH_MARK: &[u8] = b\"{}\\0\";\n",
         word(0),
         word(4),
         word(8),
@@ -126,6 +127,8 @@ fn constants() -> String {
         abi::DETECT_INT3,
         abi::OP_RETURN,
         abi::FACT_LEAF,
+        abi::STANDARD_ABI_NAME,
+        abi::MPICH_MARK,
     );
     for (name, value) in [
         ("STUB_BASE", abi::STUB_BASE),
@@ -149,6 +152,9 @@ fn constants() -> String {
         ("FACT_LIBRARY", abi::fact::LIBRARY.into()),
         ("MPICH", abi::IMPLEMENTATION_MPICH),
         ("OPEN_MPI", abi::IMPLEMENTATION_OPEN_MPI),
+        ("ABI_MPICH", abi::IMPLEMENTATION_ABI_MPICH),
+        ("ABI_OPEN_MPI", abi::IMPLEMENTATION_ABI_OPEN_MPI),
+        ("ABI_UNKNOWN", abi::IMPLEMENTATION_ABI_UNKNOWN),
     ] {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "const {name}: u64 = {value:#x};");

@@ -7,8 +7,9 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
-    FACT_ADDRESS, FACT_ENVIRONMENT, FACT_LEAF, FACT_LIBRARY, FACT_OBJECTS, FACT_PROCESS, INIT,
-    MPICH, OBJECT_COUNT, OPEN_MPI, RANK_VARIABLES, search, system_call,
+    ABI_MPICH, ABI_OPEN_MPI, ABI_UNKNOWN, FACT_ADDRESS, FACT_ENVIRONMENT, FACT_LEAF, FACT_LIBRARY,
+    FACT_OBJECTS, FACT_PROCESS, INIT, MPICH, MPICH_MARK, OBJECT_COUNT, OPEN_MPI, RANK_VARIABLES,
+    search, system_call,
 };
 
 const GETPID: u64 = 39;
@@ -35,19 +36,33 @@ pub(crate) fn introduce() {
     search::objects(objects);
     // SAFETY: the first word is there; only the thread that introduces its process writes it.
     let open_mpi = unsafe { *objects } != 0;
+    let library = search::function(INIT).profiling;
+    let implementation = implementation(library.is_standard, open_mpi);
     let environment = environment();
     // SAFETY: facts change nothing; the environment is an array as the C library keeps it.
     unsafe {
         let rank = rank(environment);
-        tell(FACT_PROCESS, rank, if open_mpi { OPEN_MPI } else { MPICH });
+        tell(FACT_PROCESS, rank, implementation);
         if !environment.is_null() {
             tell(FACT_ENVIRONMENT, environment as u64, 0);
         }
-        if open_mpi {
+        if implementation == OPEN_MPI {
             tell(FACT_OBJECTS, objects as u64, OBJECT_COUNT as u64);
         }
-        let [start, end] = search::function(INIT).profiling.code;
+        let [start, end] = library.code;
         tell(FACT_LIBRARY, start, end);
+    }
+}
+
+/// Returns the implementation's number, by the name of its library and by the presence of Open MPI's objects.
+fn implementation(is_standard: bool, open_mpi: bool) -> u64 {
+    if !is_standard {
+        return if open_mpi { OPEN_MPI } else { MPICH };
+    }
+    match (search::is_defined(MPICH_MARK), open_mpi) {
+        (true, false) => ABI_MPICH,
+        (false, true) => ABI_OPEN_MPI,
+        _ => ABI_UNKNOWN,
     }
 }
 

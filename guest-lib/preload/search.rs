@@ -5,7 +5,7 @@
 //! an object of the dynamic linker's list has been checked by it; formats are those of the
 //! System V ABI and, for the hash table, of GNU's linker.
 
-use crate::{NAME_STARTS, NAMES, OBJECT_NAMES};
+use crate::{NAME_STARTS, NAMES, OBJECT_NAMES, STANDARD_ABI_NAME};
 
 /// Something that an object of the list defines.
 #[derive(Clone, Copy)]
@@ -14,11 +14,14 @@ pub(crate) struct Found {
     pub(crate) address: u64,
     /// The first address of the defining object's code, and the one after the last.
     pub(crate) code: [u64; 2],
+    /// True if that object is named as a library of the standard ABI.
+    pub(crate) is_standard: bool,
 }
 
 const NOTHING: Found = Found {
     address: 0,
     code: [0; 2],
+    is_standard: false,
 };
 
 /// What an MPI function leads to.
@@ -55,6 +58,11 @@ pub(crate) fn function(number: usize) -> Function {
         named = profiling;
     }
     Function { named, profiling }
+}
+
+/// True if a loaded object defines `name`, which ends with a zero byte.
+pub(crate) fn is_defined(name: &[u8]) -> bool {
+    find(name.as_ptr(), false).address != 0
 }
 
 /// Writes the addresses of Open MPI's predefined objects, zero for those that are not there; with
@@ -146,11 +154,16 @@ unsafe extern "C" fn visit(loaded: *const Loaded, _: usize, search: *mut Search)
         if !search.begun || dynamic.is_null() {
             return 0;
         }
-        let address = Symbols::new(loaded.base, dynamic).find(search.name);
+        let symbols = Symbols::new(loaded.base, dynamic);
+        let address = symbols.find(search.name);
         if address == 0 {
             return 0;
         }
-        search.found = Found { address, code };
+        search.found = Found {
+            address,
+            code,
+            is_standard: symbols.is_standard(),
+        };
     }
     1
 }
@@ -194,11 +207,14 @@ struct Symbols {
     symbols: u64,
     gnu_hash: u64,
     hash: u64,
+    /// Offset of the object's own name among the names; zero if it has none.
+    own_name: u64,
 }
 
 impl Symbols {
     unsafe fn new(base: u64, mut dynamic: *const [u64; 2]) -> Self {
         let (mut names, mut symbols, mut gnu_hash, mut hash) = (0, 0, 0, 0);
+        let mut own_name = 0;
         // SAFETY: the section ends with an entry of tag 0.
         unsafe {
             while (*dynamic)[0] != 0 {
@@ -209,6 +225,7 @@ impl Symbols {
                     4 => hash = address,
                     5 => names = address,
                     6 => symbols = address,
+                    14 => own_name = value,
                     0x6fff_fef5 => gnu_hash = address,
                     _ => {}
                 }
@@ -221,6 +238,20 @@ impl Symbols {
             symbols,
             gnu_hash,
             hash,
+            own_name,
+        }
+    }
+
+    /// True if the object is named as a library of the standard ABI.
+    unsafe fn is_standard(&self) -> bool {
+        if self.names == 0 || self.own_name == 0 {
+            return false;
+        }
+        // SAFETY: a name ends with a zero byte, which is none of those that it is compared with.
+        unsafe {
+            let name = (self.names + self.own_name) as *const u8;
+            let mut wanted = STANDARD_ABI_NAME.iter().enumerate();
+            wanted.all(|(at, byte)| *name.add(at) == *byte)
         }
     }
 

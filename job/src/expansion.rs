@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use belljar_collectives::{Algorithm, Call, Choice, Library, Tables};
 use belljar_mpi::{Base, CallKind, Object, Operation};
-use belljar_trace::{Collective, Event, Implementation};
+use belljar_trace::{Collective, Event, Implementation, MpiLibrary, standard_abi};
 
 use crate::communicators::{Communicators, Member, Members, ProcessKey};
 use prepared::Prepared;
@@ -182,15 +182,15 @@ impl<'a> Expansion<'a> {
     ) -> Result<Option<Expanded>, Unknown> {
         let tables = self.tables.ok_or(Unknown::Library)?;
         let own = match tables.library() {
-            Library::Mpich => Implementation::Mpich,
-            Library::OpenMpi => Implementation::OpenMpi,
+            Library::Mpich => MpiLibrary::Mpich,
+            Library::OpenMpi => MpiLibrary::OpenMpi,
         };
-        if event.implementation != own {
+        if event.implementation.library() != own {
             return Err(Unknown::Library);
         }
         let (identity, members, _) = self.place(event, collective)?;
         // Open MPI's rules do not ask where ranks are.
-        if own == Implementation::Mpich && !self.is_spread(identity, members) {
+        if own == MpiLibrary::Mpich && !self.is_spread(identity, members) {
             return Err(Unknown::Nodes);
         }
         self.expand_by(tables, event, collective)
@@ -275,7 +275,8 @@ impl<'a> Expansion<'a> {
             return Ok(call);
         }
         let own = self.reductions.get(&(event.node, event.process));
-        if own.is_none_or(|own| !own.others) && event.implementation == Implementation::OpenMpi {
+        let is_open_mpi = event.implementation == Implementation::OpenMpi;
+        if own.is_none_or(|own| !own.others) && is_open_mpi {
             // Its handles do not tell whose they are. MPI's own are commutative as far as reductions of several take them.
             return Ok(call);
         }
@@ -298,9 +299,13 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// Whether a reduction is one of MPI's own: the two bits at the top of MPICH's handles say so.
+/// Whether a reduction is one of MPI's own: the two bits at the top of MPICH's handles say so, and the constants of the standard ABI.
 fn is_built_in(implementation: Implementation, handle: u64) -> bool {
-    implementation == Implementation::Mpich && handle as u32 >> 30 == 1
+    match implementation {
+        Implementation::Mpich => handle as u32 >> 30 == 1,
+        Implementation::OpenMpi => false,
+        Implementation::StandardAbi(_) => standard_abi::operation(handle).is_some(),
+    }
 }
 
 /// Members of a communicator that are believed of a trace that has fewer processes.

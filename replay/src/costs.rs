@@ -7,7 +7,7 @@
 use belljar_networks::{Pace, Paces, frames_of};
 use belljar_program::ProcessId;
 use belljar_sim::{Frequency, Span};
-use belljar_trace::Implementation;
+use belljar_trace::{Implementation, MpiLibrary};
 use serde::{Deserialize, Serialize};
 
 /// How a library sends what is too large to be sent before somebody wants it. Each leg of it is a message, which the process that gets it answers
@@ -171,9 +171,9 @@ impl Costs {
             rendezvous: 20_352,
             protocol: Protocol::Put,
         };
-        match implementation {
-            Implementation::Mpich => own,
-            Implementation::OpenMpi => Self {
+        match implementation.library() {
+            MpiLibrary::Mpich | MpiLibrary::Unknown => own,
+            MpiLibrary::OpenMpi => Self {
                 rendezvous: 65_500,
                 protocol: Protocol::Send,
                 ..own

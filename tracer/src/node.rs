@@ -395,7 +395,7 @@ fn arguments(function: u16, registers: &MagicRegisters, memory: Reader<'_>) -> V
 
 /// What RAX says a function returned.
 fn result(event: &Event, rax: u64) -> Option<i64> {
-    let wide = event.implementation == Implementation::OpenMpi;
+    let wide = event.implementation.handle_width() == 8;
     match event.description().result {
         Base::Double => None,
         Base::Int | Base::Fint => Some(i64::from(rax as i32)),

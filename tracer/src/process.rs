@@ -22,7 +22,7 @@ use bincode::{Decode, Encode};
 use crate::calls::thread_number;
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
-use crate::decode::implementation::{MPICH_COMM_NULL, MPICH_NO_OP, MPICH_SELF, MPICH_WORLD};
+use crate::decode::implementation::constants;
 use crate::memory::{BadAddress, Reader};
 use crate::objects::communicators::{Communicator, Communicators};
 use crate::objects::datatypes::Datatypes;
@@ -82,13 +82,11 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn new(number: u32, rank: Option<u32>, implementation: Implementation) -> Self {
         let mut communicators = Communicators::new();
-        if implementation == Implementation::Mpich {
-            communicators.learn_predefined(MPICH_WORLD, MPICH_SELF, MPICH_COMM_NULL, rank);
+        let constants = constants(implementation);
+        if let Some(constants) = &constants {
+            let [world, alone, null] = constants.communicators;
+            communicators.learn_predefined(world, alone, null, rank);
         }
-        let no_op = match implementation {
-            Implementation::Mpich => MPICH_NO_OP,
-            Implementation::OpenMpi => 0,
-        };
         Self {
             number,
             implementation,
@@ -103,7 +101,7 @@ impl Process {
             messages: Registry::default(),
             windows: Registry::default(),
             windows_made: 0,
-            no_op,
+            no_op: constants.map_or(0, |constants| constants.no_op),
             launch: None,
             unnamed: None,
             library: None,

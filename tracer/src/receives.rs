@@ -15,7 +15,7 @@ mod ucx;
 use crate::interception::targets::ReceiveHook;
 use crate::memory::Reader;
 use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RSP};
-use belljar_trace::Implementation;
+use belljar_trace::MpiLibrary;
 use posted::Asked;
 
 /// A receive that a library posts.
@@ -44,15 +44,15 @@ impl NodeTracer {
             return;
         };
         let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
-        let posting = match (process.implementation(), hook) {
-            (Implementation::Mpich, ReceiveHook::UcxReceive) => {
+        let posting = match (process.implementation().library(), hook) {
+            (MpiLibrary::Mpich, ReceiveHook::UcxReceive) => {
                 ucx::posting(argument(5), Some((argument(3), argument(4))), memory)
             }
-            (Implementation::Mpich, ReceiveHook::UcxReceiveProbed) => {
+            (MpiLibrary::Mpich, ReceiveHook::UcxReceiveProbed) => {
                 ucx::posting(argument(4), None, memory)
             }
-            (Implementation::OpenMpi, ReceiveHook::Ob1Start) => Some(ob1::started(argument(0))),
-            (Implementation::OpenMpi, ReceiveHook::Ob1ReceiveProbed) => {
+            (MpiLibrary::OpenMpi, ReceiveHook::Ob1Start) => Some(ob1::started(argument(0))),
+            (MpiLibrary::OpenMpi, ReceiveHook::Ob1ReceiveProbed) => {
                 ob1::probed(argument(3), memory).ok()
             }
             _ => None,

@@ -3,13 +3,15 @@
 //! Calls have their tracer saved and restored in between, so tests of all kinds see that nothing is lost by
 //! it. Compiled for the tests of this crate and, with the feature `scripted`, of crates that read events.
 
+/// Processes that have told a tracer of themselves.
+mod introduction;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_abi::{
-    FACT_LEAF, IMPLEMENTATION_MPICH, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN,
-    OPEN_MPI_OBJECTS, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, fact, table_entry,
+    FACT_LEAF, MAGIC_ADDRESS, OP_RETURN, RESOLVERS_OFFSET, RETURN_OFFSET, STUB_BASE, table_entry,
 };
-use belljar_trace::{Event, Implementation};
+use belljar_trace::{Event, Implementation, MpiLibrary};
 
 use crate::memory::{BadAddress, GuestMemory};
 use crate::node::{MagicRegisters, NodeTracer};
@@ -131,33 +133,6 @@ impl Guest {
         }
     }
 
-    /// An MPICH process that has told `tracer` of itself.
-    pub fn mpich(tracer: &mut NodeTracer, rank: u64) -> Self {
-        let mut guest = Self::new(Implementation::Mpich, rank);
-        guest.tell(tracer, fact::PROCESS, rank, IMPLEMENTATION_MPICH);
-        guest
-    }
-
-    /// An Open MPI process that has told `tracer` of itself and its objects.
-    pub fn open_mpi(tracer: &mut NodeTracer, rank: u64) -> Self {
-        let mut guest = Self::new(Implementation::OpenMpi, rank);
-        guest.tell(tracer, fact::PROCESS, rank, IMPLEMENTATION_OPEN_MPI);
-        let addresses: Vec<u64> = OPEN_MPI_OBJECTS
-            .iter()
-            .map(|(name, _)| guest.object(name))
-            .collect();
-        let table = guest.words(&addresses);
-        let count = addresses.len() as u64;
-        guest.tell(tracer, fact::OPEN_MPI_OBJECTS, table, count);
-        guest
-    }
-
-    /// The handle of one of Open MPI's predefined objects.
-    pub fn object(&self, name: &str) -> u64 {
-        let index = OPEN_MPI_OBJECTS.iter().position(|(it, _)| *it == name);
-        OBJECTS + 512 * index.unwrap() as u64
-    }
-
     /// Tells `tracer` a fact of the process, as the preloaded library does.
     pub fn tell(&mut self, tracer: &mut NodeTracer, number: u32, first: u64, second: u64) {
         let mut registers = self.registers();
@@ -246,7 +221,7 @@ impl Guest {
                 let values: Vec<i32> = values.iter().map(|value| *value as i32).collect();
                 self.ints(&values)
             }
-            Implementation::OpenMpi => self.words(values),
+            Implementation::OpenMpi | Implementation::StandardAbi(_) => self.words(values),
         }
     }
 
@@ -264,6 +239,12 @@ impl Guest {
         match self.implementation {
             Implementation::Mpich => self.put_ints(at, &[low, high << 1, source, tag, 0]),
             Implementation::OpenMpi => self.put_ints(at, &[source, tag, 0, 0, low, high]),
+            Implementation::StandardAbi(MpiLibrary::OpenMpi) => {
+                self.put_ints(at, &[source, tag, 0, 0, low, high, 0, 0]);
+            }
+            Implementation::StandardAbi(_) => {
+                self.put_ints(at, &[source, tag, 0, low, high << 1, 0, 0, 0]);
+            }
         }
     }
 
@@ -271,7 +252,7 @@ impl Guest {
     pub fn put_status_error(&mut self, at: u64, error: i32) {
         let offset = match self.implementation {
             Implementation::Mpich => 16,
-            Implementation::OpenMpi => 8,
+            Implementation::OpenMpi | Implementation::StandardAbi(_) => 8,
         };
         self.put_ints(at + offset, &[error]);
     }

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use belljar_collectives::{MAX_LIBRARY_BYTES, TableError, Tables};
-use belljar_trace::Implementation;
+use belljar_trace::{Implementation, MpiLibrary};
 
 use super::{GuestRoot, Mpi};
 
@@ -43,9 +43,9 @@ pub enum LibraryError {
 /// # Errors
 /// When it has none, or they are not there.
 pub fn tables_in(root: &GuestRoot, first: Implementation) -> Result<Tables, LibraryError> {
-    let kinds = match first {
-        Implementation::Mpich => [Mpi::Mpich, Mpi::OpenMpi],
-        Implementation::OpenMpi => [Mpi::OpenMpi, Mpi::Mpich],
+    let kinds = match first.library() {
+        MpiLibrary::Mpich | MpiLibrary::Unknown => [Mpi::Mpich, Mpi::OpenMpi],
+        MpiLibrary::OpenMpi => [Mpi::OpenMpi, Mpi::Mpich],
     };
     let names = kinds.into_iter().flat_map(Mpi::libraries);
     let mut paths = names.filter_map(|name| root.library(name));

@@ -172,6 +172,19 @@ pub const IMPLEMENTATION_MPICH: u64 = 1;
 /// [`fact::PROCESS`]'s RSI for Open MPI, whose handles are addresses of objects.
 pub const IMPLEMENTATION_OPEN_MPI: u64 = 2;
 
+/// [`fact::PROCESS`]'s RSI for the standard ABI of MPICH and its derivatives.
+pub const IMPLEMENTATION_ABI_MPICH: u64 = 3;
+/// [`fact::PROCESS`]'s RSI for the standard ABI of Open MPI.
+pub const IMPLEMENTATION_ABI_OPEN_MPI: u64 = 4;
+/// [`fact::PROCESS`]'s RSI for the standard ABI of another library.
+pub const IMPLEMENTATION_ABI_UNKNOWN: u64 = 5;
+
+/// Name of the standard ABI's shared libraries (`DT_SONAME`), up to the version.
+pub const STANDARD_ABI_NAME: &str = "libmpi_abi.so";
+
+/// Internal function that MPICH and its derivatives export.
+pub const MPICH_MARK: &str = "MPIR_Err_create_code";
+
 /// Open MPI's predefined objects that mean something to the host: the linker's
 /// name and, for datatypes, the size in bytes.
 pub static OPEN_MPI_OBJECTS: &[(&str, u32)] = &[

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use belljar_mpi::{CallKind, Epoch, Meeting, Object};
-use belljar_trace::{Event, Fact as Told, Implementation, Phase, WORLD};
+use belljar_trace::{Event, Fact as Told, MpiLibrary, Phase, WORLD};
 
 use super::fact::{Fact, Locking, Loss, Operation, Origin, Signal, WindowId};
 use super::requests::{Open, Side};
@@ -145,10 +145,7 @@ impl Accesses {
 
 /// True if the program asserts that the other processes have called already (`MPI_MODE_NOCHECK`).
 fn unchecked(event: &Event) -> bool {
-    let flag = match event.implementation {
-        Implementation::OpenMpi => 1,
-        _ => 1024,
-    };
+    let flag = event.implementation.mode_no_check();
     integer(event, "assert").is_some_and(|assert| assert & flag != 0)
 }
 
@@ -210,10 +207,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     /// A window is locked or unlocked, at one process or at all.
     pub(super) fn lock(&mut self, call: Call<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
         let event = call.event;
-        let shared = match event.implementation {
-            Implementation::OpenMpi => 2,
-            _ => 235,
-        };
+        let shared = event.implementation.lock_shared();
         let how = match event.meaning().epoch() {
             Some(Epoch::Lock) if integer(event, "lock_type") != Some(shared) => Locking::Exclusive,
             Some(Epoch::Lock | Epoch::LockAll) => Locking::Shared,
@@ -303,7 +297,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         begun: &mut Begun,
         facts: &mut Vec<Fact>,
     ) {
-        match begins && call.event.implementation == Implementation::OpenMpi {
+        match begins && call.event.implementation.library() == MpiLibrary::OpenMpi {
             true => self.accesses.push(call, open, target, facts),
             false => begun.done.push(open),
         }

@@ -8,6 +8,7 @@
 
 mod applications;
 mod counts;
+mod interface;
 mod jobs;
 mod native;
 mod roads;

@@ -51,21 +51,19 @@ const SECOND: usize = 2;
 const REPEATED: usize = 3;
 
 impl Models {
-    fn code_stream<C: Coder>(&mut self, coder: &mut C, stream: &Stream) -> Stream {
+    /// Codes a thread; `None` where its implementation's number means nothing.
+    fn code_stream<C: Coder>(&mut self, coder: &mut C, stream: &Stream) -> Option<Stream> {
         let mut field = |value: u32| self.place.code(coder, value.into()) as u32;
         let (node, process) = (field(stream.node), field(stream.process));
         let (thread, rank) = (field(stream.thread), field(stream.rank));
-        let implementation = match field(stream.implementation as u32) {
-            0 => Implementation::Mpich,
-            _ => Implementation::OpenMpi,
-        };
-        Stream {
+        let implementation = field(stream.implementation.number());
+        Some(Stream {
             node,
             process,
             thread,
             rank,
-            implementation,
-        }
+            implementation: Implementation::of_number(implementation)?,
+        })
     }
 }
 
@@ -265,7 +263,7 @@ pub(crate) fn decode(
     };
     let fresh: Vec<Stream> = (0..fresh)
         .map(|_| models.code_stream(&mut coder, &nobody))
-        .collect();
+        .collect::<Option<_>>()?;
     let all = threads + fresh.len();
     let count = within(models.number.code(&mut coder, 0), calls.min(all))?;
     let sequences = within(models.number.code(&mut coder, 0), count)?;
@@ -382,3 +380,6 @@ impl Structure {
         self.grammar.sequences.iter().map(unfold).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,12 +163,12 @@ impl<'a> Arguments<'a> {
             .collect()
     }
 
-    /// Status number `position` of the argument `name`; `None` when the program does not ask for it.
+    /// Status number `position` of the argument `name`; `None` when the program does not ask for it, or the library's statuses are unknown.
     pub(crate) fn status(&mut self, name: &str, position: u64) -> Option<Status> {
         let implementation = self.implementation;
         self.at_status(name, position, |at, memory| {
             implementation::status(implementation, at, memory)
-        })
+        })?
     }
 
     /// True if the program does not ask for the statuses of the argument `name`.

@@ -7,10 +7,11 @@
 //! stub of the library's. Whoever runs the node calls `magic`.
 
 use belljar_abi::{
-    FACT_LEAF, IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, TARGET, UNRESOLVED,
-    fact, function_of, table_entry,
+    FACT_LEAF, IMPLEMENTATION_ABI_MPICH, IMPLEMENTATION_ABI_OPEN_MPI, IMPLEMENTATION_ABI_UNKNOWN,
+    IMPLEMENTATION_OPEN_MPI, MAGIC_ADDRESS, OP_RETURN, PASSED_BY, TARGET, UNRESOLVED, fact,
+    function_of, table_entry,
 };
-use belljar_trace::Implementation;
+use belljar_trace::{Implementation, MpiLibrary};
 
 use crate::calls::Returned;
 use crate::interception::replaced;
@@ -58,11 +59,7 @@ impl NodeTracer {
         }
         match registers.gpr[RBX] as u32 {
             fact::PROCESS => {
-                let implementation = if second == IMPLEMENTATION_OPEN_MPI {
-                    Implementation::OpenMpi
-                } else {
-                    Implementation::Mpich
-                };
+                let implementation = implementation(second);
                 self.start_process(space, at, u32::try_from(first).ok(), implementation);
             }
             fact::OPEN_MPI_OBJECTS => {
@@ -154,7 +151,7 @@ impl NodeTracer {
         {
             return true;
         }
-        let components = process.implementation() == Implementation::OpenMpi;
+        let components = process.implementation().library() == MpiLibrary::OpenMpi;
         process.code.contains(&caller)
             || self.watches_returns && self.is_jump(function, registers, caller)
             || components && self.is_of_part(function, registers, caller, memory)
@@ -177,5 +174,16 @@ impl NodeTracer {
         let return_address = call.return_address;
         self.end_call(*call, at, registers, memory);
         return_address
+    }
+}
+
+/// The implementation with this number in the library's words.
+fn implementation(number: u64) -> Implementation {
+    match number {
+        IMPLEMENTATION_OPEN_MPI => Implementation::OpenMpi,
+        IMPLEMENTATION_ABI_MPICH => Implementation::StandardAbi(MpiLibrary::Mpich),
+        IMPLEMENTATION_ABI_OPEN_MPI => Implementation::StandardAbi(MpiLibrary::OpenMpi),
+        IMPLEMENTATION_ABI_UNKNOWN => Implementation::StandardAbi(MpiLibrary::Unknown),
+        _ => Implementation::Mpich,
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_mpi::FUNCTIONS;
-use belljar_trace::{Implementation, Launch};
+use belljar_trace::{Implementation, Launch, MpiLibrary};
 
 use crate::calls::Space;
 use crate::interception::component::{Mapped, object_at};
@@ -243,6 +243,16 @@ impl NodeTracer {
             .is_some_and(|call| call.event.function != function && call.kept == registers.kept())
     }
 
+    /// True if `target` is in the library that the process called first. A library of the standard ABI may call another one.
+    fn is_of_first_library(&self, space: Space, target: u64) -> bool {
+        let process = self.processes.get(&space);
+        let Some((file, base)) = process.and_then(|process| process.library) else {
+            return false;
+        };
+        let library = self.targets.find_library(file as usize);
+        library.is_some_and(|library| library.code.contains(&target.wrapping_sub(base)))
+    }
+
     /// True if a call is the library's own: made from its own code, or reached by a jump out of another one.
     fn is_internal(
         &mut self,
@@ -257,8 +267,9 @@ impl NodeTracer {
             return false;
         };
         let own = library.code.contains(&target.wrapping_sub(base))
+            || self.is_of_first_library(registers.space(), target)
             || self.is_jump(function, registers, target);
-        let components = library.implementation == Implementation::OpenMpi;
+        let components = library.implementation.library() == MpiLibrary::OpenMpi;
         own || components && self.is_of_part(function, registers, target, memory)
     }
 }

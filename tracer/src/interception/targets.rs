@@ -17,9 +17,9 @@ pub(crate) mod function;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use belljar_abi::OPEN_MPI_OBJECTS;
+use belljar_abi::{OPEN_MPI_OBJECTS, STANDARD_ABI_NAME};
 use belljar_mpi::FUNCTIONS;
-use belljar_trace::Implementation;
+use belljar_trace::{Implementation, MpiLibrary};
 use object::read::ReadRef;
 
 use elf::Elf;
@@ -30,6 +30,9 @@ pub const PAGE: usize = 4096;
 /// What tells that a file is an MPI library, or a program with one linked in: profiling layers
 /// define MPI functions, too, but not those by which they call the library's.
 const MARK: &str = "PMPI_Init";
+
+/// Function of MPICH's standard ABI alone; marks static programs.
+const STATIC_STANDARD_ABI: &str = "ABI_init_builtins";
 
 /// Files whose functions are looked for at most.
 const MOST_FILES: usize = 1 << 10;
@@ -163,21 +166,18 @@ impl Targets {
 
     fn add_library<'data>(&mut self, path: &str, elf: &Elf<'data, impl ReadRef<'data>>) {
         let file = self.libraries.len();
-        let is_open_mpi = elf.defines(OPEN_MPI_OBJECTS[0].0);
+        let implementation = implementation_of(elf);
         let names = OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
         self.libraries.push(Library {
-            implementation: match is_open_mpi {
-                true => Implementation::OpenMpi,
-                false => Implementation::Mpich,
-            },
+            implementation,
             code: match elf.is_program() {
                 true => elf.functions(),
                 false => elf.code(),
             },
             data: elf.data(),
-            objects: match is_open_mpi {
-                true => names.map(|name| elf.place_of(name)).collect(),
-                false => Vec::new(),
+            objects: match implementation {
+                Implementation::OpenMpi => names.map(|name| elf.place_of(name)).collect(),
+                Implementation::Mpich | Implementation::StandardAbi(_) => Vec::new(),
             },
         });
         self.names.push(path.to_owned());
@@ -303,6 +303,25 @@ impl Targets {
 
     pub(crate) fn library(&self, file: usize) -> &Library {
         &self.libraries[file]
+    }
+}
+
+/// The binary interface that a library offers, by its name and its symbols.
+fn implementation_of<'data>(elf: &Elf<'data, impl ReadRef<'data>>) -> Implementation {
+    let is_standard = elf
+        .name()
+        .is_some_and(|name| name.starts_with(STANDARD_ABI_NAME.as_bytes()));
+    if is_standard || elf.defines(STATIC_STANDARD_ABI) {
+        let library = match (elf.names_mpich(), elf.names_open_mpi()) {
+            (true, false) => MpiLibrary::Mpich,
+            (false, true) => MpiLibrary::OpenMpi,
+            _ => MpiLibrary::Unknown,
+        };
+        return Implementation::StandardAbi(library);
+    }
+    match elf.defines(OPEN_MPI_OBJECTS[0].0) {
+        true => Implementation::OpenMpi,
+        false => Implementation::Mpich,
     }
 }
 

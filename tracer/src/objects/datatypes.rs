@@ -9,7 +9,7 @@ mod layouts;
 /// Sizes and counts of arguments.
 mod sizes;
 
-use belljar_trace::datatypes::{PREDEFINED, by_mpich_handle, size_in_mpich_handle};
+use belljar_trace::datatypes::{PREDEFINED, by_handle, size_in_handle};
 use belljar_trace::{Bounds, Datatype, Implementation};
 use bincode::{Decode, Encode};
 
@@ -131,10 +131,8 @@ impl Datatypes {
         if let Some(known) = self.known.get(handle) {
             return known.datatype;
         }
-        if self.implementation != Implementation::Mpich {
-            return Datatype::Unknown;
-        }
-        match (by_mpich_handle(handle), size_in_mpich_handle(handle)) {
+        let known = by_handle(self.implementation, handle);
+        match (known, size_in_handle(self.implementation, handle)) {
             (Some(index), _) => Datatype::Predefined(index),
             (None, Some(size)) => Datatype::Derived {
                 // A built-in one newer than the table: its handle is name enough.

@@ -64,11 +64,14 @@ impl Process {
         arguments: &mut Arguments<'_>,
     ) -> Option<Status> {
         let (operation, transfer) = self.requests.receives(handle)?;
+        let memory = arguments.memory();
         let observed = operation.receive.and_then(|receive| {
             let asked = (transfer, operation.partners);
-            let memory = arguments.memory();
-            self.receives
-                .take(receive, asked, self.implementation, memory)
+            let library = self.implementation.library();
+            let status = self.receives.take(receive, asked, library, memory)?;
+            let is_own =
+                !status.cancelled || receive.may_have_handle(handle, self.implementation, memory);
+            is_own.then_some(status)
         });
         match arguments.ignores_status(statuses) {
             true => observed,

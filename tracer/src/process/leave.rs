@@ -5,8 +5,8 @@
 
 use belljar_mpi::Base;
 use belljar_trace::{
-    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, Implementation, Peer,
-    Phase, Polls, Status, WORLD,
+    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, MpiLibrary, Peer, Phase,
+    Polls, Status, WORLD,
 };
 
 use super::{Matched, Process, Window};
@@ -193,7 +193,7 @@ impl Process {
             Phase::Done => outcome.status = self.received(&operation, arguments),
             Phase::Begun => {
                 if let Some(handle) = arguments.pointed_handle(Base::Request) {
-                    if self.implementation == Implementation::OpenMpi {
+                    if self.implementation.library() == MpiLibrary::OpenMpi {
                         // Its handles are its requests.
                         let mut own = posted.iter().filter(|it| it.request == handle);
                         operation.receive = operation.receive.and(own.next().copied());
@@ -245,10 +245,11 @@ impl Process {
             let asked = (transfer, operation.partners);
             let memory = arguments.memory();
             self.receives
-                .take(receive, asked, self.implementation, memory)
+                .take(receive, asked, self.implementation.library(), memory)
         });
         match arguments.ignores_status("status") {
-            true => observed,
+            // No program can cancel it: MPICH cancels the request of a transport when another one has the message.
+            true => observed.filter(|status| !status.cancelled),
             false => arguments.status("status", 0),
         }
     }
@@ -266,11 +267,11 @@ impl Process {
             let handle = arguments.handles("message", 1)?.first().copied()?;
             let implementation = arguments.implementation;
             let source = arguments.int("source").unwrap_or(i32::MIN);
-            let tag = arguments.int("tag").unwrap_or(-1);
+            let tag = arguments.int("tag").and_then(|tag| implementation.tag(tag));
             let matched = Matched {
                 communicator: event.communicator,
                 source: status.map_or(implementation.peer(source), |status| status.source),
-                tag: status.map_or(implementation.tag(tag), |status| Some(status.tag)),
+                tag: status.map_or(tag, |status| Some(status.tag)),
             };
             self.messages.insert(handle, matched);
         }

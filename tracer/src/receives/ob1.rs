@@ -48,7 +48,7 @@ pub(crate) fn message(request: u64, memory: Reader<'_>) -> Option<ReceivedMessag
     if (kind, complete, error) != (POINT_TO_POINT, COMPLETED, 0) {
         return None;
     }
-    let status = status(Implementation::OpenMpi, at(STATUS), memory).ok()?;
+    let status = status(Implementation::OpenMpi, at(STATUS), memory).ok()??;
     match status.source {
         _ if status.cancelled => Some(ReceivedMessage::CANCELLED),
         Peer::Rank(source) => Some(ReceivedMessage {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_trace::{Implementation, Peer, Status, Transfer};
+use belljar_trace::{Implementation, MpiLibrary, Peer, Status, Transfer};
 use bincode::{Decode, Encode};
 
 use super::ob1;
@@ -40,6 +40,24 @@ impl PostedReceive {
         match self.asked {
             Some(_) => self.is_of(transfer),
             None => self.request == handle,
+        }
+    }
+
+    /// False if the program has another handle for it. MPICH makes a request for each transport of a receive from any source, and
+    /// cancels all but the one that got the message; only one of them has the handle of the program.
+    pub(crate) fn may_have_handle(
+        &self,
+        handle: u64,
+        implementation: Implementation,
+        memory: Reader<'_>,
+    ) -> bool {
+        match implementation {
+            // The first word of a request is its handle.
+            Implementation::Mpich => memory
+                .u64(self.request)
+                .map_or(true, |word| u64::from(word as u32) == handle),
+            Implementation::OpenMpi => true,
+            Implementation::StandardAbi(_) => self.request == handle,
         }
     }
 
@@ -168,7 +186,7 @@ impl LibraryReceives {
         &mut self,
         receive: PostedReceive,
         (transfer, partners): (&Transfer, Option<u32>),
-        implementation: Implementation,
+        library: MpiLibrary,
         memory: Reader<'_>,
     ) -> Option<Status> {
         let latest = self.by_request.get(&receive.request)?;
@@ -176,9 +194,10 @@ impl LibraryReceives {
             return None;
         }
         let posting = self.by_request.remove(&receive.request)?;
-        let message = match implementation {
-            Implementation::Mpich => posting.message,
-            Implementation::OpenMpi => ob1::message(receive.request, memory),
+        let message = match library {
+            MpiLibrary::Mpich => posting.message,
+            MpiLibrary::OpenMpi => ob1::message(receive.request, memory),
+            MpiLibrary::Unknown => None,
         };
         message?.status(transfer, partners)
     }

@@ -5,7 +5,7 @@ mod open_mpi;
 
 use std::sync::Arc;
 
-use belljar_trace::{Ending, Event, Peer, Status};
+use belljar_trace::{Ending, Event, MpiLibrary, Peer, Status};
 
 use super::*;
 use crate::interception::targets::{Target, Targets};
@@ -246,6 +246,60 @@ fn requests_are_known_until_they_are_waited_for() {
     });
     assert_eq!(statuses[..2], [status(3, 6, 8), None]);
     assert!(statuses[2].is_some_and(|status| status.cancelled && status.observed));
+}
+
+#[test]
+fn a_transport_that_gives_up_cancels_no_receive() {
+    // A program cannot cancel a blocking receive.
+    let mut machine = Machine::mpich();
+    let event = machine.receive(7, IGNORE, |guest, tracer| {
+        ucx_post(guest, tracer, 0x9000, TAG_7);
+        ucx_match(guest, tracer, 0x9000, (-16, 0, 0));
+    });
+    assert_eq!((event.status, event.transfers[0].exact), (None, false));
+    // MPICH's requests begin with their handles.
+    let mut machine = Machine::mpich();
+    let [own, other] = [0xac00_0001, 0xac00_0002];
+    let requests = [own, 7].map(|word| machine.guest.words(&[word, 0]));
+    for (handle, request) in [own, other].into_iter().zip(requests) {
+        machine.begin(handle, request);
+    }
+    let statuses = machine.wait_for(&[own, other], |guest, tracer| {
+        for request in requests {
+            ucx_match(guest, tracer, request, (-16, 0, 0));
+        }
+    });
+    assert!(statuses[0].is_some_and(|status| status.cancelled));
+    assert_eq!(statuses[1], None);
+}
+
+#[test]
+fn handles_of_the_standard_abi_are_mpichs_requests() {
+    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let mut guest = Guest::standard_abi(&mut tracer, MpiLibrary::Mpich, 1);
+    let out = guest.handles(&[0, 0, 0]);
+    for (place, (handle, request)) in [(0x9000, 0x9000), (0x9100, 0x9100), (0x9200, 0x9300)]
+        .into_iter()
+        .enumerate()
+    {
+        let place = out + 8 * place as u64;
+        let arguments = [0x1000, int(10), 0x209, int(-1), int(-2), 0x101, place];
+        guest.call_with(&mut tracer, "MPI_Irecv", &arguments, |guest, tracer| {
+            ucx_post(guest, tracer, request, ANYTHING);
+            guest.put_handle(place, handle);
+        });
+    }
+    let arguments = [int(3), out, 0];
+    guest.call_with(&mut tracer, "MPI_Waitall", &arguments, |guest, tracer| {
+        ucx_match(guest, tracer, 0x9000, (0, 3 << 32 | 6, 8));
+        ucx_match(guest, tracer, 0x9100, (-16, 0, 0));
+        ucx_match(guest, tracer, 0x9300, (-16, 0, 0));
+    });
+    let event = tracer.take_events().pop().unwrap();
+    let statuses: Vec<_> = event.completed.iter().map(|one| one.status).collect();
+    assert_eq!(statuses[0], status(3, 6, 8));
+    assert!(statuses[1].is_some_and(|status| status.cancelled && status.observed));
+    assert_eq!(statuses[2], None);
 }
 
 #[test]

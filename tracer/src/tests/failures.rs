@@ -27,7 +27,7 @@ fn failed_calls_move_nothing() {
         let reduce = [0x5000, 0x6000, int(4), it.double, 0, it.world];
         let event = it.fail("MPI_Allreduce", &reduce, 9, |_| {});
         assert!(event.collectives.is_empty());
-        let status = it.guest.room(24);
+        let status = it.guest.room(32);
         let receive = [0x5000, int(4), it.double, int(0), int(1), it.world, status];
         let event = it.fail("MPI_Recv", &receive, it.errors()[2], |guest| {
             guest.put_status(status, 0, 1, 64);
@@ -57,7 +57,7 @@ fn each_status_tells_how_its_request_ended() {
             .map(|place| receive(&mut it, 0xac00_0010 + place))
             .collect();
         let requests = it.guest.handles(&[0xac00_0010, 0xac00_0011, 0xac00_0012]);
-        let (statuses, size) = (it.guest.room(72), it.status_size());
+        let (statuses, size) = (it.guest.room(96), it.status_size());
         let arguments = [int(3), requests, statuses];
         let event = it.fail("MPI_Waitall", &arguments, in_status, |guest| {
             guest.put_status(statuses, 0, 1, 0);
@@ -108,7 +108,7 @@ fn waitsome_goes_by_the_places_that_it_tells() {
         let second = receive(&mut it, 0xac00_0011);
         let requests = it.guest.handles(&[0xac00_0010, 0xac00_0011]);
         let (count, indices) = (it.guest.ints(&[0]), it.guest.ints(&[0; 2]));
-        let (statuses, size) = (it.guest.room(48), it.status_size());
+        let (statuses, size) = (it.guest.room(64), it.status_size());
         let arguments = [int(2), requests, count, indices, statuses];
         let event = it.fail("MPI_Waitsome", &arguments, in_status, |guest| {
             guest.put_ints(count, &[2]);

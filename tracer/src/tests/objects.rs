@@ -1,6 +1,6 @@
 //! Datatypes of both implementations.
 
-use belljar_trace::{Bounds, Datatype, Event, Fact};
+use belljar_trace::{Bounds, Datatype, Event, Fact, MpiLibrary};
 
 use crate::node::NodeTracer;
 use crate::scripted::{Guest, int};
@@ -15,7 +15,7 @@ struct Script {
     next: u64,
 }
 
-fn scripts() -> [Script; 2] {
+fn scripts() -> [Script; 4] {
     let mut tracer = NodeTracer::new(0, &Selection::default());
     let guest = Guest::mpich(&mut tracer, 0);
     let mpich = Script {
@@ -36,7 +36,20 @@ fn scripts() -> [Script; 2] {
         guest,
         next: 0x5555_9999_0000,
     };
-    [mpich, open_mpi]
+    let standard = [MpiLibrary::Mpich, MpiLibrary::OpenMpi].map(|library| {
+        let mut tracer = NodeTracer::new(0, &Selection::default());
+        let guest = Guest::standard_abi(&mut tracer, library, 0);
+        Script {
+            tracer,
+            guest,
+            world: 0x101,
+            double: 0x214,
+            integer: 0x209,
+            next: 0x5555_9999_0000,
+        }
+    });
+    let [abi_mpich, abi_open_mpi] = standard;
+    [mpich, open_mpi, abi_mpich, abi_open_mpi]
 }
 
 fn size(event: &Event) -> Option<u64> {
@@ -141,10 +154,10 @@ fn large_count_constructors_read_wide_arrays() {
 #[test]
 fn shares_of_distributed_grids_add_up() {
     for mut it in scripts() {
-        let (block, cyclic, default) = if it.world == 0x4400_0000 {
-            (121, 122, -49767)
-        } else {
-            (0, 1, -1)
+        let (block, cyclic, default) = match it.world {
+            0x4400_0000 => (121, 122, -49767),
+            0x101 => (17, 18, 19),
+            _ => (0, 1, -1),
         };
         let sizes = it.guest.ints(&[10, 7]);
         let distributions = it.guest.ints(&[block, cyclic]);
@@ -226,7 +239,7 @@ fn absurd_sizes_saturate() {
 
 #[test]
 fn mpichs_pair_types_have_sizes() {
-    let [mut it, _] = scripts();
+    let [mut it, ..] = scripts();
     assert_eq!(it.bytes_of(0x8c00_0001).1, 24);
     assert_eq!(it.bytes_of(0x8c00_0003).1, 12);
     // A built-in datatype of a later MPICH.
@@ -244,6 +257,7 @@ fn constructors_make_bounds() {
         let types = it.guest.handles(&[double, integer, integer]);
         let byte = match it.world {
             0x4400_0000 => 0x4c00_010d,
+            0x101 => 0x247,
             _ => it.guest.object("ompi_mpi_byte"),
         };
         let tail = it.guest.handles(&[double, byte]);

@@ -1,6 +1,6 @@
 //! A process of each implementation to script, with what differs between them.
 
-use belljar_trace::Event;
+use belljar_trace::{Event, MpiLibrary};
 
 use crate::node::NodeTracer;
 use crate::scripted::Guest;
@@ -14,12 +14,14 @@ pub(super) struct Script {
     pub(super) double: u64,
     pub(super) integer: u64,
     pub(super) any_source: i32,
+    pub(super) any_tag: i32,
+    pub(super) null: i32,
     pub(super) ignore: u64,
     pub(super) request_null: u64,
     pub(super) no_op: u64,
 }
 
-pub(super) fn scripts() -> [Script; 2] {
+pub(super) fn scripts() -> [Script; 4] {
     let mut tracer = NodeTracer::new(0, &Selection::default());
     let guest = Guest::mpich(&mut tracer, 1);
     let mpich = Script {
@@ -29,6 +31,8 @@ pub(super) fn scripts() -> [Script; 2] {
         double: 0x4c00_080b,
         integer: 0x4c00_0405,
         any_source: -2,
+        any_tag: -1,
+        null: -1,
         ignore: 1,
         request_null: 0x2c00_0000,
         no_op: 0x5800_000e,
@@ -44,9 +48,31 @@ pub(super) fn scripts() -> [Script; 2] {
         no_op: guest.object("ompi_mpi_op_no_op"),
         guest,
         any_source: -1,
+        any_tag: -1,
+        null: -2,
         ignore: 0,
     };
-    [mpich, open_mpi]
+    let standard = [MpiLibrary::Mpich, MpiLibrary::OpenMpi].map(standard_abi);
+    let [abi_mpich, abi_open_mpi] = standard;
+    [mpich, open_mpi, abi_mpich, abi_open_mpi]
+}
+
+fn standard_abi(library: MpiLibrary) -> Script {
+    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let guest = Guest::standard_abi(&mut tracer, library, 1);
+    Script {
+        tracer,
+        guest,
+        world: 0x101,
+        double: 0x214,
+        integer: 0x209,
+        any_source: -1,
+        any_tag: -2,
+        null: -3,
+        ignore: 0,
+        request_null: 0x180,
+        no_op: 0x3d,
+    }
 }
 
 impl Script {
@@ -85,16 +111,20 @@ impl Script {
 
     /// Bytes from one status to the next.
     pub(super) fn status_size(&self) -> u64 {
-        if self.ignore == 1 { 20 } else { 24 }
+        match self.world {
+            0x4400_0000 => 20,
+            0x101 => 32,
+            _ => 24,
+        }
     }
 
     /// `MPI_ERR_IN_STATUS`, `MPI_ERR_PENDING`, `MPI_ERR_TRUNCATE` and `MPI_ERR_REQUEST`.
     pub(super) fn errors(&self) -> [i32; 4] {
-        if self.ignore == 1 {
+        match self.world {
             // MPICH puts where it happened into the other bits.
-            [0x0300_0011, 18, 0x0400_000e, 0x0500_0013]
-        } else {
-            [18, 19, 15, 7]
+            0x4400_0000 => [0x0300_0011, 18, 0x0400_000e, 0x0500_0013],
+            0x101 => [19, 18, 15, 7],
+            _ => [18, 19, 15, 7],
         }
     }
 

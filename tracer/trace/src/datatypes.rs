@@ -3,6 +3,8 @@
 //! Traces hold a row's index, so the order of rows is part of the trace's format. Called by tracers for
 //! handles in a program's memory, and by dumps for names.
 
+use crate::implementation::Implementation;
+
 /// A predefined datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predefined {
@@ -12,6 +14,8 @@ pub struct Predefined {
     pub size: u32,
     /// MPICH's handle (from its `mpi.h`); 0 if it has none of its own.
     mpich: u32,
+    /// The standard ABI's handle (from `mpi_abi.h`); 0 if it has none of its own.
+    standard: u32,
     /// Open MPI's object, by the linker's name; empty if its address is not told.
     open_mpi: &'static str,
 }
@@ -37,11 +41,18 @@ impl Predefined {
     }
 }
 
-const fn row(name: &'static str, size: u32, mpich: u32, open_mpi: &'static str) -> Predefined {
+const fn row(
+    name: &'static str,
+    size: u32,
+    mpich: u32,
+    standard: u32,
+    open_mpi: &'static str,
+) -> Predefined {
     Predefined {
         name,
         size,
         mpich,
+        standard,
         open_mpi,
     }
 }
@@ -49,79 +60,81 @@ const fn row(name: &'static str, size: u32, mpich: u32, open_mpi: &'static str) 
 /// All predefined datatypes that are known; [`Datatype::Predefined`](crate::Datatype) indexes it.
 #[rustfmt::skip]
 pub static PREDEFINED: &[Predefined] = &[
-    row("MPI_BYTE", 1, 0x4c00_010d, "ompi_mpi_byte"),
-    row("MPI_PACKED", 1, 0x4c00_010f, "ompi_mpi_packed"),
-    row("MPI_CHAR", 1, 0x4c00_0101, "ompi_mpi_char"),
-    row("MPI_SIGNED_CHAR", 1, 0x4c00_0118, "ompi_mpi_signed_char"),
-    row("MPI_UNSIGNED_CHAR", 1, 0x4c00_0102, "ompi_mpi_unsigned_char"),
-    row("MPI_SHORT", 2, 0x4c00_0203, "ompi_mpi_short"),
-    row("MPI_UNSIGNED_SHORT", 2, 0x4c00_0204, "ompi_mpi_unsigned_short"),
-    row("MPI_INT", 4, 0x4c00_0405, "ompi_mpi_int"),
-    row("MPI_UNSIGNED", 4, 0x4c00_0406, "ompi_mpi_unsigned"),
-    row("MPI_LONG", 8, 0x4c00_0807, "ompi_mpi_long"),
-    row("MPI_UNSIGNED_LONG", 8, 0x4c00_0808, "ompi_mpi_unsigned_long"),
-    row("MPI_LONG_LONG", 8, 0x4c00_0809, "ompi_mpi_long_long_int"),
-    row("MPI_UNSIGNED_LONG_LONG", 8, 0x4c00_0819, "ompi_mpi_unsigned_long_long"),
-    row("MPI_FLOAT", 4, 0x4c00_040a, "ompi_mpi_float"),
-    row("MPI_DOUBLE", 8, 0x4c00_080b, "ompi_mpi_double"),
-    row("MPI_LONG_DOUBLE", 16, 0x4c00_100c, "ompi_mpi_long_double"),
-    row("MPI_WCHAR", 4, 0x4c00_040e, "ompi_mpi_wchar"),
-    row("MPI_INT8_T", 1, 0x4c00_0137, "ompi_mpi_int8_t"),
-    row("MPI_UINT8_T", 1, 0x4c00_013b, "ompi_mpi_uint8_t"),
-    row("MPI_INT16_T", 2, 0x4c00_0238, "ompi_mpi_int16_t"),
-    row("MPI_UINT16_T", 2, 0x4c00_023c, "ompi_mpi_uint16_t"),
-    row("MPI_INT32_T", 4, 0x4c00_0439, "ompi_mpi_int32_t"),
-    row("MPI_UINT32_T", 4, 0x4c00_043d, "ompi_mpi_uint32_t"),
-    row("MPI_INT64_T", 8, 0x4c00_083a, "ompi_mpi_int64_t"),
-    row("MPI_UINT64_T", 8, 0x4c00_083e, "ompi_mpi_uint64_t"),
-    row("MPI_AINT", 8, 0x4c00_0843, "ompi_mpi_aint"),
-    row("MPI_OFFSET", 8, 0x4c00_0844, "ompi_mpi_offset"),
-    row("MPI_COUNT", 8, 0x4c00_0845, "ompi_mpi_count"),
-    row("MPI_C_BOOL", 1, 0x4c00_013f, "ompi_mpi_c_bool"),
-    row("MPI_C_FLOAT_COMPLEX", 8, 0x4c00_0840, "ompi_mpi_c_float_complex"),
-    row("MPI_C_DOUBLE_COMPLEX", 16, 0x4c00_1041, "ompi_mpi_c_double_complex"),
-    row("MPI_C_LONG_DOUBLE_COMPLEX", 32, 0x4c00_2042, "ompi_mpi_c_long_double_complex"),
-    row("MPI_FLOAT_INT", 8, 0x8c00_0000, "ompi_mpi_float_int"),
-    row("MPI_DOUBLE_INT", 12, 0x8c00_0001, "ompi_mpi_double_int"),
-    row("MPI_LONG_INT", 12, 0x8c00_0002, "ompi_mpi_long_int"),
-    row("MPI_SHORT_INT", 6, 0x8c00_0003, "ompi_mpi_short_int"),
-    row("MPI_LONG_DOUBLE_INT", 20, 0x8c00_0004, "ompi_mpi_longdbl_int"),
-    row("MPI_2INT", 8, 0x4c00_0816, "ompi_mpi_2int"),
-    row("MPI_CXX_BOOL", 1, 0x4c00_0133, "ompi_mpi_cxx_bool"),
-    row("MPI_CXX_FLOAT_COMPLEX", 8, 0x4c00_0834, "ompi_mpi_cxx_cplex"),
-    row("MPI_CXX_DOUBLE_COMPLEX", 16, 0x4c00_1035, "ompi_mpi_cxx_dblcplex"),
-    row("MPI_CXX_LONG_DOUBLE_COMPLEX", 32, 0x4c00_2036, "ompi_mpi_cxx_ldblcplex"),
-    row("MPI_INTEGER", 4, 0x4c00_041b, "ompi_mpi_integer"),
-    row("MPI_REAL", 4, 0x4c00_041c, "ompi_mpi_real"),
-    row("MPI_DOUBLE_PRECISION", 8, 0x4c00_081f, "ompi_mpi_dblprec"),
-    row("MPI_COMPLEX", 8, 0x4c00_081e, "ompi_mpi_cplex"),
-    row("MPI_DOUBLE_COMPLEX", 16, 0x4c00_1022, "ompi_mpi_dblcplex"),
-    row("MPI_LOGICAL", 4, 0x4c00_041d, "ompi_mpi_logical"),
-    row("MPI_CHARACTER", 1, 0x4c00_011a, "ompi_mpi_character"),
-    row("MPI_2INTEGER", 8, 0x4c00_0820, "ompi_mpi_2integer"),
-    row("MPI_2REAL", 8, 0x4c00_0821, "ompi_mpi_2real"),
-    row("MPI_2DOUBLE_PRECISION", 16, 0x4c00_1023, "ompi_mpi_2dblprec"),
-    row("MPI_INTEGER1", 1, 0x4c00_012d, "ompi_mpi_integer1"),
-    row("MPI_INTEGER2", 2, 0x4c00_022f, "ompi_mpi_integer2"),
-    row("MPI_INTEGER4", 4, 0x4c00_0430, "ompi_mpi_integer4"),
-    row("MPI_INTEGER8", 8, 0x4c00_0831, "ompi_mpi_integer8"),
-    row("MPI_REAL4", 4, 0x4c00_0427, "ompi_mpi_real4"),
-    row("MPI_REAL8", 8, 0x4c00_0829, "ompi_mpi_real8"),
-    row("MPI_REAL16", 16, 0x4c00_102b, "ompi_mpi_real16"),
-    row("MPI_COMPLEX8", 8, 0x4c00_0828, "ompi_mpi_complex8"),
-    row("MPI_COMPLEX16", 16, 0x4c00_102a, "ompi_mpi_complex16"),
-    row("MPI_COMPLEX32", 32, 0x4c00_202c, "ompi_mpi_complex32"),
-    row("MPI_2COMPLEX", 16, 0, "ompi_mpi_2cplex"),
-    row("MPI_2DOUBLE_COMPLEX", 32, 0, "ompi_mpi_2dblcplex"),
-    row("MPI_LOGICAL1", 1, 0, "ompi_mpi_logical1"),
-    row("MPI_LOGICAL2", 2, 0, "ompi_mpi_logical2"),
-    row("MPI_LOGICAL4", 4, 0, "ompi_mpi_logical4"),
-    row("MPI_LOGICAL8", 8, 0, "ompi_mpi_logical8"),
-    row("MPI_INTEGER16", 16, 0, "ompi_mpi_integer16"),
-    row("MPI_REAL2", 2, 0, "ompi_mpi_real2"),
-    row("MPIX_C_FLOAT16", 2, 0x4c00_0246, ""),
-    row("MPI_LB", 0, 0x4c00_0010, "ompi_mpi_lb"),
-    row("MPI_UB", 0, 0x4c00_0011, "ompi_mpi_ub"),
+    row("MPI_BYTE", 1, 0x4c00_010d, 0x247, "ompi_mpi_byte"),
+    row("MPI_PACKED", 1, 0x4c00_010f, 0x207, "ompi_mpi_packed"),
+    row("MPI_CHAR", 1, 0x4c00_0101, 0x243, "ompi_mpi_char"),
+    row("MPI_SIGNED_CHAR", 1, 0x4c00_0118, 0x244, "ompi_mpi_signed_char"),
+    row("MPI_UNSIGNED_CHAR", 1, 0x4c00_0102, 0x245, "ompi_mpi_unsigned_char"),
+    row("MPI_SHORT", 2, 0x4c00_0203, 0x208, "ompi_mpi_short"),
+    row("MPI_UNSIGNED_SHORT", 2, 0x4c00_0204, 0x20c, "ompi_mpi_unsigned_short"),
+    row("MPI_INT", 4, 0x4c00_0405, 0x209, "ompi_mpi_int"),
+    row("MPI_UNSIGNED", 4, 0x4c00_0406, 0x20d, "ompi_mpi_unsigned"),
+    row("MPI_LONG", 8, 0x4c00_0807, 0x20a, "ompi_mpi_long"),
+    row("MPI_UNSIGNED_LONG", 8, 0x4c00_0808, 0x20e, "ompi_mpi_unsigned_long"),
+    row("MPI_LONG_LONG", 8, 0x4c00_0809, 0x20b, "ompi_mpi_long_long_int"),
+    row("MPI_UNSIGNED_LONG_LONG", 8, 0x4c00_0819, 0x20f, "ompi_mpi_unsigned_long_long"),
+    row("MPI_FLOAT", 4, 0x4c00_040a, 0x210, "ompi_mpi_float"),
+    row("MPI_DOUBLE", 8, 0x4c00_080b, 0x214, "ompi_mpi_double"),
+    row("MPI_LONG_DOUBLE", 16, 0x4c00_100c, 0x220, "ompi_mpi_long_double"),
+    row("MPI_WCHAR", 4, 0x4c00_040e, 0x23c, "ompi_mpi_wchar"),
+    row("MPI_INT8_T", 1, 0x4c00_0137, 0x240, "ompi_mpi_int8_t"),
+    row("MPI_UINT8_T", 1, 0x4c00_013b, 0x241, "ompi_mpi_uint8_t"),
+    row("MPI_INT16_T", 2, 0x4c00_0238, 0x248, "ompi_mpi_int16_t"),
+    row("MPI_UINT16_T", 2, 0x4c00_023c, 0x249, "ompi_mpi_uint16_t"),
+    row("MPI_INT32_T", 4, 0x4c00_0439, 0x250, "ompi_mpi_int32_t"),
+    row("MPI_UINT32_T", 4, 0x4c00_043d, 0x251, "ompi_mpi_uint32_t"),
+    row("MPI_INT64_T", 8, 0x4c00_083a, 0x258, "ompi_mpi_int64_t"),
+    row("MPI_UINT64_T", 8, 0x4c00_083e, 0x259, "ompi_mpi_uint64_t"),
+    row("MPI_AINT", 8, 0x4c00_0843, 0x201, "ompi_mpi_aint"),
+    row("MPI_OFFSET", 8, 0x4c00_0844, 0x203, "ompi_mpi_offset"),
+    row("MPI_COUNT", 8, 0x4c00_0845, 0x202, "ompi_mpi_count"),
+    row("MPI_C_BOOL", 1, 0x4c00_013f, 0x238, "ompi_mpi_c_bool"),
+    row("MPI_C_FLOAT_COMPLEX", 8, 0x4c00_0840, 0x212, "ompi_mpi_c_float_complex"),
+    row("MPI_C_DOUBLE_COMPLEX", 16, 0x4c00_1041, 0x216, "ompi_mpi_c_double_complex"),
+    row("MPI_C_LONG_DOUBLE_COMPLEX", 32, 0x4c00_2042, 0x224, "ompi_mpi_c_long_double_complex"),
+    row("MPI_FLOAT_INT", 8, 0x8c00_0000, 0x228, "ompi_mpi_float_int"),
+    row("MPI_DOUBLE_INT", 12, 0x8c00_0001, 0x229, "ompi_mpi_double_int"),
+    row("MPI_LONG_INT", 12, 0x8c00_0002, 0x22a, "ompi_mpi_long_int"),
+    row("MPI_SHORT_INT", 6, 0x8c00_0003, 0x22c, "ompi_mpi_short_int"),
+    row("MPI_LONG_DOUBLE_INT", 20, 0x8c00_0004, 0x22d, "ompi_mpi_longdbl_int"),
+    row("MPI_2INT", 8, 0x4c00_0816, 0x22b, "ompi_mpi_2int"),
+    row("MPI_CXX_BOOL", 1, 0x4c00_0133, 0x239, "ompi_mpi_cxx_bool"),
+    row("MPI_CXX_FLOAT_COMPLEX", 8, 0x4c00_0834, 0x213, "ompi_mpi_cxx_cplex"),
+    row("MPI_CXX_DOUBLE_COMPLEX", 16, 0x4c00_1035, 0x217, "ompi_mpi_cxx_dblcplex"),
+    row("MPI_CXX_LONG_DOUBLE_COMPLEX", 32, 0x4c00_2036, 0x225, "ompi_mpi_cxx_ldblcplex"),
+    row("MPI_INTEGER", 4, 0x4c00_041b, 0x219, "ompi_mpi_integer"),
+    row("MPI_REAL", 4, 0x4c00_041c, 0x21a, "ompi_mpi_real"),
+    row("MPI_DOUBLE_PRECISION", 8, 0x4c00_081f, 0x21c, "ompi_mpi_dblprec"),
+    row("MPI_COMPLEX", 8, 0x4c00_081e, 0x21b, "ompi_mpi_cplex"),
+    row("MPI_DOUBLE_COMPLEX", 16, 0x4c00_1022, 0x21d, "ompi_mpi_dblcplex"),
+    row("MPI_LOGICAL", 4, 0x4c00_041d, 0x218, "ompi_mpi_logical"),
+    row("MPI_CHARACTER", 1, 0x4c00_011a, 0x21e, "ompi_mpi_character"),
+    row("MPI_2INTEGER", 8, 0x4c00_0820, 0x232, "ompi_mpi_2integer"),
+    row("MPI_2REAL", 8, 0x4c00_0821, 0x230, "ompi_mpi_2real"),
+    row("MPI_2DOUBLE_PRECISION", 16, 0x4c00_1023, 0x231, "ompi_mpi_2dblprec"),
+    row("MPI_INTEGER1", 1, 0x4c00_012d, 0x2c1, "ompi_mpi_integer1"),
+    row("MPI_INTEGER2", 2, 0x4c00_022f, 0x2c9, "ompi_mpi_integer2"),
+    row("MPI_INTEGER4", 4, 0x4c00_0430, 0x2d1, "ompi_mpi_integer4"),
+    row("MPI_INTEGER8", 8, 0x4c00_0831, 0x2d9, "ompi_mpi_integer8"),
+    row("MPI_REAL4", 4, 0x4c00_0427, 0x2d2, "ompi_mpi_real4"),
+    row("MPI_REAL8", 8, 0x4c00_0829, 0x2da, "ompi_mpi_real8"),
+    row("MPI_REAL16", 16, 0x4c00_102b, 0x2e2, "ompi_mpi_real16"),
+    row("MPI_COMPLEX8", 8, 0x4c00_0828, 0x2db, "ompi_mpi_complex8"),
+    row("MPI_COMPLEX16", 16, 0x4c00_102a, 0x2e3, "ompi_mpi_complex16"),
+    row("MPI_COMPLEX32", 32, 0x4c00_202c, 0x2eb, "ompi_mpi_complex32"),
+    row("MPI_2COMPLEX", 16, 0, 0, "ompi_mpi_2cplex"),
+    row("MPI_2DOUBLE_COMPLEX", 32, 0, 0, "ompi_mpi_2dblcplex"),
+    row("MPI_LOGICAL1", 1, 0, 0x2c0, "ompi_mpi_logical1"),
+    row("MPI_LOGICAL2", 2, 0, 0x2c8, "ompi_mpi_logical2"),
+    row("MPI_LOGICAL4", 4, 0, 0x2d0, "ompi_mpi_logical4"),
+    row("MPI_LOGICAL8", 8, 0, 0x2d8, "ompi_mpi_logical8"),
+    row("MPI_INTEGER16", 16, 0, 0x2e1, "ompi_mpi_integer16"),
+    row("MPI_REAL2", 2, 0, 0x2ca, "ompi_mpi_real2"),
+    row("MPIX_C_FLOAT16", 2, 0x4c00_0246, 0, ""),
+    row("MPI_LB", 0, 0x4c00_0010, 0, "ompi_mpi_lb"),
+    row("MPI_UB", 0, 0x4c00_0011, 0, "ompi_mpi_ub"),
+    row("MPI_LOGICAL16", 16, 0, 0x2e0, ""),
+    row("MPI_COMPLEX4", 4, 0, 0x2d3, ""),
 ];
 
 /// The predefined datatype that one of MPICH's handles names.
@@ -133,6 +146,37 @@ pub fn by_mpich_handle(handle: u64) -> Option<u16> {
 /// The size that MPICH writes into the handle of a built-in datatype.
 pub fn size_in_mpich_handle(handle: u64) -> Option<u64> {
     (handle >> 24 == 0x4c).then_some((handle >> 8) & 0xff)
+}
+
+/// Returns the predefined datatype with this handle of the standard ABI.
+pub fn by_standard_handle(handle: u64) -> Option<u16> {
+    let handle = u32::try_from(handle).ok().filter(|handle| *handle != 0)?;
+    position(|row| row.standard == handle)
+}
+
+/// Returns the size in a handle of the standard ABI's datatypes of a fixed size, C's (`MPI_INT32_T`) and Fortran's (`MPI_REAL8`), whose bits
+/// 3 to 5 are its logarithm.
+pub fn size_in_standard_handle(handle: u64) -> Option<u64> {
+    let fixed = (0x240..0x280).contains(&handle) || (0x2c0..0x300).contains(&handle);
+    fixed.then_some(1 << ((handle >> 3) & 7))
+}
+
+/// Returns the predefined datatype with this constant handle.
+pub fn by_handle(implementation: Implementation, handle: u64) -> Option<u16> {
+    match implementation {
+        Implementation::Mpich => by_mpich_handle(handle),
+        Implementation::StandardAbi(_) => by_standard_handle(handle),
+        Implementation::OpenMpi => None,
+    }
+}
+
+/// Returns the size that this implementation encodes in a handle.
+pub fn size_in_handle(implementation: Implementation, handle: u64) -> Option<u64> {
+    match implementation {
+        Implementation::Mpich => size_in_mpich_handle(handle),
+        Implementation::StandardAbi(_) => size_in_standard_handle(handle),
+        Implementation::OpenMpi => None,
+    }
 }
 
 /// The predefined datatype that one of Open MPI's symbols names.
@@ -155,6 +199,17 @@ mod tests {
                 assert_eq!(size, u64::from(row.size), "{}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn sizes_agree_with_those_in_the_standards_handles() {
+        for row in PREDEFINED {
+            if let Some(size) = size_in_standard_handle(row.standard.into()) {
+                assert_eq!(size, u64::from(row.size), "{}", row.name);
+            }
+        }
+        assert_eq!(size_in_standard_handle(0x209), None);
+        assert_eq!(size_in_standard_handle(0x240 | 1 << 32), None);
     }
 
     #[test]

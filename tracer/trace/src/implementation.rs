@@ -1,57 +1,116 @@
 //! MPI implementations, and what numbers mean in each: ranks, tags, addresses, results.
 //!
-//! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable. Argument words and results of events
+//! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable, and `mpi_abi.h` of MPI 5.0. Argument words and results of events
 //! are in the implementation's own numbers. Called by tracers for what they decode, and by analyses.
+
+/// Predefined handles of the standard ABI.
+pub mod standard_abi;
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// `MPI_UNDEFINED` in an argument: alike in MPICH and Open MPI.
+/// `MPI_UNDEFINED` in an argument: alike in all implementations.
 pub const UNDEFINED: i64 = -32766;
 
 /// The bits of an MPICH error code that hold its class.
 const MPICH_CLASS: i64 = 0x7f;
 
-/// Which MPI implementation a process runs; it decides how handles, constants and
+/// The binary interface between a process and its MPI library; it decides how handles, constants and
 /// statuses look in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
 pub enum Implementation {
-    /// MPICH and its derivatives: handles are 32-bit integers.
+    /// MPICH's own, and its derivatives': handles are 32-bit integers.
     Mpich,
-    /// Open MPI: handles are addresses of objects.
+    /// Open MPI's own: handles are addresses of objects.
     OpenMpi,
+    /// The standard ABI of MPI 5.0 (`mpi_abi.h`) of this library: handles are constants or the library's pointers.
+    StandardAbi(MpiLibrary),
+}
+
+/// The library that carries out a process's calls, whichever binary interface it offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
+pub enum MpiLibrary {
+    /// MPICH or one of its derivatives.
+    Mpich,
+    /// Open MPI.
+    OpenMpi,
+    /// A library that the tracer does not know.
+    Unknown,
 }
 
 impl Implementation {
+    /// The number of the implementation in a trace.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Mpich => 0,
+            Self::OpenMpi => 1,
+            Self::StandardAbi(MpiLibrary::Mpich) => 2,
+            Self::StandardAbi(MpiLibrary::OpenMpi) => 3,
+            Self::StandardAbi(MpiLibrary::Unknown) => 4,
+        }
+    }
+
+    /// The implementation with this number in a trace.
+    pub fn of_number(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => Self::Mpich,
+            1 => Self::OpenMpi,
+            2 => Self::StandardAbi(MpiLibrary::Mpich),
+            3 => Self::StandardAbi(MpiLibrary::OpenMpi),
+            4 => Self::StandardAbi(MpiLibrary::Unknown),
+            _ => return None,
+        })
+    }
+
+    /// The library that carries out the calls.
+    pub fn library(self) -> MpiLibrary {
+        match self {
+            Self::Mpich => MpiLibrary::Mpich,
+            Self::OpenMpi => MpiLibrary::OpenMpi,
+            Self::StandardAbi(library) => library,
+        }
+    }
+
     /// Bytes of a handle.
     pub fn handle_width(self) -> u8 {
         match self {
             Self::Mpich => 4,
-            Self::OpenMpi => 8,
+            Self::OpenMpi | Self::StandardAbi(_) => 8,
         }
     }
 
     /// What a rank argument means.
     pub fn peer(self, rank: i32) -> Peer {
-        match (u32::try_from(rank), self, rank) {
-            (Ok(rank), _, _) => Peer::Rank(rank),
-            (_, Self::Mpich, -1) | (_, Self::OpenMpi, -2) => Peer::Null,
-            (_, Self::Mpich, -2) | (_, Self::OpenMpi, -1) => Peer::Any,
-            (_, Self::Mpich, -3) | (_, Self::OpenMpi, -4) => Peer::Root,
+        if let Ok(rank) = u32::try_from(rank) {
+            return Peer::Rank(rank);
+        }
+        let [any, null, root] = match self {
+            Self::Mpich => [-2, -1, -3],
+            Self::OpenMpi => [-1, -2, -4],
+            Self::StandardAbi(_) => [-1, -3, -4],
+        };
+        match rank {
+            _ if rank == any => Peer::Any,
+            _ if rank == null => Peer::Null,
+            _ if rank == root => Peer::Root,
             _ => Peer::Invalid(rank),
         }
     }
 
     /// What a tag argument means; `None` is `MPI_ANY_TAG`.
     pub fn tag(self, tag: i32) -> Option<i32> {
-        (tag != -1).then_some(tag)
+        let any = match self {
+            Self::Mpich | Self::OpenMpi => -1,
+            Self::StandardAbi(_) => -2,
+        };
+        (tag != any).then_some(tag)
     }
 
     /// Whether a buffer is `MPI_IN_PLACE`.
     pub fn in_place(self, buffer: u64) -> bool {
         match self {
             Self::Mpich => buffer == u64::MAX,
-            Self::OpenMpi => buffer == 1,
+            Self::OpenMpi | Self::StandardAbi(_) => buffer == 1,
         }
     }
 
@@ -59,16 +118,42 @@ impl Implementation {
     pub fn ignores_status(self, pointer: u64) -> bool {
         match self {
             Self::Mpich => pointer == 1 || pointer == 0,
-            Self::OpenMpi => pointer == 0,
+            Self::OpenMpi | Self::StandardAbi(_) => pointer == 0,
         }
     }
 
-    /// The class of an error code, by its number in the implementation's `mpi.h`. Predefined
-    /// codes of Open MPI are their classes.
-    fn class(self, code: i64) -> i64 {
+    /// `MPI_MODE_NOCHECK` among the assertions of calls on windows.
+    pub fn mode_no_check(self) -> i32 {
         match self {
-            Self::Mpich => code & MPICH_CLASS,
-            Self::OpenMpi => code,
+            Self::Mpich | Self::StandardAbi(_) => 1024,
+            Self::OpenMpi => 1,
+        }
+    }
+
+    /// `MPI_LOCK_SHARED`, a type of locks of windows.
+    pub fn lock_shared(self) -> i32 {
+        match self {
+            Self::Mpich => 235,
+            Self::OpenMpi => 2,
+            Self::StandardAbi(_) => 302,
+        }
+    }
+
+    /// `MPI_COMM_TYPE_SHARED`, by which communicators are split into those of one node.
+    pub fn comm_type_shared(self) -> i32 {
+        match self {
+            Self::Mpich => 1,
+            Self::OpenMpi => 0,
+            Self::StandardAbi(_) => 221,
+        }
+    }
+
+    /// The class of an error code, by its number in the implementation's header. Predefined
+    /// codes of Open MPI are their classes; MPICH adds bits to them under both of its interfaces.
+    fn class(self, code: i64) -> i64 {
+        match self.library() {
+            MpiLibrary::Mpich => code & MPICH_CLASS,
+            MpiLibrary::OpenMpi | MpiLibrary::Unknown => code,
         }
     }
 
@@ -79,6 +164,7 @@ impl Implementation {
         match self {
             Self::Mpich => class == 17,
             Self::OpenMpi => class == 18,
+            Self::StandardAbi(_) => class == 19,
         }
     }
 
@@ -86,7 +172,7 @@ impl Implementation {
     pub fn is_pending(self, error: i32) -> bool {
         let class = self.class(error.into());
         match self {
-            Self::Mpich => class == 18,
+            Self::Mpich | Self::StandardAbi(_) => class == 18,
             Self::OpenMpi => class == 19,
         }
     }
@@ -97,7 +183,7 @@ impl Implementation {
         let class = self.class(result);
         match self {
             Self::Mpich => class == 19 || class == 12,
-            Self::OpenMpi => class == 7 || class == 13,
+            Self::OpenMpi | Self::StandardAbi(_) => class == 7 || class == 13,
         }
     }
 }
@@ -131,5 +217,16 @@ mod tests {
         assert_eq!(mpich.peer(-3), Peer::Root);
         assert_eq!(open_mpi.peer(-4), Peer::Root);
         assert_eq!(mpich.peer(-4), Peer::Invalid(-4));
+    }
+
+    #[test]
+    fn numbers_in_traces_come_back() {
+        let all: Vec<Implementation> = (0..9).filter_map(Implementation::of_number).collect();
+        assert_eq!(all.len(), 5);
+        for (number, implementation) in (0..).zip(all) {
+            assert_eq!(implementation.number(), number);
+        }
+        assert_eq!(Implementation::of_number(5), None);
+        assert_eq!(Implementation::of_number(u32::MAX), None);
     }
 }

@@ -50,7 +50,7 @@ pub use file::{
     EARLIEST_VERSION, MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceState, UNCOUNTED_VERSION,
     UNEXPLAINED_VERSION, UNGROUPED_VERSION, VERSION,
 };
-pub use implementation::{Implementation, Peer, UNDEFINED};
+pub use implementation::{Implementation, MpiLibrary, Peer, UNDEFINED, standard_abi};
 pub use launch::Launch;
 pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
 pub use pattern::matches;

@@ -2,7 +2,7 @@
 
 use belljar_archive::{TraceReader, TraceWriter};
 use belljar_sim::{Frequency, Time};
-use belljar_trace::{TraceHeader, TraceState, TraceSummary};
+use belljar_trace::{MpiLibrary, TraceHeader, TraceState, TraceSummary};
 use belljar_tracer::scripted::{Guest, int};
 use belljar_tracer::{NodeTracer, Selection};
 
@@ -48,6 +48,35 @@ fn arguments_in_words_have_no_addresses() {
         words,
         "count=4, datatype=MPI_DOUBLE, dest=0, tag=7, comm=MPI_COMM_WORLD"
     );
+}
+
+#[test]
+fn constants_of_the_standard_abi_have_names() {
+    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let mut guest = Guest::standard_abi(&mut tracer, MpiLibrary::Unknown, 1);
+    let status = guest.room(32);
+    let receive = [0x5000, int(4), 0x214, int(-1), int(-2), 0x101, status];
+    let reduce = [0x5000, 0x6000, int(4), 0x209, 0x21, 0x101];
+    let send = [0x5000, int(4), 0x24f, int(-3), int(-1), 0x101];
+    guest.call_with(&mut tracer, "MPI_Recv", &receive, |guest, _| {
+        guest.put_status(status, 0, 9, 24);
+    });
+    guest.call(&mut tracer, "MPI_Allreduce", &reduce);
+    guest.call(&mut tracer, "MPI_Send", &send);
+    let events = tracer.take_events();
+    let words: Vec<String> = events.iter().map(argument_words).collect();
+    assert_eq!(
+        words,
+        [
+            "count=4, datatype=MPI_DOUBLE, source=MPI_ANY_SOURCE, tag=MPI_ANY_TAG, comm=MPI_COMM_WORLD",
+            "count=4, datatype=MPI_INT, op=MPI_SUM, comm=MPI_COMM_WORLD",
+            "count=4, datatype=type#591(2 B), dest=MPI_PROC_NULL, tag=-1, comm=MPI_COMM_WORLD",
+        ]
+    );
+    // An unknown library may have its count anywhere.
+    let received = &events[0].transfers[0];
+    assert_eq!((received.bytes, received.exact), (32, false));
+    assert_eq!(events[0].status, None);
 }
 
 fn lines(filter: &Filter, format: DumpFormat) -> Vec<String> {

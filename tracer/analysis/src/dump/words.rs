@@ -4,8 +4,8 @@
 //! `json`.
 
 use belljar_mpi::{Base, Parameter};
-use belljar_trace::datatypes::{PREDEFINED, by_mpich_handle};
-use belljar_trace::{Datatype, Event, Implementation, Peer, SELF, UNDEFINED, WORLD};
+use belljar_trace::datatypes::{PREDEFINED, by_handle};
+use belljar_trace::{Datatype, Event, Implementation, Peer, SELF, UNDEFINED, WORLD, standard_abi};
 
 /// MPICH's built-in operations, by the low byte of their handles.
 const MPICH_OPERATIONS: [&str; 15] = [
@@ -109,16 +109,16 @@ fn pointer(event: &Event, parameter: &Parameter, word: u64) -> String {
 fn integer(event: &Event, name: &str, value: i32) -> String {
     match name {
         "dest" | "source" | "root" | "target_rank" => peer(event.implementation.peer(value)),
-        "tag" | "sendtag" | "recvtag" if value == -1 => "MPI_ANY_TAG".to_owned(),
+        "tag" | "sendtag" | "recvtag" if event.implementation.tag(value).is_none() => {
+            "MPI_ANY_TAG".to_owned()
+        }
         "color" | "split_type" if i64::from(value) == UNDEFINED => "MPI_UNDEFINED".to_owned(),
         _ => value.to_string(),
     }
 }
 
 fn datatype_argument(event: &Event, name: &str, word: u64) -> String {
-    if event.implementation == Implementation::Mpich
-        && let Some(index) = by_mpich_handle(word)
-    {
+    if let Some(index) = by_handle(event.implementation, word) {
         return datatype(Datatype::Predefined(index));
     }
     // Calls with one message have one datatype; those with two name them by side.
@@ -133,10 +133,13 @@ fn datatype_argument(event: &Event, name: &str, word: u64) -> String {
 }
 
 fn operation(event: &Event, word: u64) -> String {
-    let builtin = event.implementation == Implementation::Mpich && word >> 8 == 0x58_0000;
-    let name = MPICH_OPERATIONS.get((word & 0xff) as usize);
-    match name.filter(|_| builtin) {
-        Some(name) => (*name).to_owned(),
-        None => format!("{word:#x}"),
-    }
+    let name = match event.implementation {
+        Implementation::Mpich if word >> 8 == 0x58_0000 => {
+            let names = &MPICH_OPERATIONS;
+            names.get((word & 0xff) as usize).copied()
+        }
+        Implementation::StandardAbi(_) => standard_abi::operation(word),
+        Implementation::Mpich | Implementation::OpenMpi => None,
+    };
+    name.map_or_else(|| format!("{word:#x}"), str::to_owned)
 }

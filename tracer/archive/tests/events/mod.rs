@@ -141,11 +141,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
         process: next() as u32,
         thread: next() as u32 % 4,
         rank: next() as u32,
-        implementation: if next() == 1 {
-            Implementation::OpenMpi
-        } else {
-            Implementation::Mpich
-        },
+        implementation: Implementation::of_number(next() as u32 % 5).unwrap(),
         function: next() as u16,
         entry: next(),
         exit: (next() != 3).then(&mut next),

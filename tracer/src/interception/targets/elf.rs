@@ -35,6 +35,8 @@ pub(crate) struct Elf<'data, R: ReadRef<'data>> {
     /// Its symbols that matter here.
     symbols: BTreeMap<Vec<u8>, Defined>,
     slots: BTreeMap<Vec<u8>, u64>,
+    /// True if it has a symbol of MPICH's internals, and of Open MPI's.
+    internals: [bool; 2],
 }
 
 impl<'data, R: ReadRef<'data>> Elf<'data, R> {
@@ -52,6 +54,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
             programs,
             symbols: BTreeMap::new(),
             slots: BTreeMap::new(),
+            internals: [false; 2],
         };
         file.read_symbols();
         Some(file)
@@ -70,6 +73,8 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
                 let Ok(name) = symbol.name(endian, symbols.strings()) else {
                     continue;
                 };
+                self.internals[0] |= name.starts_with(b"MPIR_");
+                self.internals[1] |= name.starts_with(b"ompi_");
                 if symbol.st_shndx(endian) == SHN_UNDEF || !matters(name) {
                     continue;
                 }
@@ -119,6 +124,27 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     /// Whether it defines `name`.
     pub(crate) fn defines(&self, name: &str) -> bool {
         self.symbols.contains_key(name.as_bytes())
+    }
+
+    /// True if it defines or uses a symbol of MPICH's internals.
+    pub(crate) fn names_mpich(&self) -> bool {
+        self.internals[0]
+    }
+
+    /// True if it defines or uses a symbol of Open MPI's internals.
+    pub(crate) fn names_open_mpi(&self) -> bool {
+        self.internals[1]
+    }
+
+    /// Returns the own name of a shared library (`DT_SONAME`).
+    pub(crate) fn name(&self) -> Option<&'data [u8]> {
+        let endian = Endianness::Little;
+        let sections = self.header.sections(endian, self.data).ok()?;
+        let (entries, strings) = sections.dynamic(endian, self.data).ok()??;
+        let names = sections.strings(endian, self.data, strings).ok()?;
+        let mut entries = entries.iter();
+        let entry = entries.find(|entry| entry.tag32(endian) == Some(elf::DT_SONAME))?;
+        names.get(entry.val32(endian)?).ok()
     }
 
     /// The address of the function called `name`, if it defines one.
@@ -237,6 +263,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
 /// Whether a symbol of this name is looked for.
 fn matters(name: &[u8]) -> bool {
-    let prefixes: [&[u8]; 5] = [b"MPI_", b"PMPI_", b"ompi_", b"ucp_tag_", b"mca_pml_ob1_"];
+    let prefixes: [&[u8]; 6] = [
+        b"MPI_",
+        b"PMPI_",
+        b"ompi_",
+        b"ucp_tag_",
+        b"mca_pml_ob1_",
+        b"ABI_init_",
+    ];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -220,3 +220,41 @@ fn transports_are_seen_to_receive() {
         assert!(targets.files().is_empty());
     }
 }
+
+#[test]
+fn a_library_of_the_standard_abi_is_known_by_its_name() {
+    let named = "-Wl,-soname,libmpi_abi.so.1";
+    let plain = "int PMPI_Init(void *a, void *b) { return 0; }";
+    let mpich = format!("{plain} int MPIR_Err_create_code(void) {{ return 0; }}");
+    let open_mpi = format!(
+        "{plain} extern int ompi_mpi_initialize(void); int x(void) {{ return ompi_mpi_initialize(); }}"
+    );
+    for (source, flags, expected) in [
+        (
+            plain,
+            &[named][..],
+            Implementation::StandardAbi(MpiLibrary::Unknown),
+        ),
+        (
+            &mpich,
+            &[named],
+            Implementation::StandardAbi(MpiLibrary::Mpich),
+        ),
+        (
+            &open_mpi,
+            &[named],
+            Implementation::StandardAbi(MpiLibrary::OpenMpi),
+        ),
+        (&mpich, &["-Wl,-soname,libmpi.so.12"], Implementation::Mpich),
+        (&mpich, &[], Implementation::Mpich),
+    ] {
+        let flags = [&["-shared", "-fPIC"], flags].concat();
+        let Some(library) = compiled(source, &flags) else {
+            return;
+        };
+        let mut targets = Targets::default();
+        targets.add("/opt/lib/libmpi_abi.so", &library[..]);
+        assert_eq!(targets.library(0).implementation, expected, "{source}");
+        assert!(targets.library(0).objects.is_empty());
+    }
+}

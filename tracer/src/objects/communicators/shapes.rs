@@ -23,14 +23,10 @@ pub(super) fn split(arguments: &Arguments<'_>) -> Making {
 }
 
 pub(super) fn split_type(arguments: &Arguments<'_>) -> Making {
-    use belljar_trace::Implementation::{Mpich, OpenMpi};
     let kind = arguments.int("split_type").unwrap_or(0);
     let member = i64::from(kind) != UNDEFINED;
-    // MPI_COMM_TYPE_SHARED. Other kinds ask for parts of the hardware.
-    let by_node = match arguments.implementation {
-        Mpich => kind == 1,
-        OpenMpi => kind == 0,
-    };
+    // Other kinds ask for parts of the hardware.
+    let by_node = kind == arguments.implementation.comm_type_shared();
     if member && !by_node {
         return Making::Unknown;
     }

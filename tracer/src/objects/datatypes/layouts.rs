@@ -3,7 +3,7 @@
 //! Reads the arguments that say where blocks of the old type begin; `None` where one of them, or the old type's bounds,
 //! cannot be known. Called by `datatypes` when constructors return.
 
-use belljar_trace::{Bounds, Implementation};
+use belljar_trace::{Bounds, MpiLibrary};
 
 use super::sizes::{counts, integer_size, lengths, product, real_size};
 use super::{Constructor, Datatypes, Unit, constructor_of};
@@ -49,8 +49,11 @@ impl Datatypes {
             _ => old,
         };
         // MPICH aligns structures alone.
-        let pads = self.implementation == Implementation::OpenMpi;
-        Some(if pads { made.padded() } else { made })
+        match self.implementation.library() {
+            MpiLibrary::Mpich => Some(made),
+            MpiLibrary::OpenMpi => Some(made.padded()),
+            MpiLibrary::Unknown => Some(made).filter(|made| *made == made.padded()),
+        }
     }
 
     fn structure(&self, arguments: &mut Arguments<'_>) -> Option<Layout> {

@@ -3,18 +3,18 @@
 //! Nothing here knows of datatypes. What a guest passes may be anything: counts are cut, products saturate. Called by
 //! `datatypes`.
 
-use belljar_trace::Implementation;
+use belljar_trace::{Implementation, MpiLibrary, standard_abi};
 
 use crate::decode::arguments::Arguments;
 
 /// Bytes of the smallest real with the decimal digits `p` and the exponent range `r` (MPI-4.0,
-/// 19.1.9); `MPI_UNDEFINED` asks for nothing. As the two choose it on x86-64.
+/// 19.1.9); `MPI_UNDEFINED` asks for nothing. As MPICH and Open MPI choose it on x86-64; of other libraries by Fortran's `RANGE`.
 pub(super) fn real_size(arguments: &Arguments<'_>) -> u64 {
     let (digits, range) = (arguments.int("p"), arguments.int("r"));
     let (digits, range) = (digits.unwrap_or(0), range.unwrap_or(0));
-    let (single, double) = match arguments.implementation {
-        Implementation::Mpich => (37, 307),
-        Implementation::OpenMpi => (38, 308),
+    let (single, double) = match arguments.implementation.library() {
+        MpiLibrary::Mpich | MpiLibrary::Unknown => (37, 307),
+        MpiLibrary::OpenMpi => (38, 308),
     };
     match (digits, range) {
         _ if digits <= 6 && range <= single => 4,
@@ -55,6 +55,28 @@ pub(super) fn product(factors: &[u64]) -> u64 {
     factors.iter().copied().fold(1, u64::saturating_mul)
 }
 
+/// The distribution of a dimension of a grid over processes.
+enum Distribution {
+    Block,
+    Cyclic,
+    None,
+}
+
+impl Distribution {
+    fn of(implementation: Implementation, number: i64) -> Self {
+        let [block, cyclic] = match implementation {
+            Implementation::Mpich => [121, 122],
+            Implementation::OpenMpi => [0, 1],
+            Implementation::StandardAbi(_) => [17, 18],
+        };
+        match number {
+            _ if number == block => Self::Block,
+            _ if number == cyclic => Self::Cyclic,
+            _ => Self::None,
+        }
+    }
+}
+
 /// Elements in a process's share of a grid distributed over processes in row-major
 /// order: the product over the dimensions (MPI-4.0, 5.1.4).
 pub(super) fn darray_elements(arguments: &mut Arguments<'_>) -> Option<u64> {
@@ -63,6 +85,11 @@ pub(super) fn darray_elements(arguments: &mut Arguments<'_>) -> Option<u64> {
     let dimensions = sizes.len() as u64;
     let distributions = arguments.integers("array_of_distribs", dimensions)?;
     let chunks = arguments.integers("array_of_dargs", dimensions)?;
+    // Negative in MPICH and in Open MPI.
+    let default = match arguments.implementation {
+        Implementation::StandardAbi(_) => standard_abi::DISTRIBUTE_DEFAULT,
+        Implementation::Mpich | Implementation::OpenMpi => -1,
+    };
     let mut rank = arguments.count("rank")?;
     let mut elements = 1u64;
     let rows = sizes
@@ -74,18 +101,18 @@ pub(super) fn darray_elements(arguments: &mut Arguments<'_>) -> Option<u64> {
         let processes = processes.max(1);
         let position = rank % processes;
         rank /= processes;
-        // BLOCK, CYCLIC, NONE: 121 to 123 in MPICH, 0 to 2 in Open MPI.
-        let share = match distribution {
-            0 | 121 => {
-                let block = u64::try_from(chunk).unwrap_or(size.div_ceil(processes));
+        let chunk = u64::try_from(chunk).ok().filter(|_| chunk != default);
+        let share = match Distribution::of(arguments.implementation, distribution) {
+            Distribution::Block => {
+                let block = chunk.unwrap_or(size.div_ceil(processes));
                 let start = position.saturating_mul(block).min(size);
                 block.min(size - start)
             }
-            1 | 122 => {
-                let block = u64::try_from(chunk).unwrap_or(1).max(1);
+            Distribution::Cyclic => {
+                let block = chunk.unwrap_or(1).max(1);
                 cyclic_share(size, processes, position, block)
             }
-            _ => size,
+            Distribution::None => size,
         };
         elements = elements.saturating_mul(share);
     }
