@@ -11,9 +11,6 @@ const SEEDS: u64 = 500;
 
 /// The kinds of calls that all readers agree on. Switches that are off wait for readers that are wrong about them.
 const KINDS: Kinds = Kinds {
-    // Program: such receives get the messages that are left at the end, in the order of channels, and so wrong ones.
-    // Export: sends after such a receive, which named receives get, have no number and are not counted.
-    wildcards_without_status: false,
     // Path: a receive depends on the start of a partitioned send, not on its last partition.
     partition_times: false,
     // Wait: no member waits in a collective operation between groups ...

@@ -65,6 +65,9 @@ impl Output {
             Self::Cancelled(at, Implementation::OpenMpi) => {
                 guest.put_ints(at, &[-1, ANY_TAG, 0, 1, 0, 0]);
             }
+            Self::Cancelled(_, Implementation::StandardAbi(_)) => {
+                unreachable!("random jobs are of MPICH or of Open MPI")
+            }
         }
     }
 }
