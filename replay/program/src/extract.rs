@@ -130,7 +130,8 @@ impl Extractor<'_> {
         self.expansion.learn(event);
         self.operations.observe(event, facts);
         let call = self.call(event);
-        let returned = call.filter(|_| event.exit.is_some());
+        // Polls that found nothing begin nothing.
+        let returned = call.filter(|_| event.exit.is_some() && !found_nothing(event));
         let mut done = Vec::new();
         for fact in facts.drain(..) {
             self.learn(fact, returned, &mut done);
