@@ -1,6 +1,6 @@
 //! The program of a trace.
 //!
-//! One pass over the events follows operations with [`Operations`] and adds them to the threads that begin them, with
+//! One pass over the events follows operations and adds them to the threads that begin them, with
 //! slots that other calls wait for. A wildcard receive gets its channel when the match is known; one of unknown match
 //! gets a message that is left after the last event, and is counted. State is kept of open operations alone. Called by
 //! replay.
