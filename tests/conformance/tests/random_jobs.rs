@@ -9,21 +9,10 @@ use belljar_conformance::{Kinds, Outcome, check};
 /// Seeds without `BELLJAR_SEEDS`, from `BELLJAR_SEED` on.
 const SEEDS: u64 = 500;
 
-/// The kinds of calls that all readers agree on. Switches that are off wait for readers that are wrong about them.
-const KINDS: Kinds = Kinds {
-    // Path: a receive depends on the start of a partitioned send, not on its last partition.
-    partition_times: false,
-    // Wait: no member waits in a collective operation between groups ...
-    waits_between: false,
-    // ... or among neighbours.
-    neighbor_waits: false,
-    ..Kinds::ALL
-};
-
-/// The kinds of `BELLJAR_KINDS`, such as `modes,nonblocking`, or `all`; those of the suite when absent.
+/// The kinds of `BELLJAR_KINDS`, such as `modes,nonblocking`; all when absent.
 fn kinds() -> Kinds {
     let Ok(names) = env::var("BELLJAR_KINDS") else {
-        return KINDS;
+        return Kinds::ALL;
     };
     let mut names = names.split(',').filter(|name| !name.is_empty());
     names

@@ -41,11 +41,14 @@ pub(super) fn check(
         .filter(|(send, _)| truth.is_open(*send))
         .count() as u64;
     let [lone_sends, lone_receives] = truth.lone_sides().map(|sides| sides.len() as u64);
+    let parts = truth.parts().into_iter();
+    let parts = parts.filter(|part| truth.is_among_unknown(part.instance));
+    let unresolved = parts.count() as u64;
     let counts = [
         ("messages", found.messages, messages),
         ("lone sends", found.lone_sends, lone_sends),
         ("lone receives", found.lone_receives, lone_receives),
-        ("unresolved parts", found.unresolved, 0),
+        ("unresolved parts", found.unresolved, unresolved),
     ];
     for (what, found, expected) in counts {
         differences.unless(found.abs_diff(expected) <= open, || {
@@ -148,7 +151,7 @@ fn claim(truth: &Truth, wait: &CallWait, differences: &mut Differences) {
     let expected = partner.map(|partner| {
         (
             truth.rank(partner),
-            truth.begun_at(partner).saturating_sub(entry),
+            truth.given_at(partner).saturating_sub(entry),
         )
     });
     let found = (wait.for_rank, wait.waiting_ps / CYCLE);

@@ -51,7 +51,7 @@ impl Truth {
     }
 
     /// When a side of a message is there: a partitioned send when its last partition is ready.
-    fn given_at(&self, side: OperationId) -> u64 {
+    pub(crate) fn given_at(&self, side: OperationId) -> u64 {
         let ready = self.execution.calls.iter().filter(|executed| {
             let call = &self.job.actors[executed.actor].calls[executed.call];
             matches!(call.form, Form::Ready(_)) && call.operations.contains(&side)
@@ -91,8 +91,8 @@ impl Truth {
                 true => kinds.neighbor_waits,
                 false => kinds.waits_between || !between,
             };
-            // An operation that a member never enters is counted alone.
-            if !compared || !whole.contains(&instance) {
+            // An operation that a member never enters is counted alone, and one in a graph as unresolved.
+            if !compared || !whole.contains(&instance) || self.is_among_unknown(instance) {
                 return None;
             }
             let needed = needed(&self.job, *part);

@@ -6,6 +6,8 @@
 
 /// Waiting in collective operations and other meetings.
 mod collective;
+/// Meetings in which each process depends on some of the others.
+mod partial;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +23,8 @@ use collective::Dependence;
 #[derive(Clone, Copy, Debug)]
 struct Part {
     member: Member,
-    /// The entry of the call that begins it, in picoseconds.
+    /// The time at which its partners can go on, in picoseconds: the entry of the call that begins it, or that makes its
+    /// last partition ready.
     posted: u64,
     /// The call that completes it, and the return of that call.
     completed: Option<(Call, u64)>,
@@ -34,6 +37,8 @@ struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Send,
+    /// Of a message in partitions, with its receive if that is known.
+    SendPartitioned(Option<OperationId>),
     Receive,
     Collective(Dependence),
     /// In a meeting that is no collective operation.
@@ -171,7 +176,19 @@ impl<'a> WaitCollector<'a> {
                     self.begin(event, operation, origin, what);
                 }
             }
-            Fact::Matched { send, receive } => self.pair(send, receive),
+            Fact::Matched { send, receive } => {
+                self.messages += 1;
+                // Partitions may become ready until the send is complete.
+                match self.parts.get_mut(&send) {
+                    Some(Part {
+                        role: Role::SendPartitioned(partner),
+                        completed: None,
+                        ..
+                    }) => *partner = Some(receive),
+                    _ => self.pair(send, receive),
+                }
+            }
+            Fact::Ready { send } => self.ready(send, event),
             Fact::Met { turns, parts, .. } => {
                 self.collectives += u64::from(turns == Turns::Collectives);
                 self.gathered(&parts);
@@ -184,6 +201,10 @@ impl<'a> WaitCollector<'a> {
             } if self.parts.contains_key(&operation) => {
                 if cancelled || ending != Ending::Well {
                     self.resolve(operation, (None, None));
+                }
+                let role = self.parts.get(&operation).map(|part| part.role);
+                if let Some(Role::SendPartitioned(Some(receive))) = role {
+                    self.pair(operation, receive);
                 }
                 done.push(operation);
             }
@@ -205,6 +226,10 @@ impl<'a> WaitCollector<'a> {
     /// A call begins an operation. Accesses to windows, locks and notices are not followed.
     fn begin(&mut self, event: &Event, operation: OperationId, origin: Origin, what: Operation) {
         let role = match what {
+            Operation::Send {
+                partitioned: Some(_),
+                ..
+            } => Role::SendPartitioned(None),
             Operation::Send { .. } => Role::Send,
             Operation::Receive { .. } => Role::Receive,
             Operation::Collective { .. } => Role::Collective(self.dependence(event, origin)),
@@ -226,7 +251,6 @@ impl<'a> WaitCollector<'a> {
 
     /// A send and a receive belong together.
     fn pair(&mut self, send: OperationId, receive: OperationId) {
-        self.messages += 1;
         let (Some(sender), Some(receiver)) = (self.parts.get(&send), self.parts.get(&receive))
         else {
             return;
@@ -251,11 +275,19 @@ impl<'a> WaitCollector<'a> {
         self.resolve(send, for_send);
     }
 
+    /// A partition of a message is ready.
+    fn ready(&mut self, send: OperationId, event: Option<&Event>) {
+        let at = event.map(|event| self.time(event, event.entry));
+        if let (Some(part), Some(at)) = (self.parts.get_mut(&send), at) {
+            part.posted = part.posted.max(at);
+        }
+    }
+
     /// The partners of an operation stay unknown.
     fn lose(&mut self, operation: OperationId) {
         let role = self.parts.get(&operation).map(|part| part.role);
         match role {
-            Some(Role::Send) => self.lost_sends += 1,
+            Some(Role::Send | Role::SendPartitioned(_)) => self.lost_sends += 1,
             Some(_) => self.unresolved += 1,
             None => {}
         }

@@ -10,6 +10,7 @@ use belljar_trace::{Collective, Event, Peer, Who};
 use super::super::WaitKind;
 use super::super::calls::Cause;
 use super::super::dependency::{Dependency, Needed, Point};
+use super::partial::Partial;
 use super::{Origin, Role, WaitCollector};
 
 /// The dependences between the processes of a meeting.
@@ -23,8 +24,8 @@ pub(super) enum Dependence {
     OfRoot(Option<Member>),
     /// Each on those of lower ranks.
     OnLower,
-    /// On some of them; not followed.
-    Other,
+    /// Of this process alone, on some of the others.
+    Own(Partial),
 }
 
 impl Dependence {
@@ -39,58 +40,58 @@ impl Dependence {
 
 impl WaitCollector<'_> {
     /// The dependences in the collective operation at `origin`.
-    pub(super) fn dependence(&self, event: &Event, origin: Origin) -> Dependence {
+    pub(super) fn dependence(&mut self, event: &Event, origin: Origin) -> Dependence {
         let Origin::Collective(index) = origin else {
-            return Dependence::Other;
+            return Dependence::Own(Partial::Nobody);
         };
-        let collective: &Collective = &event.collectives[index];
-        let process = (event.node, event.process);
-        let number = collective.communicator;
-        // Those between two groups are not followed.
-        if number.is_none_or(|it| self.communicators.remote_members(process, it).is_some()) {
-            return Dependence::Other;
+        let collective = &event.collectives[index];
+        if let Some(partial) = self.partial(event, collective) {
+            return Dependence::Own(partial);
         }
+        let process = (event.node, event.process);
         let moves = |who| collective.sent.who == who || collective.received.who == who;
         let root = collective.root.map(|root| match root {
             Peer::Rank(rank) => {
+                let number = collective.communicator;
                 let members = number.and_then(|it| self.communicators.members(process, it));
                 members.and_then(|members| members.get(rank))
             }
             _ => None,
         });
         match root {
-            _ if collective.operation.is_some_and(Operation::is_neighborhood) => Dependence::Other,
             _ if collective.operation.is_some_and(Operation::is_prefix) => Dependence::OnLower,
-            None if collective.operation == Some(Operation::Barrier) => {
-                Dependence::All(WaitKind::Barrier)
-            }
-            None => Dependence::All(WaitKind::AllToAll),
+            None => Dependence::All(kind(collective)),
             Some(root) if collective.received.who == Who::Root => Dependence::OfRoot(root),
             Some(root) if moves(Who::Root) => Dependence::OnRoot(root),
-            Some(_) => Dependence::Other,
+            Some(_) => Dependence::Own(Partial::Nobody),
         }
     }
 
     /// All processes have come to a meeting.
     pub(super) fn gathered(&mut self, meeting: &[Part]) {
         let mut parts: Vec<Came> = Vec::new();
-        // The process that came first describes the meeting.
-        let mut dependence = None;
         for Part { rank, operation } in meeting {
-            if let Some(part) = self.parts.get(operation) {
-                if let Role::Collective(own) | Role::Meeting(own) = part.role {
-                    dependence.get_or_insert(own);
-                }
+            if let Some(part) = self.parts.get(operation)
+                && let Role::Collective(dependence) | Role::Meeting(dependence) = part.role
+            {
                 parts.push(Came {
                     rank: *rank,
                     operation: *operation,
                     member: part.member,
                     at: part.posted,
+                    dependence,
                 });
             }
         }
-        let dependence = dependence.unwrap_or(Dependence::Other);
+        // The process that came first describes the meeting.
+        let Some(dependence) = parts.first().map(|came| came.dependence) else {
+            return;
+        };
         parts.sort_by_key(|came| came.rank);
+        if matches!(dependence, Dependence::Own(_)) {
+            self.gathered_partly(&parts);
+            return;
+        }
         let needed = self.needed(dependence, &parts);
         let late = late(dependence, &parts);
         let mut before: Option<Came> = None;
@@ -132,12 +133,12 @@ impl WaitCollector<'_> {
                 parts.iter().map(own).collect()
             }
             Dependence::OnLower => self.scan(parts),
-            Dependence::Other => none,
+            Dependence::Own(_) => none,
         }
     }
 
     /// A meeting that all of these are needed for, the last of whom came so.
-    fn meeting(&mut self, parts: &[Came], last: Came) -> Needed {
+    pub(super) fn meeting(&mut self, parts: &[Came], last: Came) -> Needed {
         let meeting = Point::meeting(self.meetings);
         self.meetings += 1;
         let each = parts
@@ -177,21 +178,30 @@ impl WaitCollector<'_> {
 
 /// A process that came to a collective operation.
 #[derive(Clone, Copy, Debug)]
-struct Came {
+pub(super) struct Came {
     rank: u32,
-    operation: OperationId,
-    member: Member,
-    /// When, in picoseconds.
-    at: u64,
+    pub(super) operation: OperationId,
+    pub(super) member: Member,
+    /// The entry of its call, in picoseconds.
+    pub(super) at: u64,
+    pub(super) dependence: Dependence,
 }
 
 impl Came {
-    fn needed(&self, on: Point) -> Needed {
+    pub(super) fn needed(&self, on: Point) -> Needed {
         Needed {
             on,
             at: self.at,
             by: self.member,
         }
+    }
+}
+
+/// The kind of waits in a collective operation in which each process depends on all.
+pub(super) fn kind(collective: &Collective) -> WaitKind {
+    match collective.operation {
+        Some(Operation::Barrier) => WaitKind::Barrier,
+        _ => WaitKind::AllToAll,
     }
 }
 
@@ -204,7 +214,7 @@ fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
             let others = parts.iter().filter(|came| Some(came.member) != root);
             others.max_by_key(|came| came.at)
         }
-        Dependence::OnLower | Dependence::Other => None,
+        Dependence::OnLower | Dependence::Own(_) => None,
     }
     .copied()
 }
@@ -224,7 +234,7 @@ fn cause(
             late.filter(|_| Some(own.member) == root),
         ),
         Dependence::OnLower => (WaitKind::EarlyScan, before),
-        Dependence::Other => return None,
+        Dependence::Own(_) => return None,
     };
     let by = by.filter(|by| by.member != own.member)?;
     Some(Cause {
