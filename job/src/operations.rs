@@ -241,3 +241,6 @@ fn completed(open: Open, ending: Ending, by: Completer) -> Fact {
         by,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::communicators::{Member, ProcessKey};
 use crate::matching::Channel;
 
 /// Requests of a process that are followed.
-const MOST_REQUESTS: usize = 1 << 16;
+pub(super) const MOST_REQUESTS: usize = 1 << 16;
 
 /// An operation that is not complete.
 #[derive(Clone, Copy, Debug)]

@@ -5,21 +5,21 @@
 use belljar_mpi::{CallKind, Epoch, Object};
 use belljar_trace::{Event, Fact};
 
-/// Whether a call is a poll that found nothing, or several.
+/// True for a poll that found nothing, and for a record of several.
 pub fn found_nothing(event: &Event) -> bool {
     let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
     let over = event.details.0.as_ref().is_some_and(|details| details.over);
     event.folded.0.is_some() || event.meaning().polls && nothing && !asks_time(event) && !over
 }
 
-/// Whether a call asks for the time.
+/// True for a call that reads the clock.
 pub fn asks_time(event: &Event) -> bool {
     event.meaning().kind == CallKind::Clock
 }
 
 /// The number of rounds in which the members of a meeting hear of each other. Libraries make communicators and windows
 /// with several reductions and gatherings of a few bytes, one after the other; the numbers were counted from the time
-/// that MPICH takes longer on a network of longer latency. `None` for a call that is taken to wait for nobody.
+/// that MPICH takes longer on a network of longer latency. `None` for a call without rounds.
 pub(super) fn meeting_times(event: &Event) -> Option<u32> {
     use belljar_trace::Making;
     match (event.meaning().kind, &event.fact) {

@@ -111,7 +111,7 @@ impl Extractor<'_> {
         })
     }
 
-    /// A message in partitions is begun, none of which is ready. MPICH sends it as a whole as soon as all are.
+    /// A message in partitions begins, without a ready partition. MPICH sends it as a whole as soon as all are.
     fn send_partitioned(
         &mut self,
         call: Call<'_>,

@@ -1,7 +1,7 @@
 //! Processes, channels, windows and collective operations, which all threads of a program share.
 //!
-//! Processes are numbered in the order of jobs and ranks, all else in the order of first use. A collective operation is
-//! that of its meeting. Called by `extract` for each operation.
+//! Processes are numbered in the order of jobs and ranks, all else in the order of first use. Each meeting has one
+//! collective operation. Called by `extract` for each operation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::program::{Channel, ChannelId, Collective, Part, Process, ProcessId, P
 /// Processes, channels, windows and collective operations of a program.
 pub(super) struct Shared<'a> {
     communicators: &'a Communicators,
-    /// What chooses algorithms where those of the library that ran are not known, or not wanted.
+    /// The tables for calls whose algorithm the tables of the traced library do not give, or are not to give.
     others: &'a Tables,
     pub(super) program: Program,
     processes: BTreeMap<Member, ProcessId>,
@@ -121,7 +121,7 @@ impl<'a> Shared<'a> {
             Ok(None) => self.direct(expansion, event, told)?,
             Err(UnknownCall::Peer | UnknownCall::Persistent) => return None,
             Err(why) => {
-                // Nobody asked for those of the library that ran.
+                // Without tables of the traced library, this is expected.
                 if why != UnknownCall::Library || expansion.has_tables() {
                     self.program.unknown.algorithms += 1;
                 }
@@ -134,7 +134,7 @@ impl<'a> Shared<'a> {
         self.part_in((process, number), meeting, part)
     }
 
-    /// A part in which all messages go straight to those whom the program gives something.
+    /// A part with one message to each member that gets data.
     fn direct(&self, expansion: &Expansion<'_>, event: &Event, told: &Collected) -> Option<Part> {
         let process = (event.node, event.process);
         let number = told.communicator?;
@@ -253,7 +253,7 @@ fn library(expanded: Expanded) -> Part {
 /// Members of a communicator that are believed of a trace that has fewer processes.
 const MEMBERS_BELIEVED: usize = 1 << 12;
 
-/// Where each member of a communicator stands: those of both groups, if it joins two, in an order that both sides agree on.
+/// The position of each member of a communicator, of both groups if it joins two, in one order for both sides.
 fn places(own: &Members, remote: Option<&Members>) -> BTreeMap<Member, u32> {
     let mut groups: Vec<Vec<Member>> = vec![own.iter().take(MEMBERS_BELIEVED << 8).collect()];
     groups.extend(remote.map(|remote| remote.iter().take(MEMBERS_BELIEVED << 8).collect()));

@@ -1,6 +1,6 @@
 //! Calls that never returned in the trace.
 //!
-//! What they would have done is not part of the program; where they wait for a message or for others, they are told, as a deadlock looks so. Called by
+//! Their operations are not part of the program. A call that waits for a message or a meeting is listed, as in a deadlock. Called by
 //! `extract`.
 
 use super::{Call, Extractor};

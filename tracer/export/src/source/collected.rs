@@ -1,6 +1,6 @@
 //! Parts in collective operations.
 //!
-//! A part is told by the call that begins it, as that knows the operation and the amounts. Called by the source for each.
+//! The call that begins a part has its operation and amounts. Called by the source for each part.
 
 use belljar_trace::{Collective, Event, Peer};
 

@@ -56,7 +56,7 @@ impl Source {
         let TransferKind::Access(access) = transfer.kind else {
             return;
         };
-        // One access that both gives and takes is told by two transfers.
+        // An access that puts and gets has two transfers.
         if let Some(Record::Accessed {
             sent,
             received,

@@ -29,7 +29,7 @@ pub(super) enum Dependence {
 }
 
 impl Dependence {
-    /// That of a call that is no collective operation.
+    /// The dependences in a meeting that is no collective operation.
     pub(super) fn of(meaning: &Meaning) -> Self {
         Self::All(match meaning.kind {
             CallKind::MakeCommunicator(_) | CallKind::Make(_) => WaitKind::AllToAll,
@@ -104,7 +104,7 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// Whom each of those that came depends on.
+    /// The dependence of each part.
     fn needed(&mut self, dependence: Dependence, parts: &[Came]) -> Vec<Option<Needed>> {
         let none = vec![None; parts.len()];
         if self.calls.dependencies.is_none() {
@@ -137,7 +137,7 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// A meeting that all of these are needed for, the last of whom came so.
+    /// The dependence on a meeting of all these parts, with the last of them.
     pub(super) fn meeting(&mut self, parts: &[Came], last: Came) -> Needed {
         let meeting = Point::meeting(self.meetings);
         self.meetings += 1;
@@ -151,7 +151,7 @@ impl WaitCollector<'_> {
         last.needed(meeting)
     }
 
-    /// In a scan each needs those of lower ranks: a meeting for each rank, which needs the meeting before.
+    /// In a scan a part depends on lower ranks: a meeting for each rank depends on the meeting before.
     fn scan(&mut self, parts: &[Came]) -> Vec<Option<Needed>> {
         let mut needed = Vec::new();
         let mut before: Option<(Needed, Came)> = None;
@@ -176,7 +176,7 @@ impl WaitCollector<'_> {
     }
 }
 
-/// A process that came to a collective operation.
+/// A part in a meeting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Came {
     rank: u32,
@@ -205,7 +205,7 @@ pub(super) fn kind(collective: &Collective) -> WaitKind {
     }
 }
 
-/// Who makes others wait in an operation, if it is one for all that wait.
+/// The part that the others wait for, if it is the same for all.
 fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
     match dependence {
         Dependence::All(_) => parts.iter().max_by_key(|came| came.at),
@@ -219,7 +219,7 @@ fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
     .copied()
 }
 
-/// Why one of those that came waits: for `late`, or in a scan for the last of lower ranks, `before`.
+/// The cause of a part's wait: the part `late`, or in a scan the last part of a lower rank, `before`.
 fn cause(
     dependence: Dependence,
     own: &Came,

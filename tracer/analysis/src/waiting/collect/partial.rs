@@ -1,7 +1,7 @@
 //! Meetings in which each process depends on some of the others.
 //!
-//! Between two groups, a process depends on processes of the other group (MPI-4.0, 6.2.2); among neighbours, on those that
-//! it receives from (MPI-4.0, 8.6). Neighbours in graphs are not in a trace, so that such a part is counted as unresolved.
+//! Between two groups, a process depends on processes of the other group (MPI-4.0, 6.2.2); among neighbours, on its
+//! sources (MPI-4.0, 8.6). Neighbours in graphs are not in a trace, so that such a part is counted as unresolved.
 //! Called by `collective`.
 
 use std::collections::{BTreeMap, BTreeSet};
