@@ -7,6 +7,8 @@
 
 /// Digests as text, and the comparison of two such texts.
 mod digests;
+/// Replays on the traced networks.
+mod own_network;
 /// The pinned traces.
 mod pinned;
 /// Readers, as command lines.
@@ -145,6 +147,9 @@ fn digests(binary: &Path, traces: &[PinnedTrace], keep: Option<&Path>) -> Result
 fn one(binary: &Path, trace: &PinnedTrace, reader: &Reader, keep: Option<&Path>) -> Result<Row> {
     let scratch = Scratch::new(&folder(), trace)?;
     let parts = scratch.read(binary, trace, reader)?;
+    if reader.name == own_network::READER {
+        own_network::check(trace, &parts)?;
+    }
     if let Some(keep) = keep {
         parts.keep(&keep.join(&trace.name).join(reader.name))?;
     }

@@ -6,11 +6,10 @@
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_job::{Collector, Communicators, communicators};
 use belljar_trace::{Accounts, Event, Polls, TraceError};
 
 use crate::dump::Filter;
-use belljar_job::communicators;
-use belljar_job::{Collector, Communicators};
 
 impl Filter {
     /// Whether it needs calls' times to be known.

@@ -21,13 +21,13 @@ mod times;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_job::Member;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::ProgramPhase;
 use crate::waiting::WaitKind;
-use belljar_job::Member;
 use sequence::{Parting, Sequences};
 use times::{Side, Times};
 

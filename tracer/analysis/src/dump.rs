@@ -20,6 +20,7 @@ use std::path::Path;
 
 use belljar_archive::TraceReader;
 use belljar_collect::Collected;
+use belljar_job::{Communicators, communicators};
 use belljar_sim::Time;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
@@ -27,7 +28,6 @@ use crate::counted::Times;
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::phases::InPhase;
 use crate::stat::{ProbeStat, StatCollector, Statistics};
-use belljar_job::{Communicators, communicators};
 use frames::{FrameNames, SiteFrame};
 use probes::Records;
 

@@ -33,12 +33,12 @@ pub(crate) mod threads;
 
 use std::path::Path;
 
+use belljar_job::{Collector, Communicators};
 use belljar_trace::{TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
 use crate::counted::Times;
 use crate::dump::Filter;
-use belljar_job::{Collector, Communicators};
 
 pub(crate) use classes::Class;
 pub use collect::FlowCollector;

@@ -21,6 +21,7 @@ mod tree;
 
 use std::path::Path;
 
+use belljar_job::{Collector, Communicators};
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
@@ -29,7 +30,6 @@ use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
 use crate::phases::Phases;
 pub use balance::LoopBalance;
-use belljar_job::{Collector, Communicators};
 use measure::Walk;
 use nesting::Nesting;
 

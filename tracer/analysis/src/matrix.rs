@@ -26,12 +26,12 @@ use std::path::Path;
 
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
+use belljar_job::communicators;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
 use crate::counted::Times;
 use crate::dump::Filter;
-use belljar_job::communicators;
 
 pub use collect::TrafficCollector;
 pub use seen::seen_traffic;

@@ -22,6 +22,7 @@ use std::io;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_job::{Communicators, Member, ProcessKey};
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
@@ -29,7 +30,6 @@ use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::{Phases, ProgramPhase};
 use crate::sites::number::SiteNumbers;
 use crate::waiting::WaitCollector;
-use belljar_job::{Communicators, Member, ProcessKey};
 pub(crate) use measure::Measure;
 use sorter::Sorter;
 use sweep::Sweep;

@@ -17,13 +17,13 @@ mod render;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_job::communicators;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
 use crate::dump::Filter;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::dump::probes::Records;
-use belljar_job::communicators;
 pub(crate) use collect::SiteCollector;
 pub use probes::ProbeSiteStat;
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
+use belljar_job::{Collector, Communicators, Member, ProcessKey};
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 
 use crate::dump::Filter;
@@ -24,7 +25,6 @@ use crate::sites::number::SiteNumbers;
 use crate::sites::{CallSites, SiteCollector};
 use crate::stat::{StatCollector, Statistics};
 use crate::waiting::{Waiting, by_labels};
-use belljar_job::{Collector, Communicators, Member, ProcessKey};
 use fan::{Observer, fan};
 
 /// Threads whose times are kept, at most.

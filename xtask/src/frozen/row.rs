@@ -33,6 +33,12 @@ impl Parts {
         self.0.push((name, bytes));
     }
 
+    /// The output of this name.
+    pub(super) fn part(&self, name: &str) -> Option<&[u8]> {
+        let part = self.0.iter().find(|(own, _)| own == name);
+        part.map(|(_, bytes)| bytes.as_slice())
+    }
+
     /// The SHA-256 of all names and bytes, with their lengths.
     pub(super) fn digest(&self) -> String {
         let mut digest = Sha256::new();

@@ -1,8 +1,8 @@
 //! Cycles per instruction of small traces, whose parts add up.
+use belljar_job::Collector;
 use belljar_trace::{Accounts, Event, Implementation};
 
 use super::*;
-use belljar_job::Collector;
 
 fn call(times: [u64; 2], accounts: Option<[Account; 2]>) -> Event {
     Event {

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_job::{Communicators, Member};
 use belljar_trace::{TraceError, TraceHeader};
 
 use super::sequence::Parting;
 use super::times::Side;
 use super::{ThreadKey, TraceDiff, identity};
 use crate::dump::{DumpFormat, write_event};
-use belljar_job::{Communicators, Member};
 
 /// Calls of a thread that are still to be found, by how many it made before.
 struct Wanted {

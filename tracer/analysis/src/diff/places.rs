@@ -7,13 +7,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use belljar_job::Communicators;
 use belljar_trace::TraceError;
 
 use super::{Both, PhaseDiff, SiteDiff, TraceDiff, WaitDiff};
 use crate::dump::Filter;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::waiting::{SiteWait, WaitBy, WaitKind, Waiting, measured};
-use belljar_job::Communicators;
 
 /// Adds what changed to what is known of two traces. Both are read.
 ///

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use belljar_job::{Communicators, Member};
 use belljar_trace::Event;
 
 use super::times::Side;
 use super::{ThreadKey, identity};
-use belljar_job::{Communicators, Member};
 
 /// Where a thread's calls differ between two traces: after how many that do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

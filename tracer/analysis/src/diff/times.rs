@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::{Communicators, Member};
 use belljar_trace::{Event, TraceHeader};
 
 use super::{Both, FunctionDiff, RankDiff, TraceDiff};
-use belljar_job::{Communicators, Member};
 
 /// One of the two traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,15 @@
 //! Keys mean the same in every object, and what an event does not have is left out rather than null. Lists
 //! that could be huge have a limit. Called by [`write_event`](super::write_event).
 
+use belljar_job::{Communicators, Members};
+use belljar_mpi::Operation;
 use belljar_trace::{
-    Datatype, Details, Direction, Event, Fact, NewCommunicator, Peer, Status, TraceHeader, Transfer,
+    Datatype, Details, Direction, Event, Fact, NewCommunicator, Peer, Status, TraceHeader,
+    Transfer, TransferKind,
 };
 use serde_json::{Map, Value, json};
 
 use super::words;
-use belljar_job::{Communicators, Members};
 
 /// Members of a communicator that an object lists; larger ones are left out.
 const MAX_MEMBERS: u32 = 1 << 16;
@@ -65,6 +67,7 @@ pub(super) fn object(
         ("window", json!(details.window)),
         ("group", json!(group(event, communicators))),
         ("partitioned", json!(details.partitioned)),
+        ("persistent", json!(details.persistent)),
         ("over", json!(details.over.then_some(true))),
         (
             "target_datatype",
@@ -132,8 +135,14 @@ fn transfers(event: &Event, communicators: &Communicators) -> Value {
         let world = transfer
             .communicator
             .and_then(|communicator| communicators.peer(process, communicator, peer));
+        let (mode, access) = match transfer.kind {
+            TransferKind::Message(mode) => (Some(mode), None),
+            TransferKind::Access(access) => (None, Some(access)),
+        };
         json!({
             "direction": transfer.direction,
+            "mode": mode.filter(|_| transfer.direction == Direction::Send),
+            "access": access,
             "phase": transfer.phase,
             "communicator": transfer.communicator.map(words::communicator),
             "peer": words::peer(peer),
@@ -170,6 +179,7 @@ fn collectives(event: &Event, communicators: &Communicators) -> Value {
     let all = event.collectives.iter().map(|collective| {
         let (sent, received) = communicators.volume(event, collective);
         json!({
+            "operation": collective.operation.map(Operation::name),
             "phase": collective.phase,
             "communicator": collective.communicator.map(words::communicator),
             "root": collective.root.map(words::peer),

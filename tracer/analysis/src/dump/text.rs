@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use belljar_job::{Communicators, Member, Members};
 use belljar_sim::Time;
 use belljar_trace::{
     Bounds, Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, Status,
@@ -14,7 +15,6 @@ use belljar_trace::{
 use super::frames::{self, SiteFrame};
 use super::words;
 use crate::table::{bytes, time};
-use belljar_job::{Communicators, Member, Members};
 
 /// Members of a communicator that a line shows.
 const MAX_MEMBERS: usize = 16;

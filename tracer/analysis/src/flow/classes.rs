@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::Communicators;
 use belljar_trace::Peer;
 
 use super::collect::{Flow, ThreadKey};
 use super::partner::Partner;
 use super::signature::{Part, Role, Signature};
-use belljar_job::Communicators;
 
 /// What a partner can be for all threads of a class so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

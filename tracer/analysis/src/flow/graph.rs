@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::Communicators;
 use belljar_sim::Frequency;
 use belljar_trace::TraceHeader;
 
@@ -14,7 +15,6 @@ use super::{
     Class, END, FlowCall, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread, Flows, GraphsOf,
     PerThread, START, Spread, Temporal, threads,
 };
-use belljar_job::Communicators;
 
 impl Spread {
     /// Takes cycles of a processor into account.

@@ -1,12 +1,12 @@
 //! Graphs of a program of which everything is known, and sequences of calls had back from graphs.
 
+use belljar_job::Collector;
 use belljar_trace::Event;
 use quick_xml::Reader;
 use quick_xml::events::Event as Xml;
 
 use super::{Detail, END, FlowCollector, FlowGraph, FlowGraphs, GraphsOf, START, Temporal};
 use crate::generated::Stencil;
-use belljar_job::Collector;
 
 const STENCIL: Stencil = Stencil {
     width: 4,

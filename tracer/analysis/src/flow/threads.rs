@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::Communicators;
 use serde::Serialize;
 
 use super::collect::ThreadKey;
-use belljar_job::Communicators;
 
 /// A thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

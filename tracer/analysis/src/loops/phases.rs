@@ -4,13 +4,13 @@
 //! its first entry to its last end, also where it is left and entered again. Made of counted loops; called by
 //! `loops`, and for other analyses by [`phases`](super::phases()).
 
+use belljar_job::Communicators;
 use belljar_trace::TraceHeader;
 
 use super::measure::{LoopSum, Mark};
 use super::tree::Tree;
 use super::{LoopMeasure, Phase};
 use crate::phases::{Phases, ProgramPhase, Stretch};
-use belljar_job::Communicators;
 
 impl LoopMeasure {
     /// When each thread is in which phase.

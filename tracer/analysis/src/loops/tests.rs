@@ -1,10 +1,11 @@
 //! Loops of programs whose counts are known.
 
+use belljar_job::Collector;
+
 use super::{LoopFinder, LoopPart, LoopStructure, Part, When};
 use crate::flow::Detail;
 use crate::generated::Stencil;
 use crate::ranks::{Ranks, WORLD};
-use belljar_job::Collector;
 
 fn loops(stencil: Stencil) -> LoopStructure {
     let header = stencil.header();

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use belljar_job::Communicators;
 use belljar_trace::TraceHeader;
 
 use super::measure::{LoopSum, Occurrence};
 use super::nesting::Nesting;
 use super::{ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Sequence, SequenceCall, When};
 use crate::flow::{Class, END, FlowThread, PerThread, Spread, threads};
-use belljar_job::Communicators;
 
 /// What a loop, or the program, consists of: a node, or a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,14 +7,13 @@
 use std::collections::BTreeMap;
 
 use belljar_collectives::Tables;
+use belljar_job::{Communicators, Expansion, Member, UnknownCall as Unknown, each_given};
 use belljar_trace::{Collective, Direction, Event, Peer, Phase, TraceHeader, Transfer};
 
 use super::messages::Expander;
 use super::repeats::{Repeated, Repeats};
 use super::sums::Pairs;
 use super::{Matrix, TrafficBy, TrafficOf, UnknownTraffic};
-use belljar_job::{Communicators, Member};
-use belljar_job::{Expansion, UnknownCall as Unknown, each_given};
 
 /// Gathers a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]

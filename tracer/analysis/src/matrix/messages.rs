@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 
 use belljar_collectives::{Algorithm, Call, Operation};
+use belljar_job::{Expanded, Members};
 
 use super::AlgorithmTraffic;
 use super::sums::{Pairs, Sum};
-use belljar_job::Expanded;
-use belljar_job::Members;
 
 /// Different calls that are kept until they are made messages of.
 const MOST_CALLS: usize = 1 << 14;

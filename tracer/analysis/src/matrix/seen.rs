@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use belljar_job::{Communicators, Member, UnknownCall as Unknown, communicators};
 use belljar_mpi::{CallKind, FUNCTIONS, Meaning, Meeting, meaning};
 use belljar_sim::Time;
 use belljar_trace::{MessageWord, Probe, ProbePurpose, ProbeRecord, TraceError, TraceState};
@@ -15,9 +16,6 @@ use super::sums::{Pairs, Sum};
 use super::{CallTraffic, Matrix, TrafficBy, TrafficOf, UnknownTraffic};
 use crate::dump::Filter;
 use crate::dump::probes::Records;
-use belljar_job::UnknownCall as Unknown;
-use belljar_job::communicators;
-use belljar_job::{Communicators, Member};
 
 /// Names that are kept, at most: those of as many processes.
 const MOST_NAMES: usize = 1 << 20;

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::PairTraffic;
 use belljar_job::Member;
+
+use super::PairTraffic;
 
 /// What goes from one to another.
 #[derive(Clone, Copy, Debug, Default)]

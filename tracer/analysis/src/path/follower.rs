@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::{Member, ProcessKey};
+
 use super::{CriticalPath, Extent, Segment};
 use crate::waiting::{Dependency, Point};
-use belljar_job::{Member, ProcessKey};
 
 /// The critical path, as far as it was followed.
 #[derive(Debug)]

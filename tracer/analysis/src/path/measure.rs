@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use belljar_job::{Member, ProcessKey};
 use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Event, TraceHeader};
 
@@ -16,7 +17,6 @@ use super::{
 };
 use crate::phases::{Phases, ProgramPhase};
 use crate::sites::number::SiteNumbers;
-use belljar_job::{Member, ProcessKey};
 
 /// Calls on the path and their time on it, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 
+use belljar_job::{Member, ProcessKey};
+
 use super::Extent;
 use super::follower::Follower;
 use crate::waiting::{Dependency, Point};
-use belljar_job::{Member, ProcessKey};
 
 /// How much time a process had to spare.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! Traces of which the critical path was worked out by hand.
 
+use belljar_job::{Collector, Communicators};
 use belljar_trace::{Event, TraceHeader};
 use belljar_tracer::scripted::int;
 
@@ -7,7 +8,6 @@ use super::{CriticalPath, Finder, PathRank, RankSlack};
 use crate::generated::Stencil;
 use crate::ranks::{BUFFER, BYTE, NO_REQUEST, Ranks, SUM, WORLD};
 use crate::sites::number::SiteNumbers;
-use belljar_job::{Collector, Communicators};
 
 fn path(ranks: Ranks) -> CriticalPath {
     let trace = ranks.trace();

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::{Communicators, ProcessKey};
 use belljar_trace::{Event, TraceHeader};
 
 use super::number::SiteNumbers;
 use super::{CallSites, SiteFrame, SiteStat, TransitionStat};
 use crate::stat::Volume;
 use crate::waiting::WaitCollector;
-use belljar_job::{Communicators, ProcessKey};
 
 /// Transitions that are kept, at most.
 const MOST_TRANSITIONS: usize = 1 << 19;

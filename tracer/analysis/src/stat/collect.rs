@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::{Communicators, Member, ProcessKey};
 use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Transfer};
 
 use super::collected::Lacking;
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
-use belljar_job::{Communicators, Member, ProcessKey};
 
 #[derive(Debug, Default)]
 pub(super) struct FunctionSum {

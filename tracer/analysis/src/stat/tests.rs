@@ -1,5 +1,6 @@
 //! A trace of which all figures were worked out by hand.
 
+use belljar_job::Collector;
 use belljar_sim::Frequency;
 use belljar_trace::{Event, Phase, TraceHeader};
 use belljar_tracer::scripted::{Guest, int};
@@ -8,7 +9,6 @@ use belljar_tracer::{NodeTracer, Selection};
 use super::{
     FunctionStat, IntervalStat, RankStat, SizeStat, StatCollector, Statistics, TrafficStat,
 };
-use belljar_job::Collector;
 
 const WORLD: u64 = 0x4400_0000;
 const DOUBLE: u64 = 0x4c00_080b;

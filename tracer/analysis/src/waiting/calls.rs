@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use belljar_job::{Member, ProcessKey};
 use belljar_mpi::FUNCTIONS;
 
 use super::dependency::{Dependency, Needed, Point};
 use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
-use belljar_job::{Member, ProcessKey};
 
 /// Calls of the list of those that waited longest.
 const LONGEST: usize = 10;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
+use belljar_job::{Communicators, communicators};
 use belljar_trace::{TraceError, TraceState};
 
 use super::calls::LabelSum;
@@ -16,8 +17,6 @@ use crate::dump::Filter;
 use crate::dump::frames::FrameNames;
 use crate::phases::ProgramPhase;
 use crate::sites::number::SiteNumbers;
-use belljar_job::Communicators;
-use belljar_job::communicators;
 
 /// By what waiting is told besides what every result has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
