@@ -4,12 +4,13 @@
 //! message was sent first. A replay needs one, as it would stop without; guesses among several channels are counted.
 //! Called by `extract`.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use belljar_job::{Channel as Told, Member, Wanted};
 
 use super::{Extractor, Open};
-use crate::program::{ChannelId, Operation};
+use crate::program::{ChannelId, Operation, ProcessId};
 
 /// A wildcard receive whose channel is unknown.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,9 @@ pub(super) struct Wildcard {
     pub(super) pieces: bool,
 }
 
-/// By channel, the calls of messages that no receive of the channel takes, in picoseconds.
-type Left = BTreeMap<ChannelId, VecDeque<u64>>;
+/// By communicator and receiver, and by channel: the calls of messages that no receive of the channel takes, in
+/// picoseconds.
+type Left = BTreeMap<(u32, ProcessId), BTreeMap<ChannelId, VecDeque<u64>>>;
 
 impl Extractor<'_> {
     /// The channel of a wildcard receive is known.
@@ -55,23 +57,24 @@ impl Extractor<'_> {
             let wanted = wildcard.wanted;
             let from = wanted.from.map(|from| self.shared.process(from));
             let channels = &self.shared.program.channels;
-            let mut fits: Vec<(u64, ChannelId)> = Vec::new();
-            for (id, times) in &left {
+            let left = left.entry((wildcard.communicator, to)).or_default();
+            let fits = left.iter().filter_map(|(id, times)| {
                 let channel = &channels[*id as usize];
-                let same = (channel.communicator, channel.to) == (wildcard.communicator, to);
                 let takes = wanted.tag.is_none_or(|tag| tag == channel.tag)
                     && from.is_none_or(|from| from == channel.from);
-                if let Some(first) = times.front().filter(|_| same && takes) {
-                    fits.push((*first, *id));
-                }
-            }
+                times.front().filter(|_| takes).map(|first| (*first, *id))
+            });
+            let fits: Vec<(u64, ChannelId)> = fits.collect();
             let Some((_, channel)) = fits.iter().min().copied() else {
                 self.shared.program.unknown.messages += 1;
                 continue;
             };
             self.shared.program.unknown.guessed += u64::from(fits.len() > 1);
-            if let Some(times) = left.get_mut(&channel) {
-                times.pop_front();
+            if let Entry::Occupied(mut times) = left.entry(channel) {
+                times.get_mut().pop_front();
+                if times.get().is_empty() {
+                    times.remove();
+                }
             }
             self.take(wildcard, channel);
         }
@@ -95,11 +98,17 @@ impl Extractor<'_> {
                 }
             }
         }
-        let left = sent.into_iter().map(|(channel, mut times)| {
+        let mut left = Left::new();
+        for (id, mut times) in sent {
             times.sort_unstable();
-            let taken = received.get(&channel).copied().unwrap_or(0);
-            (channel, times.into_iter().skip(taken).collect())
-        });
-        left.collect()
+            let taken = received.get(&id).copied().unwrap_or(0);
+            let times: VecDeque<u64> = times.into_iter().skip(taken).collect();
+            if !times.is_empty() {
+                let channel = &self.shared.program.channels[id as usize];
+                let place = (channel.communicator, channel.to);
+                left.entry(place).or_default().insert(id, times);
+            }
+        }
+        left
     }
 }
