@@ -299,7 +299,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// Whether a reduction is one of MPI's own: the two bits at the top of MPICH's handles say so, and the constants of the standard ABI.
+/// True for a reduction that MPI predefines: the top two bits of MPICH's handles show it, and the constants of the standard ABI.
 fn is_built_in(implementation: Implementation, handle: u64) -> bool {
     match implementation {
         Implementation::Mpich => handle as u32 >> 30 == 1,

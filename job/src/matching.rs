@@ -87,7 +87,7 @@ pub(crate) struct Matcher {
     posted: BTreeMap<Place, VecDeque<Posted>>,
     /// Places with complete receives of unknown channel.
     untold: BTreeSet<Place>,
-    /// Channels of which a wildcard receive of unknown match may have taken a message.
+    /// Channels with a message that a wildcard receive of unknown match may have taken.
     doubtful: BTreeSet<Channel>,
 }
 

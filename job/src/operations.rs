@@ -46,7 +46,7 @@ struct Call<'e> {
 /// The operations that a call begins.
 #[derive(Default)]
 struct Begun {
-    /// Those that the call completes, too.
+    /// Operations that the call also completes.
     done: Vec<Open>,
     /// Those that its requests stand for; `None` for a transfer without an operation.
     under_way: Vec<Option<Open>>,
@@ -144,7 +144,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.matcher.settle(self.horizon.value(), true, facts);
     }
 
-    /// The number of sends and of receives without a partner, without those that were lost.
+    /// The number of sends and of receives without a partner; lost operations are not counted.
     pub fn unmatched(&self) -> (u64, u64) {
         self.matcher.alone()
     }

@@ -93,7 +93,7 @@ pub enum Operation {
     Collective {
         /// The collective operation.
         meeting: MeetingId,
-        /// Which one, where the trace names it.
+        /// The operation, if the trace names it.
         operation: Option<CollectiveOperation>,
     },
     /// A process comes to a call without which other processes cannot return.

@@ -17,7 +17,7 @@ use crate::communicators::{Communicators, ProcessKey};
 /// Meetings that are followed at once.
 const MOST_MEETINGS: usize = 1 << 20;
 
-/// A meeting by its communicator, its kind, and the number of those that were before it.
+/// A meeting by its communicator, its kind, and the number of earlier ones.
 type Key = (u32, Turns, u64);
 
 /// A meeting, as far as processes have come to it.

@@ -1,6 +1,6 @@
 //! Collective operations that jobs have, and the bytes of their pieces.
 //!
-//! All members of an operation work out a piece's bytes from the same numbers, so that what one sends is what the other gets. Used by the
+//! All members of an operation compute a piece's bytes from the same numbers, so that sender and receiver agree. Used by the
 //! generator, the recorder and the truth.
 
 /// Collective operations that jobs have.

@@ -26,7 +26,7 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// The neighbours that a rank gets from and those that it gives to, in order; `None` for `MPI_PROC_NULL`.
+    /// The sources and the destinations of a rank, in order; `None` for `MPI_PROC_NULL`.
     pub(crate) fn neighbors(&self, rank: u32) -> [Vec<Option<u32>>; 2] {
         match self {
             Self::Graph(edges) => {

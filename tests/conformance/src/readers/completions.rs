@@ -86,7 +86,7 @@ impl<'a> Completions<'a> {
         }
     }
 
-    /// The operations of a kind that a call begins and that the trace tells.
+    /// The operations of a kind that a call begins, as far as the trace has them.
     fn of_kind(&self, key: CallKey, is: fn(Action) -> bool) -> std::vec::IntoIter<OperationId> {
         let begun = self.truth.begun.get(&key).into_iter().flatten().copied();
         let own = begun.filter(|it| is(self.truth.action(*it)) && self.truth.is_told(*it));

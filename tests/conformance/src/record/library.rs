@@ -40,7 +40,7 @@ pub(super) struct Library {
     pub(super) status: u64,
     /// Bytes of a handle.
     pub(super) handle: u64,
-    /// The lowest handle of what the program makes.
+    /// The lowest handle of objects that the program makes.
     made: u64,
 }
 
