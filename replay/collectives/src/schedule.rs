@@ -201,15 +201,16 @@ impl Builder {
         }
     }
 
-    /// Sends and receives at once, as `MPI_Sendrecv`.
+    /// Sends and receives at once. Both libraries post the receive first (`MPIC_Sendrecv` of MPICH, `ompi_coll_base_sendrecv` of Open MPI), so that a permission to send
+    /// leaves before the data.
     pub(crate) fn exchange(
         &mut self,
         (to, sent): (u32, u64),
         blocks: impl FnOnce() -> Vec<u64>,
         (from, received): (u32, u64),
     ) {
-        self.begin_send(to, sent, blocks);
         self.begin_receive(from, received);
+        self.begin_send(to, sent, blocks);
         self.wait();
     }
 
@@ -220,8 +221,8 @@ impl Builder {
         blocks: impl FnOnce() -> Vec<u64>,
         (from, received): (u32, u64),
     ) {
-        self.begin_send(to, sent, blocks);
         let step = self.begin_pending(from, received);
+        self.begin_send(to, sent, blocks);
         self.wait();
         self.combine(received, step);
     }

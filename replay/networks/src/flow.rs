@@ -108,6 +108,7 @@ impl Network for FlowNetwork {
             from,
             to,
             bytes,
+            ..
         } = message;
         if from == to {
             return Some(time + within(self.paces.of(from), bytes));

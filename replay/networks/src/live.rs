@@ -119,9 +119,9 @@ impl Network for LiveNetwork {
             return;
         };
         while let Some((key, frame)) = self.inbox.pop_before(now + Span::from_ps(1)) {
-            self.transport.came(key.time, key.source, &frame, arrived);
+            self.transport.came(key.time, key.source, &frame);
         }
-        self.transport.advance(now);
+        self.transport.advance(now, arrived);
     }
 
     /// Links are whose who operates the network.

@@ -100,6 +100,7 @@ mod tests {
             from: 0,
             to: 1,
             bytes,
+            stream: 0,
         }
     }
 

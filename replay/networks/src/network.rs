@@ -33,6 +33,8 @@ pub struct Message {
     pub to: u32,
     /// Bytes, the library's own headers included.
     pub bytes: u64,
+    /// Number of the stream: messages of one stream from one host to another arrive in order of sending.
+    pub stream: u64,
 }
 
 /// A message whose last frame has been taken in.

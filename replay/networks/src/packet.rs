@@ -2,7 +2,7 @@
 //!
 //! Nothing else goes over it. Called by replay.
 
-use belljar_fabric::{Direction, Fabric, FabricState, RoutingError, Settings, Topology};
+use belljar_fabric::{Direction, Endpoint, Fabric, FabricState, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -54,28 +54,35 @@ impl Network for PacketNetwork {
         let Some(now) = self.next_time() else {
             return;
         };
-        self.transport.advance(now);
+        self.transport.advance(now, arrived);
         for sent in self.transport.outbox.drain(..) {
             self.fabric
                 .send(sent.time, sent.host, sent.sequence, sent.frame);
         }
         for delivery in self.fabric.advance(now + Span::from_ps(1)) {
             self.transport
-                .came(delivery.time, delivery.host, &delivery.frame, arrived);
+                .came(delivery.time, delivery.host, &delivery.frame);
         }
     }
 
     fn loads(&self) -> Vec<LinkLoad> {
         let topology = self.fabric.topology();
         let mut loads = Vec::new();
+        let mut dropped: Vec<u64> = self.transport.dropped().collect();
         for (link, both) in (0..).zip(self.fabric.statistics()) {
             for (carried, direction) in both.into_iter().zip([Direction::Up, Direction::Down]) {
                 if carried.frames > 0 || carried.drops > 0 {
+                    // A frame that finds a card full is lost at the end of the card's link.
+                    let end = topology.links()[link as usize].ends[1 - direction.index()];
+                    let card = match end {
+                        Endpoint::Host(host) => dropped.get_mut(host as usize).map(std::mem::take),
+                        Endpoint::Switch(_) => None,
+                    };
                     loads.push(LinkLoad {
                         name: name(topology, link, direction),
                         bytes: carried.bytes,
                         busy: Span::from_ps(carried.busy_ps),
-                        dropped: carried.drops + carried.lost + carried.failed,
+                        dropped: carried.drops + carried.lost + carried.failed + card.unwrap_or(0),
                     });
                 }
             }

@@ -1,110 +1,92 @@
-//! What hosts do so that messages become frames and frames messages: TCP, as far as it matters for time.
+//! The hosts' TCP: messages become frames, and frames messages.
 //!
-//! A message goes as full frames and a rest, and has arrived when its receiver has taken in all. A host makes a frame of each of its messages in turn, as
-//! many of those to one receiver as its window lets it (`connection`). Acknowledgements of messages of several frames are frames, too, and wait in line with all
-//! that their hosts send; those of small ones come back with other frames. What is lost on the way is sent again: at once when a later frame of the message (a third one, where frames may overtake one another) tells
-//! the receiver, which takes a round trip, else after a time (RFC 6298), then after twice as long, and so on. What is to be sent is left in a list: whoever has the frames carried takes it from there. Called by networks of frames.
+//! All messages of a stream share a connection and arrive in order of sending. A host makes frames one after the other: first those that an acknowledgement lets go, as
+//! its system does, then those of the connections that its processes write to, one message after the other. A receiving host takes frames in one after the other;
+//! frames that find its card full are lost. Acknowledgements of messages of several segments are frames of their own. Frames to be carried are left in `outbox`. Losses are found and
+//! repaired as Linux does it (`sender`, `rtt`, `congestion`). Called by networks of frames.
 
-/// How much may be under way from one host to another.
+/// The congestion window.
+mod congestion;
+/// Connections between hosts.
 mod connection;
-/// What frames say of themselves.
+/// Contents of frames.
 mod mark;
+/// The receiving end of a connection.
+mod receiver;
+/// Round trips and timers.
+mod rtt;
+/// The sending end of a connection.
+mod sender;
 /// The state of all hosts, as plain values.
 mod state;
-/// Messages on their way.
-mod transits;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::collections::VecDeque;
 
-use belljar_fabric::{Frame, Mac, Routes, RoutingError, Topology};
+use belljar_fabric::{Frame, Routes, RoutingError, Topology};
 use belljar_sim::{Calendar, Span, Time, Timed};
 use serde::{Deserialize, Serialize};
 
 use crate::loggops::within;
-use crate::network::{Arrival, Message, Paces, SEGMENT, frames_of};
+use crate::network::{Arrival, Message, Paces};
 use crate::way::Ways;
-use mark::{ACKNOWLEDGEMENT, mark_of, marked};
+use connection::Connection;
+use mark::{Mark, mark_of, marked};
+use receiver::{Acknowledgement, Reply};
+use rtt::expiry;
+use sender::Leaving;
 pub(crate) use state::{MOST_COUNTED, TransportState};
 
-/// How long a sender waits for what nobody tells it is lost: Linux's least.
-const TIMEOUT: Span = Span::from_ms(200);
+/// Frames that wait for a host, at most: the driver's ring of 256 buffers and as many in the card.
+const MOST_ARRIVING: usize = 512;
 
-/// After how many later frames TCP takes one for lost, where frames may overtake one another (RFC 5681, 3.2).
-const OVERTAKEN: u64 = 3;
+/// The longest time until a segment is acknowledged (`TCP_DELACK_MIN` of Linux).
+const DELAYED: Span = Span::from_ms(40);
 
-/// The sending host and the receiving one.
-type Pair = (u32, u32);
-
-/// Frames of a message that are to be sent.
-type Turn = (u64, Range<u64>);
-
-/// What a sending host does.
+/// A host's sending and receiving.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Sender {
+struct Host {
     /// When it can make the next frame.
     free: Time,
+    /// An event for its next frame is scheduled.
+    busy: bool,
     /// Frames that it sent.
     frames: u64,
-    /// What is to be sent, in turn.
-    turns: VecDeque<Turn>,
+    /// Connections that an acknowledgement lets send, in turn.
+    urgent: VecDeque<u32>,
+    /// Connections that a process lets send, in turn.
+    usual: VecDeque<u32>,
+    /// When the frames that came will have been taken in.
+    arriving: VecDeque<Time>,
+    /// When the last frame that came is taken in.
+    taken: Time,
+    /// Frames that found no room in the card.
+    dropped: u64,
 }
 
-/// A message on its way.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Transit {
-    message: Message,
-    /// Frames that were sent.
-    sent: u64,
-    /// Frames that the receiver knows of: all up to the last that came.
-    known: u64,
-    /// Those of them that did not come, and how many later ones have.
-    missing: BTreeMap<u64, u64>,
-    /// When one was sent or came last.
-    heard: Time,
-    /// For how long nothing may be heard.
-    patience: Span,
-}
-
-impl Transit {
-    /// Frame `index` has come. Those that are lost, as so many later ones came.
-    fn take(&mut self, index: u64, overtaken: u64) -> Vec<u64> {
-        if index < self.known {
-            self.missing.remove(&index);
-        } else {
-            let passed = self.known..index;
-            self.missing.extend(passed.map(|index| (index, 0)));
-            self.known = index + 1;
-        }
-        let mut lost = Vec::new();
-        for (earlier, later) in self.missing.range_mut(..index) {
-            *later += 1;
-            if *later == overtaken {
-                lost.push(*earlier);
-            }
-        }
-        lost
-    }
-}
-
-/// What happens at a host, in the order of time.
+/// What happens at hosts, in the order at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Happening {
-    /// A sender is told how many frames have come.
-    Told(Pair, u64),
-    /// A receiver acknowledges so many frames.
-    Acknowledges(Pair, u64),
-    /// It is told that this frame of a message was lost.
-    Lost(u64, u64),
-    /// It looks whether all of a message has come.
-    Looks(u64),
-    /// It can make its next frame.
-    Makes(u32),
+enum Event {
+    /// A sender learns of an acknowledgement.
+    Acknowledged(u32, Acknowledgement),
+    /// A receiver acknowledges. The acknowledgement of a batch waits for its last segment.
+    Acknowledge {
+        connection: u32,
+        segment: u64,
+        batch: bool,
+    },
+    /// A segment comes to its host.
+    Comes(u32, Leaving),
+    /// A receiver acknowledges late.
+    Delayed(u32),
+    /// A sender looks at its timer.
+    Expire(u32),
+    /// A host's next frame leaves.
+    Leave(u32),
 }
 
-/// What happens when, with a number.
+/// An event with its time and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due((Time, Happening, u64));
+struct Due((Time, Event, u64));
 
 impl Timed for Due {
     fn time(&self) -> Time {
@@ -115,13 +97,13 @@ impl Timed for Due {
 /// A frame that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When.
+    /// Time of sending.
     pub time: Time,
     /// The host.
     pub host: u32,
-    /// Counts the host's frames.
+    /// Number of the frame among the host's.
     pub sequence: u64,
-    /// What.
+    /// The frame.
     pub frame: Frame,
 }
 
@@ -130,20 +112,20 @@ pub(crate) struct Transport {
     topology: Topology,
     paces: Paces,
     ways: Ways,
-    /// After how many later frames one that did not come is taken for lost.
-    overtaken: u64,
     state: TransportState,
-    /// What is to happen, with a number, so that those of one time are all kept.
-    happenings: Calendar<Due>,
-    /// What is to be carried, in the order in which it was sent.
+    /// Messages that are not whole.
+    under_way: usize,
+    /// Events to come, numbered so that those of one time are all kept.
+    events: Calendar<Due>,
+    /// Frames to be carried, in the order of sending.
     pub(crate) outbox: Vec<Sent>,
 }
 
 impl Transport {
-    /// Of the hosts of a topology whose frames are routed so.
+    /// The hosts of a topology whose frames are routed so.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// When the routing does not fit the topology.
     pub(crate) fn new(
         topology: Topology,
         routes: &Routes,
@@ -151,13 +133,10 @@ impl Transport {
     ) -> Result<Self, RoutingError> {
         Ok(Self {
             ways: Ways::new(&topology, routes)?,
-            overtaken: match routes.routing.looks_at_load() {
-                true => OVERTAKEN,
-                false => 1,
-            },
             paces,
             state: TransportState::of_hosts(topology.hosts()),
-            happenings: Calendar::default(),
+            under_way: 0,
+            events: Calendar::default(),
             topology,
             outbox: Vec::new(),
         })
@@ -165,243 +144,340 @@ impl Transport {
 
     /// All that changes.
     pub(crate) fn save(&self) -> TransportState {
-        let mut happenings: Vec<_> = self.happenings.iter().map(|due| due.0).collect();
-        happenings.sort_unstable();
+        let mut events: Vec<_> = self.events.iter().map(|due| due.0).collect();
+        events.sort_unstable();
         TransportState {
-            happenings,
+            events,
             ..self.state.clone()
         }
     }
 
-    /// Continues from `state`; if that can be one of these hosts.
+    /// Continues from `state`; true if that can be a state of these hosts.
     pub(crate) fn restore(&mut self, state: TransportState) -> bool {
         let sound = state.is_sound(self.topology.hosts());
         if sound {
             self.state = state;
-            let happenings = std::mem::take(&mut self.state.happenings);
-            self.happenings = Calendar::default();
-            happenings
+            self.under_way = self.state.connections.under_way();
+            let events = std::mem::take(&mut self.state.events);
+            self.events = Calendar::default();
+            events
                 .into_iter()
-                .for_each(|due| self.happenings.push(Due(due)));
+                .for_each(|due| self.events.push(Due(due)));
         }
         sound
     }
 
-    /// Whether no message is under way.
+    /// True if no message is under way.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.state.transits.is_empty()
+        self.under_way == 0
     }
 
-    /// A message begins to leave its host; when it will have arrived, if it goes over no wire.
+    /// Frames that found no room in each host's card.
+    pub(crate) fn dropped(&self) -> impl Iterator<Item = u64> + '_ {
+        self.state.hosts.iter().map(|host| host.dropped)
+    }
+
+    /// A message begins to leave its host; the time of its arrival, if it goes over no wire.
     pub(crate) fn send(&mut self, time: Time, message: Message) -> Option<Time> {
-        if message.from == message.to {
-            return Some(time + within(self.paces.of(message.from), message.bytes));
+        let Message {
+            id,
+            from,
+            to,
+            bytes,
+            stream,
+        } = message;
+        if from == to {
+            return Some(time + within(self.paces.of(from), bytes));
         }
-        let transit = Transit {
-            message,
-            sent: 0,
-            known: 0,
-            missing: BTreeMap::new(),
-            heard: time,
-            patience: TIMEOUT,
-        };
-        let own = self.state.transits.push(transit);
-        self.happens(time + TIMEOUT, Happening::Looks(own));
-        let frames = 0..frames_of(message.bytes);
-        self.line_up(time, message.from, (own, frames));
+        let number = self.connection(from, to, stream);
+        if let Some(connection) = self.state.connections.get_mut(number) {
+            let end = connection.sender.push(bytes);
+            connection.receiver.expect(id, end);
+            self.under_way += 1;
+            self.line_up(time, number, false);
+        }
         None
     }
 
-    /// When hosts do anything next by themselves.
-    pub(crate) fn next_time(&self) -> Option<Time> {
-        self.happenings.first().map(Timed::time)
+    /// The number of a connection. One that is new has seen the round trip of its handshake.
+    fn connection(&mut self, from: u32, to: u32, stream: u64) -> u32 {
+        let before = self.state.connections.len();
+        let number = self.state.connections.number(from, to, stream);
+        if number == before
+            && let Some(connection) = self.state.connections.get_mut(number)
+        {
+            let there = self.ways.between(&self.topology, from, to).empty();
+            let back = self.ways.between(&self.topology, to, from).empty();
+            connection.sender.shook_hands(there + back);
+        }
+        number
     }
 
-    /// Has hosts do what they do until `now`.
-    pub(crate) fn advance(&mut self, now: Time) {
+    /// The time of the hosts' next event.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        self.events.first().map(Timed::time)
+    }
+
+    /// Lets the hosts' events until `now` happen; messages that are whole with them are added to `arrived`.
+    pub(crate) fn advance(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
         while self.next_time().is_some_and(|time| time <= now) {
-            if let Some(Due((_, happening, _))) = self.happenings.pop() {
-                self.happen(now, happening);
+            if let Some(Due((_, event, _))) = self.events.pop() {
+                self.happen(now, event, arrived);
             }
         }
     }
 
-    fn happens(&mut self, time: Time, happening: Happening) {
-        self.happenings
-            .push(Due((time, happening, self.state.happened)));
-        self.state.happened += 1;
+    fn schedule(&mut self, time: Time, event: Event) {
+        self.events.push(Due((time, event, self.state.scheduled)));
+        self.state.scheduled += 1;
     }
 
-    /// Frames are to leave their host, from `time` on.
-    fn line_up(&mut self, time: Time, host: u32, turn: Turn) {
-        let Some(sender) = self.state.senders.get_mut(host as usize) else {
+    fn happen(&mut self, now: Time, event: Event, arrived: &mut Vec<Arrival>) {
+        match event {
+            Event::Acknowledged(number, acknowledgement) => {
+                if let Some(connection) = self.state.connections.get_mut(number) {
+                    connection.sender.acknowledge(now, acknowledgement);
+                    self.line_up(now, number, true);
+                }
+            }
+            Event::Acknowledge {
+                connection,
+                segment,
+                batch,
+            } => self.acknowledge(now, connection, segment, batch),
+            Event::Comes(number, segment) => self.take_in(now, number, segment, arrived),
+            Event::Delayed(number) => {
+                if let Some(connection) = self.state.connections.get_mut(number) {
+                    connection.delayed = false;
+                    if connection.receiver.owes() {
+                        self.acknowledge(now, number, u64::MAX, false);
+                    }
+                }
+            }
+            Event::Expire(number) => self.expire(now, number),
+            Event::Leave(host) => self.leave(now, host),
+        }
+    }
+
+    /// A connection sends what it may from `time` on, before those of processes if it is `urgent`.
+    fn line_up(&mut self, time: Time, number: u32, urgent: bool) {
+        self.watch(number);
+        let Some(connection) = self.state.connections.get_mut(number) else {
             return;
         };
-        let rests = sender.turns.is_empty();
-        let at = time.max(sender.free);
-        sender.turns.push_back(turn);
-        if rests {
-            self.happens(at, Happening::Makes(host));
+        if connection.queued || !connection.sender.may_send() {
+            return;
+        }
+        connection.queued = true;
+        let from = connection.from;
+        let host = &mut self.state.hosts[from as usize];
+        match urgent {
+            true => host.urgent.push_back(number),
+            false => host.usual.push_back(number),
+        }
+        if !std::mem::replace(&mut host.busy, true) {
+            let at = time.max(host.free);
+            self.schedule(at, Event::Leave(from));
         }
     }
 
-    /// A host makes its next frame, if it may send any.
-    fn make(&mut self, now: Time, host: u32) {
-        while let Some((own, mut frames)) = self.state.senders[host as usize].turns.pop_front() {
-            let Some(transit) = self.state.transits.get_mut(own) else {
+    /// A host's next frame leaves.
+    fn leave(&mut self, now: Time, from: u32) {
+        self.state.hosts[from as usize].busy = false;
+        while let Some((number, urgent)) = self.state.hosts[from as usize].pop() {
+            let Some(connection) = self.state.connections.get_mut(number) else {
                 continue;
             };
-            let message = transit.message;
-            let pair = (message.from, message.to);
-            let connection = self.state.connections.of(pair);
-            if !connection.may_send() {
-                connection.wait((own, frames));
+            connection.queued = false;
+            let Some(leaving) = connection.sender.take(now) else {
                 continue;
+            };
+            let to = connection.to;
+            let more = connection.sender.may_send();
+            let continues = more && connection.sender.continues();
+            connection.queued = more;
+            self.segment(now, from, to, number, leaving);
+            self.watch(number);
+            let pace = self.paces.of(from).sends;
+            let host = &mut self.state.hosts[from as usize];
+            if continues {
+                // The work for a message's first frame is part of the call that sends it.
+                host.free = now + pace;
             }
-            let index = frames.start;
-            frames.start += 1;
-            transit.sent = transit.sent.max(index + 1);
-            transit.heard = now;
-            self.frame(now, own, message, index);
-            if !frames.is_empty() {
-                let sender = &mut self.state.senders[host as usize];
-                // The first frame's part of the work is in what the call that sends it takes.
-                sender.free = now + self.paces.of(host).sends;
-                sender.turns.push_back((own, frames));
+            match (more, urgent) {
+                (true, true) => host.urgent.push_front(number),
+                (true, false) => host.usual.push_front(number),
+                (false, _) => {}
             }
             break;
         }
-        let sender = &self.state.senders[host as usize];
-        if !sender.turns.is_empty() {
-            self.happens(sender.free.max(now), Happening::Makes(host));
+        let host = &mut self.state.hosts[from as usize];
+        if !host.urgent.is_empty() || !host.usual.is_empty() {
+            host.busy = true;
+            let at = host.free.max(now);
+            self.schedule(at, Event::Leave(from));
         }
     }
 
-    fn frame(&mut self, now: Time, own: u64, message: Message, index: u64) {
-        let data = (message.bytes - (index * SEGMENT).min(message.bytes)).min(SEGMENT);
-        let frame = marked((message.from, message.to), (own, index), now, data);
-        self.put(now, message.from, frame);
+    fn segment(&mut self, now: Time, from: u32, to: u32, connection: u32, leaving: Leaving) {
+        let mark = Mark::Segment(connection, leaving);
+        self.put(now, from, marked(from, to, mark, leaving.data));
     }
 
-    fn put(&mut self, now: Time, host: u32, frame: Frame) {
-        let sender = &mut self.state.senders[host as usize];
+    fn put(&mut self, now: Time, from: u32, frame: Frame) {
+        let host = &mut self.state.hosts[from as usize];
         self.outbox.push(Sent {
             time: now,
-            host,
-            sequence: sender.frames,
+            host: from,
+            sequence: host.frames,
             frame,
         });
-        sender.frames += 1;
+        host.frames += 1;
     }
 
-    /// A host receives a frame at `at`; messages that are whole with it are added to `arrived`.
-    pub(crate) fn came(&mut self, at: Time, host: u32, frame: &Frame, arrived: &mut Vec<Arrival>) {
-        let Some((own, index, sent)) = mark_of(frame.head()) else {
+    /// Sees that an event comes when a sender's timer expires.
+    fn watch(&mut self, number: u32) {
+        let Some(connection) = self.state.connections.get_mut(number) else {
             return;
         };
-        if own == ACKNOWLEDGEMENT {
-            if let Some(from) = Mac::source(frame.head()).and_then(Mac::host_index) {
-                self.happens(at, Happening::Told((host, from), index));
+        if let Some(due) = connection.sender.due()
+            && connection.alarm.is_none_or(|alarm| due < alarm)
+        {
+            connection.alarm = Some(due);
+            self.schedule(due, Event::Expire(number));
+        }
+    }
+
+    /// A sender's timer has expired, if it was not set anew since.
+    fn expire(&mut self, now: Time, number: u32) {
+        let Some(connection) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        if connection.alarm.is_some_and(|alarm| alarm <= now) {
+            connection.alarm = None;
+        }
+        if connection.sender.due().is_some_and(|due| due <= now) {
+            connection.sender.expire(now);
+        }
+        self.line_up(now, number, true);
+    }
+
+    /// A host receives a frame at `at`, which is not over.
+    pub(crate) fn came(&mut self, at: Time, to: u32, frame: &Frame) {
+        let event = match mark_of(frame.head()) {
+            Some(Mark::Acknowledgement(connection, acknowledgement)) => {
+                Event::Acknowledged(connection, acknowledgement)
             }
+            Some(Mark::Segment(connection, segment)) => Event::Comes(connection, segment),
+            None => return,
+        };
+        let (Event::Comes(number, _) | Event::Acknowledged(number, _)) = event else {
+            return;
+        };
+        let of = self.state.connections.get_mut(number);
+        let host = of.map(|of| match event {
+            Event::Comes(..) => of.to,
+            _ => of.from,
+        });
+        // A frame that was restored may be for another host, or of no connection.
+        if host == Some(to) {
+            self.schedule(at, event);
+        }
+    }
+
+    /// A segment has come to its host.
+    fn take_in(&mut self, now: Time, number: u32, segment: Leaving, arrived: &mut Vec<Arrival>) {
+        let Some(of) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        if segment.number >= of.sender.sent() {
             return;
         }
-        let Some(free) = self.state.receivers.get_mut(host as usize) else {
+        let work = match segment.first {
+            true => Span::ZERO,
+            false => self.paces.of(of.to).receives,
+        };
+        let Some(taken) = self.state.hosts[of.to as usize].take_in(now, work) else {
             return;
         };
-        let taken = match index {
-            0 => at.max(*free),
-            _ => at.max(*free) + self.paces.of(host).receives,
-        };
-        *free = taken;
-        let Some(transit) = self.state.transits.get_mut(own) else {
-            return;
-        };
-        let pair = (transit.message.from, transit.message.to);
-        if index >= frames_of(transit.message.bytes) {
-            return;
-        }
-        transit.heard = taken;
-        let lost = transit.take(index, self.overtaken);
-        let frames = frames_of(transit.message.bytes);
-        let whole = transit.known == frames && transit.missing.is_empty();
-        if whole {
-            let id = transit.message.id;
-            self.state.transits.remove(own);
+        let reply = of.receiver.take(segment.number);
+        while let Some(id) = of.receiver.whole() {
+            self.under_way = self.under_way.saturating_sub(1);
             arrived.push(Arrival { time: taken, id });
         }
-        for index in lost {
-            self.happens(at + at.since(sent), Happening::Lost(own, index));
-        }
-        self.acknowledge(taken, pair, (frames, whole));
+        self.reply(taken, number, segment, reply);
     }
 
-    /// A receiver has taken in a frame of a message of so many, which may be whole now.
-    fn acknowledge(&mut self, taken: Time, pair: Pair, (frames, whole): (u64, bool)) {
-        let connection = self.state.connections.of(pair);
-        let Some(came) = connection.came(whole) else {
+    /// A receiver has taken in a segment, which may be a message of its own.
+    fn reply(&mut self, taken: Time, number: u32, segment: Leaving, reply: Reply) {
+        let Some(of) = self.state.connections.get_mut(number) else {
             return;
         };
-        if frames > 1 {
-            return self.happens(taken, Happening::Acknowledges(pair, came));
-        }
-        let topology = &self.topology;
-        let back = self.ways.between(topology, pair.1, pair.0).empty();
-        self.happens(taken + back, Happening::Told(pair, came));
-    }
-
-    /// Sends again what did not come of a message in time.
-    fn look(&mut self, now: Time, own: u64) {
-        let Some(transit) = self.state.transits.get_mut(own) else {
-            return;
-        };
-        let (mut lost, mut turns) = (Vec::new(), VecDeque::new());
-        if transit.heard + transit.patience <= now {
-            let rest = transit.known..transit.sent;
-            lost.extend(transit.missing.keys().copied().chain(rest));
-            transit.patience = transit.patience + transit.patience;
-            transit.heard = now;
-            let pair = (transit.message.from, transit.message.to);
-            let connection = self.state.connections.of(pair);
-            turns = connection.timed_out();
-        }
-        let next = transit.heard + transit.patience;
-        let from = transit.message.from;
-        self.happens(next, Happening::Looks(own));
-        for turn in turns {
-            self.line_up(now, from, turn);
-        }
-        for index in lost {
-            self.again(now, own, index);
-        }
-    }
-
-    /// Sends a frame again.
-    fn again(&mut self, now: Time, own: u64, index: u64) {
-        let Some(message) = self.state.transits.get(own).map(|transit| transit.message) else {
-            return;
-        };
-        let pair = (message.from, message.to);
-        self.state.connections.of(pair).lost();
-        self.line_up(now, message.from, (own, index..index + 1));
-    }
-
-    fn happen(&mut self, now: Time, happening: Happening) {
-        match happening {
-            Happening::Told(pair, came) => {
-                let connection = self.state.connections.of(pair);
-                for turn in connection.told(came) {
-                    self.line_up(now, pair.0, turn);
+        let (from, to) = (of.from, of.to);
+        match reply {
+            Reply::Batch if segment.first && segment.last => {
+                // It comes back with what the receiver sends anyway.
+                let acknowledgement = of.receiver.acknowledge(segment.number);
+                let back = self.ways.between(&self.topology, to, from).empty();
+                let event = Event::Acknowledged(number, acknowledgement);
+                self.schedule(taken + back, event);
+            }
+            Reply::Now | Reply::Batch => {
+                let batch = reply == Reply::Batch;
+                if batch {
+                    of.batch = taken;
+                }
+                let event = Event::Acknowledge {
+                    connection: number,
+                    segment: segment.number,
+                    batch,
+                };
+                self.schedule(taken, event);
+            }
+            Reply::Later => {
+                if !std::mem::replace(&mut of.delayed, true) {
+                    self.schedule(expiry(taken, DELAYED), Event::Delayed(number));
                 }
             }
-            Happening::Acknowledges(pair, came) => {
-                let mark = (ACKNOWLEDGEMENT, came);
-                let frame = marked((pair.1, pair.0), mark, now, 0);
-                self.put(now, pair.1, frame);
-            }
-            Happening::Lost(own, index) => self.again(now, own, index),
-            Happening::Looks(own) => self.look(now, own),
-            Happening::Makes(host) => self.make(now, host),
         }
+    }
+
+    /// A receiver acknowledges what came with `segment`.
+    fn acknowledge(&mut self, now: Time, number: u32, segment: u64, batch: bool) {
+        let Some(of) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        if batch && (now < of.batch || !of.receiver.owes()) {
+            return;
+        }
+        let Connection { from, to, .. } = *of;
+        let acknowledgement = of.receiver.acknowledge(segment);
+        let mark = Mark::Acknowledgement(number, acknowledgement);
+        self.put(now, to, marked(to, from, mark, 0));
+    }
+}
+
+impl Host {
+    /// The connection that sends next, and whether an acknowledgement lets it.
+    fn pop(&mut self) -> Option<(u32, bool)> {
+        let urgent = self.urgent.pop_front().map(|number| (number, true));
+        urgent.or_else(|| Some((self.usual.pop_front()?, false)))
+    }
+
+    /// A frame comes at `at`, which takes so much work: the time when it is taken in, unless there is no room for it.
+    fn take_in(&mut self, at: Time, work: Span) -> Option<Time> {
+        while self.arriving.front().is_some_and(|taken| *taken <= at) {
+            self.arriving.pop_front();
+        }
+        if self.arriving.len() >= MOST_ARRIVING {
+            self.dropped += 1;
+            return None;
+        }
+        self.taken = self.taken.max(at) + work;
+        if self.taken > at {
+            self.arriving.push_back(self.taken);
+        }
+        Some(self.taken)
     }
 }
 

@@ -326,6 +326,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             from: self.hosts[from as usize],
             to: self.hosts[to as usize],
             bytes,
+            stream: u64::from(from) << 32 | u64::from(to),
         };
         if let Some(time) = self.network.send(Time::from_ps(now), message) {
             self.schedule_event(time.as_ps(), Event::Arrives(number));

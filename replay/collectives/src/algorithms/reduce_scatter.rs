@@ -121,8 +121,8 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
         let bytes = |tree: u32| parts.total().saturating_sub(parts.bytes(tree..tree + mask));
         let mut pending = None;
         if partner < members {
-            to.begin_send(partner, bytes(own), || without(own));
             pending = Some(to.begin_pending(partner, bytes(other)));
+            to.begin_send(partner, bytes(own), || without(own));
             to.wait();
         }
         if other + mask > members {

@@ -27,6 +27,7 @@ fn message(id: u32, from: u32, to: u32, frames: u64) -> Message {
         from,
         to,
         bytes: frames * SEGMENT,
+        stream: 0,
     }
 }
 

@@ -29,6 +29,7 @@ fn arrivals(step: u64, saves: bool) -> Vec<(u32, u64)> {
             from,
             to: 3,
             bytes: 200_000,
+            stream: 0,
         };
         assert_eq!(network.send(Time::from_ps(from.into()), message), None);
     }
@@ -81,6 +82,7 @@ fn states_of_other_hosts_are_refused() {
             from: 0,
             to: 3,
             bytes: 5_000,
+            stream: 0,
         },
     );
     network.advance(&mut Vec::new());

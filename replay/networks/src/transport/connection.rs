@@ -1,154 +1,117 @@
-//! How much may be under way from one host to another: TCP's congestion window.
-//!
-//! It begins at ten frames (RFC 6928) and grows by one with each that is acknowledged while there is more to send (slow start, RFC 5681), and is halved
-//! when a frame is lost. Frames that nobody may send yet wait. A receiver acknowledges every second frame of a message, and its last (RFC 5681, 4.2), by
-//! how many have come in all: an acknowledgement that is lost is made good by the next. Called by the network of frames.
+//! Connections between hosts, each with its sending and its receiving end.
 
-use std::collections::VecDeque;
-
+use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
+use super::receiver::Receiver;
+use super::sender::Sender;
 use super::state::MOST_COUNTED;
-use super::{Pair, Turn};
 
-/// Frames that may be under way at first.
-const FIRST: u64 = 10;
-/// Frames that may always be under way.
-const LEAST: u64 = 2;
-/// Frames that a receiver acknowledges together.
-const TOGETHER: u64 = 2;
-
-/// What goes from one host to another.
+/// A connection from one host to another: one stream of messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Connection {
-    /// Frames that may be under way.
-    window: u64,
-    /// Frames that were sent.
-    sent: u64,
-    /// Frames of which the sender knows that they are not under way any more.
-    gone: u64,
-    /// Frames that came, as far as the sender knows.
-    told: u64,
-    /// Frames that came.
-    came: u64,
-    /// Those of them that the receiver has acknowledged.
-    acknowledged: u64,
-    waiting: VecDeque<Turn>,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    /// It is in one of the queues of its sending host.
+    pub(super) queued: bool,
+    /// When the batch that is being taken in is acknowledged.
+    pub(super) batch: Time,
+    /// A delayed acknowledgement is pending.
+    pub(super) delayed: bool,
+    /// When the sender's timer is looked at next.
+    pub(super) alarm: Option<Time>,
 }
 
-/// All connections.
+impl Connection {
+    fn new(from: u32, to: u32) -> Self {
+        Self {
+            from,
+            to,
+            sender: Sender::default(),
+            receiver: Receiver::default(),
+            queued: false,
+            batch: Time::ZERO,
+            delayed: false,
+            alarm: None,
+        }
+    }
+
+    /// True if these values can be those of a connection between so many hosts.
+    fn is_sound(&self, hosts: u32) -> bool {
+        self.from < hosts
+            && self.to < hosts
+            && self.sender.is_sound()
+            && self
+                .receiver
+                .is_sound(self.sender.sent(), self.sender.queued())
+    }
+}
+
+/// All connections, by number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Connections {
-    /// By sending host: to whom, in order.
-    of: Vec<Vec<(u32, Connection)>>,
+    all: Vec<Connection>,
+    /// By sending host: the receiving host and the stream, in order, with the connection's number.
+    of: Vec<Vec<((u32, u64), u32)>>,
 }
 
 impl Connections {
-    /// None between any of so many hosts has carried anything.
+    /// No connection between any of so many hosts.
     pub(super) fn of_hosts(hosts: u32) -> Self {
         Self {
+            all: Vec::new(),
             of: vec![Vec::new(); hosts as usize],
         }
     }
 
-    /// The one from a host, which is one of these, to another.
-    pub(super) fn of(&mut self, (from, to): Pair) -> &mut Connection {
+    /// The number of the connection of a stream from one host to another.
+    pub(super) fn number(&mut self, from: u32, to: u32, stream: u64) -> u32 {
         let own = &mut self.of[from as usize];
-        let place = match own.binary_search_by_key(&to, |(to, _)| *to) {
-            Ok(place) => place,
-            Err(place) => {
-                own.insert(place, (to, Connection::default()));
-                place
+        match own.binary_search_by_key(&(to, stream), |(key, _)| *key) {
+            Ok(at) => own[at].1,
+            Err(at) => {
+                let number = self.all.len() as u32;
+                own.insert(at, ((to, stream), number));
+                self.all.push(Connection::new(from, to));
+                number
             }
-        };
-        &mut own[place].1
+        }
     }
 
-    /// Whether they could be between so many hosts.
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Connection> {
+        self.all.get_mut(number as usize)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Messages that are not whole.
+    pub(super) fn under_way(&self) -> usize {
+        self.all.iter().map(|it| it.receiver.expects()).sum()
+    }
+
+    /// True if these can be the connections between so many hosts.
     pub(super) fn is_sound(&self, hosts: u32) -> bool {
-        let mut all = self.of.iter();
+        let mut seen = vec![false; self.all.len()];
+        let mut lists = (0..).zip(&self.of);
+        let lists = lists.all(|(host, own): (u32, _)| {
+            let mut each = own.iter();
+            own.is_sorted_by(|(one, _), (other, _)| one < other)
+                && each.all(|((to, _), number)| {
+                    let place = seen.get_mut(*number as usize);
+                    let fresh = place.is_some_and(|place| !std::mem::replace(place, true));
+                    let of = self.all.get(*number as usize);
+                    fresh && of.is_some_and(|of| (of.from, of.to) == (host, *to))
+                })
+        });
         self.of.len() == hosts as usize
-            && all.all(|own| {
-                own.is_sorted_by(|(one, _), (other, _)| one < other)
-                    && own.last().is_none_or(|(to, _)| *to < hosts)
-            })
-    }
-
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.of.iter().flatten().map(|(_, own)| own)
-    }
-}
-
-impl Default for Connection {
-    fn default() -> Self {
-        Self {
-            window: FIRST,
-            sent: 0,
-            gone: 0,
-            told: 0,
-            came: 0,
-            acknowledged: 0,
-            waiting: VecDeque::new(),
-        }
-    }
-}
-
-impl Connection {
-    /// Whether it could have come about.
-    pub(super) fn is_sound(&self) -> bool {
-        let counts = [self.window, self.sent, self.gone, self.told, self.came];
-        counts.iter().all(|count| *count <= MOST_COUNTED) && self.acknowledged <= self.came
-    }
-
-    /// Frames that may not be sent yet.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Turn> {
-        self.waiting.iter()
-    }
-
-    /// Whether a frame may be sent now; then it is under way.
-    pub(super) fn may_send(&mut self) -> bool {
-        let may = self.sent.saturating_sub(self.gone) < self.window;
-        self.sent += u64::from(may);
-        may
-    }
-
-    /// Frames wait until there is room.
-    pub(super) fn wait(&mut self, turn: Turn) {
-        self.waiting.push_back(turn);
-    }
-
-    /// A frame has come, with which a message may be `whole`. How many the receiver acknowledges now, if it does.
-    pub(super) fn came(&mut self, whole: bool) -> Option<u64> {
-        self.came += 1;
-        let due = whole || self.came - self.acknowledged >= TOGETHER;
-        if due {
-            self.acknowledged = self.came;
-        }
-        due.then_some(self.came)
-    }
-
-    /// The sender is told that so many frames have come in all; what waited can be tried again.
-    pub(super) fn told(&mut self, came: u64) -> VecDeque<Turn> {
-        // More than were sent is what no receiver says.
-        let new = came.min(self.sent).saturating_sub(self.told);
-        self.told += new;
-        self.gone += new;
-        if !self.waiting.is_empty() {
-            self.window += new;
-        }
-        std::mem::take(&mut self.waiting)
-    }
-
-    /// A frame was lost.
-    pub(super) fn lost(&mut self) {
-        self.gone += 1;
-        self.window = (self.window / 2).max(LEAST);
-    }
-
-    /// Nothing was heard for so long that nothing can be under way any more.
-    pub(super) fn timed_out(&mut self) -> VecDeque<Turn> {
-        self.gone = self.sent;
-        std::mem::take(&mut self.waiting)
+            && self.all.len() as u64 <= MOST_COUNTED >> 40
+            && lists
+            && seen.iter().all(|seen| *seen)
+            && self.all.iter().all(|it| it.is_sound(hosts))
     }
 }

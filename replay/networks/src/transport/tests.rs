@@ -2,37 +2,7 @@ use belljar_fabric::{LinkSpec, Settings, SwitchSpec};
 
 use super::*;
 
-fn message(bytes: u64) -> Message {
-    Message {
-        id: 1,
-        from: 0,
-        to: 2,
-        bytes,
-    }
-}
-
-#[test]
-fn a_frame_that_is_overtaken_is_not_lost_where_frames_may_overtake() {
-    let mut transit = Transit {
-        message: message(10 * 1448),
-        sent: 10,
-        known: 0,
-        missing: BTreeMap::new(),
-        heard: Time::ZERO,
-        patience: TIMEOUT,
-    };
-    let mut lost = |index, overtaken| transit.take(index, overtaken);
-    // 1 and 2 come after 3 and 4.
-    assert!(lost(0, 3).is_empty() && lost(3, 3).is_empty() && lost(4, 3).is_empty());
-    assert!(lost(1, 3).is_empty());
-    assert_eq!(lost(5, 3), [2]);
-    assert!(lost(6, 3).is_empty());
-    // In order, the next one tells.
-    assert_eq!(lost(8, 1), [7]);
-}
-
-#[test]
-fn states_that_no_hosts_get_into_are_refused() {
+fn star(hosts: u32) -> Topology {
     let link = LinkSpec {
         bandwidth: 10_000_000_000,
         latency: Span::from_us(1),
@@ -41,11 +11,109 @@ fn states_that_no_hosts_get_into_are_refused() {
         latency: Span::from_ns(300),
         queue_bytes: 1 << 20,
     };
-    let topology = Topology::star(3, link, switch).unwrap();
+    Topology::star(hosts, link, switch).unwrap()
+}
+
+fn transport() -> Transport {
     let routes = Settings::default().routes();
-    let mut transport = Transport::new(topology, &routes, Paces::default()).unwrap();
-    transport.send(Time::ZERO, message(5_000));
-    transport.advance(Time::ZERO);
+    Transport::new(star(3), &routes, Paces::default()).unwrap()
+}
+
+fn message(id: u32, bytes: u64) -> Message {
+    Message {
+        id,
+        from: 0,
+        to: 2,
+        bytes,
+        stream: 0,
+    }
+}
+
+/// Carries frames with a delay of 10 us, and loses those for which `lost` says so, by the number of the frame of all; the arrivals in their order.
+fn carry(transport: &mut Transport, lost: impl Fn(usize) -> bool) -> Vec<Arrival> {
+    let (mut arrived, mut wire, mut sent) = (Vec::new(), VecDeque::new(), 0);
+    loop {
+        let first = wire.front().map(|(time, _): &(Time, Sent)| *time);
+        let Some(now) = first.into_iter().chain(transport.next_time()).min() else {
+            return arrived;
+        };
+        match wire.pop_front_if(|(time, _)| *time == now) {
+            Some((_, Sent { host, frame, .. })) => {
+                transport.came(now, 2 - host, &frame);
+            }
+            None => transport.advance(now, &mut arrived),
+        }
+        for frame in transport.outbox.drain(..) {
+            if !lost(sent) {
+                wire.push_back((frame.time + Span::from_us(10), frame));
+            }
+            sent += 1;
+        }
+    }
+}
+
+#[test]
+fn messages_of_a_stream_arrive_in_order() {
+    let mut transport = transport();
+    transport.send(Time::ZERO, message(7, 100_000));
+    transport.send(Time::ZERO, message(8, 10));
+    let arrived = carry(&mut transport, |_| false);
+    let ids: Vec<u32> = arrived.iter().map(|it| it.id).collect();
+    assert_eq!(ids, [7, 8]);
+    // Ten segments, then twenty, then forty: 70 in two and a half round trips of 20 us.
+    assert_eq!(arrived[0].time, Time::from_ps(50_000_000));
+    assert!(transport.is_quiet());
+}
+
+#[test]
+fn a_lost_segment_is_repeated_after_a_round_trip() {
+    let mut transport = transport();
+    transport.send(Time::ZERO, message(7, 10 * 1448));
+    let arrived = carry(&mut transport, |sent| sent == 3);
+    // The three segments after it overtake it: 10 us there, 10 us back, 10 us there.
+    assert_eq!(arrived[0].time, Time::from_ps(30_000_000));
+}
+
+#[test]
+fn the_loss_of_a_tail_is_probed_for() {
+    let mut transport = transport();
+    transport.send(Time::ZERO, message(7, 10 * 1448));
+    let arrived = carry(&mut transport, |sent| sent == 8 || sent == 9);
+    // Acknowledged after 20 us, probed for at the second tick of 4 ms after that; the probe overtakes the first of both, which is lost then.
+    assert_eq!(arrived[0].time, Time::from_ps(8_030_000_000));
+}
+
+#[test]
+fn the_loss_of_all_waits_for_the_timeout() {
+    let mut transport = transport();
+    // A probe follows the first loss, a timeout of as much the second, and a doubled one the third. An acknowledgement ends that.
+    for (second, (lost, ms)) in (0..).zip([(1, 208), (2, 416), (3, 824), (1, 208)]) {
+        let begin = Time::from_ps(second * 1_000_000_000_000);
+        transport.send(begin, message(8, 100));
+        let arrived = carry(&mut transport, |sent| sent < lost);
+        let took = arrived[0].time.since(begin).as_ps() / 1_000_000_000;
+        assert_eq!(took, ms, "{lost} lost");
+    }
+}
+
+#[test]
+fn a_card_that_is_full_loses_frames() {
+    let mut host = Host::default();
+    let came = (0..600).filter_map(|_| host.take_in(Time::ZERO, Span::from_us(1)));
+    assert_eq!(came.count(), MOST_ARRIVING);
+    assert_eq!(host.dropped, 88);
+    assert_eq!(
+        host.take_in(Time::from_ps(1_000_000), Span::ZERO)
+            .map(Time::as_ps),
+        Some(512_000_000)
+    );
+}
+
+#[test]
+fn states_that_no_hosts_get_into_are_refused() {
+    let mut transport = transport();
+    transport.send(Time::ZERO, message(1, 5_000));
+    transport.advance(Time::ZERO, &mut Vec::new());
     let state = transport.save();
     assert!(state.is_sound(3) && !state.is_sound(2));
     let strange = |change: &dyn Fn(&mut TransportState)| {
@@ -53,16 +121,23 @@ fn states_that_no_hosts_get_into_are_refused() {
         change(&mut state);
         !state.is_sound(3)
     };
-    assert!(strange(&|it| it.senders[0].turns.push_back((0, 3..9))));
-    assert!(strange(&|it| it.senders[0].turns.push_back((0, 3..3))));
-    assert!(strange(&|it| {
-        it.happenings.push((Time::ZERO, Happening::Makes(3), 0));
-    }));
-    assert!(strange(&|it| {
-        it.happenings
-            .push((Time::ZERO, Happening::Told((0, 3), 1), 0));
-    }));
-    assert!(strange(&|it| {
-        it.transits.get_mut(0).unwrap().known = 5;
-    }));
+    assert!(strange(&|it| it.hosts[0].usual.push_back(1)));
+    assert!(strange(&|it| it.events.push((
+        Time::ZERO,
+        Event::Leave(3),
+        0
+    ))));
+    assert!(strange(&|it| it.events.push((
+        Time::ZERO,
+        Event::Expire(1),
+        0
+    ))));
+    assert!(strange(&|it| it.scheduled = 0));
+    assert!(strange(&|it| it.connections.get_mut(0).unwrap().to = 3));
+    assert!(strange(&|it| it
+        .connections
+        .get_mut(0)
+        .unwrap()
+        .receiver
+        .expect(3, 9)));
 }

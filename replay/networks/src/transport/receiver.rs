@@ -1,0 +1,196 @@
+//! The receiving end of a connection: reassembly in order, acknowledgements, the window that it offers.
+//!
+//! Segments that a host takes in one after the other without a pause are one batch (GRO) with one acknowledgement; else every second is acknowledged (RFC 5681, 4.2), and at once
+//! what is out of order or ends a message. The offered window begins at 64 KiB and grows by two segments for each received one, as measured on Linux 6.1.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::{MessageId, SEGMENT};
+
+/// Segments of the first offered window: 64 KiB.
+const FIRST_WINDOW: u64 = (64 << 10) / SEGMENT;
+/// Segments of the largest offered window: half of 6 MiB of receive buffer.
+const LARGEST_WINDOW: u64 = (3 << 20) / SEGMENT;
+/// Segments acknowledged together.
+const TOGETHER: u64 = 2;
+/// Segments of a batch: 64 KiB.
+const BATCH: u64 = FIRST_WINDOW;
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Acknowledgement {
+    /// All segments before this one have come.
+    pub(super) known: u64,
+    /// Segments after it that have come, too (RFC 2018): first and end.
+    pub(super) block: (u64, u64),
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Expected {
+    pub(super) id: MessageId,
+    /// The number after its last segment.
+    pub(super) end: u64,
+}
+
+/// The window that a receiver of so many segments in order offers, in segments.
+pub(super) fn offered(received: u64) -> u64 {
+    let more = received.saturating_sub(FIRST_WINDOW).saturating_mul(2);
+    FIRST_WINDOW.saturating_add(more).min(LARGEST_WINDOW)
+}
+
+/// The receiving end of a connection.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Receiver {
+    /// All segments before this one have come.
+    next: u64,
+    /// Blocks of later ones that have come: first to end.
+    later: BTreeMap<u64, u64>,
+    /// Messages that are not whole, in the order of sending.
+    expected: VecDeque<Expected>,
+    /// The number before which all was acknowledged.
+    acknowledged: u64,
+}
+
+/// What follows from a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// An acknowledgement goes at once.
+    Now,
+    /// One goes with the batch that the segment is part of.
+    Batch,
+    /// One goes with the next segment, or later.
+    Later,
+}
+
+impl Receiver {
+    /// The message whose last segment comes before `end` is expected.
+    pub(super) fn expect(&mut self, id: MessageId, end: u64) {
+        self.expected.push_back(Expected { id, end });
+    }
+
+    /// Takes in a segment.
+    pub(super) fn take(&mut self, segment: u64) -> Reply {
+        if segment < self.next {
+            return Reply::Now;
+        }
+        if segment > self.next {
+            self.keep(segment);
+            return Reply::Now;
+        }
+        self.next += 1;
+        let filled = self
+            .later
+            .first_key_value()
+            .map(|(first, end)| (*first, *end));
+        if let Some((first, end)) = filled {
+            if first == self.next {
+                self.later.pop_first();
+                self.next = end;
+            }
+            return Reply::Now;
+        }
+        let ends = self.expected.front().is_some_and(|it| it.end <= self.next);
+        let open = self.next - self.acknowledged;
+        match ends || open >= TOGETHER {
+            true if open >= BATCH => Reply::Now,
+            true => Reply::Batch,
+            false => Reply::Later,
+        }
+    }
+
+    /// Keeps a segment that others must come before.
+    fn keep(&mut self, segment: u64) {
+        let before = self.later.range(..=segment).next_back();
+        let before = before.map(|(first, end)| (*first, *end));
+        let first = match before {
+            Some((_, end)) if end > segment => return,
+            Some((first, end)) if end == segment => first,
+            _ => segment,
+        };
+        let end = self.later.remove(&(segment + 1)).unwrap_or(segment + 1);
+        self.later.insert(first, end);
+    }
+
+    /// The next message that is whole, if one is.
+    pub(super) fn whole(&mut self) -> Option<MessageId> {
+        let first = self.expected.front().filter(|it| it.end <= self.next)?;
+        let id = first.id;
+        self.expected.pop_front();
+        Some(id)
+    }
+
+    /// True if a segment in order has not been acknowledged.
+    pub(super) fn owes(&self) -> bool {
+        self.next > self.acknowledged
+    }
+
+    /// Acknowledges, with the block that has `segment`.
+    pub(super) fn acknowledge(&mut self, segment: u64) -> Acknowledgement {
+        self.acknowledged = self.next;
+        let block = self.later.range(..=segment).next_back();
+        let block = block
+            .filter(|(_, end)| **end > segment)
+            .or(self.later.last_key_value());
+        Acknowledgement {
+            known: self.next,
+            block: block.map_or((0, 0), |(first, end)| (*first, *end)),
+        }
+    }
+
+    /// Messages that are not whole.
+    pub(super) fn expects(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// True if these values can be those of a receiver to which so many segments were sent, of so many that are to be.
+    pub(super) fn is_sound(&self, sent: u64, queued: u64) -> bool {
+        let mut end = self.next;
+        let blocks = self.later.iter().all(|(first, last)| {
+            let apart = *first > end && last > first && *last <= sent;
+            end = *last;
+            apart
+        });
+        let mut expected = self.expected.iter();
+        blocks
+            && self.next <= sent
+            && self.acknowledged <= self.next
+            && self
+                .expected
+                .iter()
+                .is_sorted_by(|one, other| one.end < other.end)
+            && expected.all(|it| it.end > self.next && it.end <= queued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_acknowledged_at_once_with_what_came_after_it() {
+        let mut receiver = Receiver::default();
+        receiver.expect(7, 6);
+        assert_eq!(receiver.take(0), Reply::Later);
+        assert_eq!(receiver.take(2), Reply::Now);
+        assert_eq!(receiver.take(4), Reply::Now);
+        let ack = receiver.acknowledge(4);
+        assert_eq!((ack.known, ack.block), (1, (4, 5)));
+        assert_eq!(receiver.take(3), Reply::Now);
+        assert_eq!(receiver.acknowledge(3).block, (2, 5));
+        assert_eq!(receiver.whole(), None);
+        assert_eq!(receiver.take(1), Reply::Now);
+        assert_eq!(receiver.acknowledge(1).known, 5);
+        assert_eq!(receiver.take(5), Reply::Batch);
+        assert_eq!((receiver.whole(), receiver.whole()), (Some(7), None));
+        assert!(receiver.is_sound(6, 6) && !receiver.is_sound(5, 6));
+    }
+
+    #[test]
+    fn the_offered_window_grows_with_what_was_received() {
+        assert_eq!([0, 45, 100].map(offered), [45, 45, 45 + 2 * 55]);
+        assert_eq!(offered(u64::MAX), LARGEST_WINDOW);
+    }
+}
