@@ -68,12 +68,8 @@ struct Host {
 enum Event {
     /// A sender learns of an acknowledgement.
     Acknowledged(u32, Acknowledgement),
-    /// A receiver acknowledges. The acknowledgement of a batch waits for its last segment.
-    Acknowledge {
-        connection: u32,
-        segment: u64,
-        batch: bool,
-    },
+    /// A host has taken in a segment.
+    Taken(u32, Leaving),
     /// A segment comes to its host.
     Comes(u32, Leaving),
     /// A receiver acknowledges late.
@@ -240,17 +236,13 @@ impl Transport {
                     self.line_up(now, number, true);
                 }
             }
-            Event::Acknowledge {
-                connection,
-                segment,
-                batch,
-            } => self.acknowledge(now, connection, segment, batch),
             Event::Comes(number, segment) => self.take_in(now, number, segment, arrived),
+            Event::Taken(number, segment) => self.taken(now, number, segment, arrived),
             Event::Delayed(number) => {
                 if let Some(connection) = self.state.connections.get_mut(number) {
                     connection.delayed = false;
                     if connection.receiver.owes() {
-                        self.acknowledge(now, number, u64::MAX, false);
+                        self.acknowledge(now, number, u64::MAX);
                     }
                 }
             }
@@ -400,56 +392,60 @@ impl Transport {
         let Some(taken) = self.state.hosts[of.to as usize].take_in(now, work) else {
             return;
         };
+        of.arriving += 1;
+        match taken > now {
+            true => self.schedule(taken, Event::Taken(number, segment)),
+            false => self.taken(now, number, segment, arrived),
+        }
+    }
+
+    /// A host has taken in a segment.
+    fn taken(&mut self, now: Time, number: u32, segment: Leaving, arrived: &mut Vec<Arrival>) {
+        let Some(of) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        if segment.number >= of.sender.sent() {
+            return;
+        }
+        of.arriving = of.arriving.saturating_sub(1);
         let reply = of.receiver.take(segment.number);
         while let Some(id) = of.receiver.whole() {
             self.under_way = self.under_way.saturating_sub(1);
-            arrived.push(Arrival { time: taken, id });
+            arrived.push(Arrival { time: now, id });
         }
-        self.reply(taken, number, segment, reply);
+        self.reply(now, number, segment, reply);
     }
 
-    /// A receiver has taken in a segment, which may be a message of its own.
-    fn reply(&mut self, taken: Time, number: u32, segment: Leaving, reply: Reply) {
+    /// A receiver acknowledges a segment that it has taken in, or not yet.
+    fn reply(&mut self, now: Time, number: u32, segment: Leaving, reply: Reply) {
         let Some(of) = self.state.connections.get_mut(number) else {
             return;
         };
         let (from, to) = (of.from, of.to);
         match reply {
+            // The next segment of the batch has come.
+            Reply::Batch if of.arriving > 0 => {}
             Reply::Batch if segment.first && segment.last => {
                 // It comes back with what the receiver sends anyway.
                 let acknowledgement = of.receiver.acknowledge(segment.number);
                 let back = self.ways.between(&self.topology, to, from).empty();
                 let event = Event::Acknowledged(number, acknowledgement);
-                self.schedule(taken + back, event);
+                self.schedule(now + back, event);
             }
-            Reply::Now | Reply::Batch => {
-                let batch = reply == Reply::Batch;
-                if batch {
-                    of.batch = taken;
-                }
-                let event = Event::Acknowledge {
-                    connection: number,
-                    segment: segment.number,
-                    batch,
-                };
-                self.schedule(taken, event);
-            }
+            Reply::Now | Reply::Batch => self.acknowledge(now, number, segment.number),
             Reply::Later => {
                 if !std::mem::replace(&mut of.delayed, true) {
-                    self.schedule(expiry(taken, DELAYED), Event::Delayed(number));
+                    self.schedule(expiry(now, DELAYED), Event::Delayed(number));
                 }
             }
         }
     }
 
     /// A receiver acknowledges what came with `segment`.
-    fn acknowledge(&mut self, now: Time, number: u32, segment: u64, batch: bool) {
+    fn acknowledge(&mut self, now: Time, number: u32, segment: u64) {
         let Some(of) = self.state.connections.get_mut(number) else {
             return;
         };
-        if batch && (now < of.batch || !of.receiver.owes()) {
-            return;
-        }
         let Connection { from, to, .. } = *of;
         let acknowledgement = of.receiver.acknowledge(segment);
         let mark = Mark::Acknowledgement(number, acknowledgement);

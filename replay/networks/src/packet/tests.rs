@@ -118,23 +118,3 @@ fn adaptive_frames_that_overtake_one_another_are_not_sent_twice() {
     let (ordered, adaptive) = (carried(Routing::SModK), carried(Routing::Adaptive));
     assert!(adaptive < ordered + ordered / 100, "{adaptive} {ordered}");
 }
-
-#[test]
-fn dbg() {
-    let link = LinkSpec {
-        bandwidth: 1_000_000_000,
-        latency: Span::from_us(10),
-    };
-    let switch = SwitchSpec {
-        latency: Span::from_ns(300),
-        queue_bytes: 32 << 10,
-    };
-    let pace = crate::network::Pace { sends: Span::from_ns(1050), receives: Span::from_ns(1760), ..Default::default() };
-    let topology = Topology::star(8, link, switch).unwrap();
-    let mut network = PacketNetwork::new(topology, &Settings::default(), Paces::from(pace)).unwrap();
-    for from in 0..7 {
-        network.send(Time::from_ps(u64::from(from) * 3_000_000), Message { id: from, from, to: 7, bytes: 100_000, stream: 0 });
-    }
-    eprintln!("{:?}", arrivals(&mut network));
-    eprintln!("{:?}", network.loads().iter().map(|l| l.dropped).sum::<u64>());
-}

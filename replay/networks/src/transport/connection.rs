@@ -16,8 +16,8 @@ pub(super) struct Connection {
     pub(super) receiver: Receiver,
     /// It is in one of the queues of its sending host.
     pub(super) queued: bool,
-    /// When the batch that is being taken in is acknowledged.
-    pub(super) batch: Time,
+    /// Segments that have come and wait for the receiving host to take them in.
+    pub(super) arriving: u64,
     /// A delayed acknowledgement is pending.
     pub(super) delayed: bool,
     /// When the sender's timer is looked at next.
@@ -32,7 +32,7 @@ impl Connection {
             sender: Sender::default(),
             receiver: Receiver::default(),
             queued: false,
-            batch: Time::ZERO,
+            arriving: 0,
             delayed: false,
             alarm: None,
         }

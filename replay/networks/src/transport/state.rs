@@ -44,10 +44,10 @@ impl TransportState {
         let events = self.events.iter().all(|(_, event, number)| {
             let known = match event {
                 Event::Leave(host) => *host < hosts,
-                Event::Acknowledged(of, _) | Event::Acknowledge { connection: of, .. } => {
+                Event::Acknowledged(of, _) | Event::Comes(of, _) | Event::Taken(of, _) => {
                     *of < connections
                 }
-                Event::Comes(of, _) | Event::Delayed(of) | Event::Expire(of) => *of < connections,
+                Event::Delayed(of) | Event::Expire(of) => *of < connections,
             };
             known && *number < self.scheduled
         });
