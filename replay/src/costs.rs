@@ -30,34 +30,51 @@ pub(crate) struct Leg {
     pub(crate) data: bool,
 }
 
-impl Protocol {
-    pub(crate) fn legs(self) -> &'static [Leg] {
-        const fn leg(onward: bool, data: bool) -> Leg {
-            Leg { onward, data }
+/// Legs of a first contact; without the first two, those of a later message.
+const LEGS: [Leg; 7] = [
+    Leg::control(true),
+    Leg::control(false),
+    Leg::control(true),
+    Leg::control(false),
+    Leg {
+        onward: true,
+        data: true,
+    },
+    Leg::control(false),
+    Leg::control(true),
+];
+/// Legs that only a first contact has.
+const FIRST_LEGS: usize = 2;
+
+impl Leg {
+    const fn control(onward: bool) -> Self {
+        Self {
+            onward,
+            data: false,
         }
-        const PUT: [Leg; 5] = [
-            leg(true, false),
-            leg(false, false),
-            leg(true, true),
-            leg(false, false),
-            leg(true, false),
-        ];
+    }
+}
+
+impl Protocol {
+    /// Its legs. In a first `contact` the receiver asks the sender back before it permits the data.
+    pub(crate) fn legs(self, contact: bool) -> &'static [Leg] {
+        let first = if contact { 0 } else { FIRST_LEGS };
         match self {
-            Self::Put => &PUT,
-            Self::Send => PUT.split_at(3).0,
+            Self::Put => &LEGS[first..],
+            Self::Send => &LEGS[first..FIRST_LEGS + 3],
         }
     }
 
     /// One of its legs; the last, if there are not so many.
-    pub(crate) fn leg(self, leg: usize) -> Leg {
-        let legs = self.legs();
+    pub(crate) fn leg(self, leg: usize, contact: bool) -> Leg {
+        let legs = self.legs(contact);
         legs[leg.min(legs.len() - 1)]
     }
 
     /// The leg after whose arrival the sender is done; `None`: when all data has been handed over.
-    pub(crate) fn sender_done(self) -> Option<usize> {
+    pub(crate) fn sender_done(self, contact: bool) -> Option<usize> {
         match self {
-            Self::Put => Some(3),
+            Self::Put => Some(self.legs(contact).len() - 2),
             Self::Send => None,
         }
     }
@@ -96,6 +113,9 @@ pub struct Costs {
     pub take_in: f64,
     /// Cycles for a message of the protocol's own.
     pub control: f64,
+    /// Cycles that a process works before it answers the first large message of another: UCX makes an endpoint. None where the library makes no such difference.
+    #[serde(default)]
+    pub contact: f64,
     /// Cycles for what is only begun: a receive, a wait.
     pub begin: f64,
     /// Cycles to combine a byte in a reduction.
@@ -137,6 +157,7 @@ impl Costs {
             ("receive.frame", receive.frame),
             ("take_in", self.take_in),
             ("control", self.control),
+            ("contact", self.contact),
             ("begin", self.begin),
             ("combine", self.combine),
             ("copy", self.copy),
@@ -164,6 +185,7 @@ impl Costs {
             },
             take_in: 4_580.0,
             control: 23_300.0,
+            contact: 120_000.0,
             begin: 300.0,
             combine: 0.4,
             copy: 0.1,
@@ -174,6 +196,7 @@ impl Costs {
         match implementation.library() {
             MpiLibrary::Mpich | MpiLibrary::Unknown => own,
             MpiLibrary::OpenMpi => Self {
+                contact: 0.0,
                 rendezvous: 65_500,
                 protocol: Protocol::Send,
                 ..own
@@ -193,6 +216,7 @@ impl Costs {
             receive: NONE,
             take_in: 0.0,
             control: 0.0,
+            contact: 0.0,
             begin: 0.0,
             ..*of
         }
@@ -242,6 +266,10 @@ impl Spans {
 
     pub(crate) fn control(&self, process: ProcessId) -> u64 {
         self.of(process, self.costs.control)
+    }
+
+    pub(crate) fn contact(&self, process: ProcessId) -> u64 {
+        self.of(process, self.costs.contact)
     }
 
     pub(crate) fn begin(&self, process: ProcessId) -> u64 {

@@ -21,12 +21,12 @@ mod state;
 mod thread;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::Schedule;
 use belljar_networks::{Arrival, LinkLoad, Network, NetworkState};
-use belljar_program::{Program, Slot};
+use belljar_program::{ProcessId, Program, Slot};
 use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +134,8 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
     locks: Locks,
+    /// Pairs of processes that have exchanged a large message.
+    contacts: BTreeSet<(ProcessId, ProcessId)>,
     /// Partitioned messages that have not left, and how many calls are still to make partitions of them ready.
     unready: BTreeMap<u32, (MessageId, u32)>,
     /// Threads of each job that have not ended.
@@ -191,6 +193,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             messages: Slab::default(),
             operations: Slab::default(),
             locks: Locks::default(),
+            contacts: BTreeSet::new(),
             unready: BTreeMap::new(),
             left: left(program),
             over: VecDeque::new(),
@@ -275,6 +278,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.messages = Slab::default();
         self.operations = Slab::default();
         self.locks = Locks::default();
+        self.contacts.clear();
         self.unready.clear();
         self.collectives.clear();
         self.events.clear();

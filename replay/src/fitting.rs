@@ -41,7 +41,7 @@ impl Dial {
     }
 }
 
-const DIALS: [Dial; 11] = [
+const DIALS: [Dial; 12] = [
     Dial::new("send.first", LEAST, |costs| &mut costs.send.first),
     Dial::new("receive.first", LEAST, |costs| &mut costs.receive.first),
     Dial::new("send.frame", LEAST, |costs| &mut costs.send.frame),
@@ -50,6 +50,7 @@ const DIALS: [Dial; 11] = [
     Dial::new("receive.frame", LEAST, |costs| &mut costs.receive.frame),
     Dial::new("send.several", LEAST, |costs| &mut costs.send.several),
     Dial::new("control", LEAST, |costs| &mut costs.control),
+    Dial::new("contact", LEAST, |costs| &mut costs.contact),
     Dial::new("begin", LEAST, |costs| &mut costs.begin),
     Dial::new("combine", LEAST_BY_BYTE, |costs| &mut costs.combine),
     Dial::new("copy", LEAST_BY_BYTE, |costs| &mut costs.copy),

@@ -41,6 +41,8 @@ pub(super) struct MpiMessage {
     transport: Transport,
     /// By which protocol it goes, if it is large.
     protocol: Protocol,
+    /// It is the first large message of its two processes.
+    contact: bool,
     /// Whether its present leg has arrived.
     there: bool,
     /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
@@ -64,7 +66,7 @@ impl MpiMessage {
     /// Whether it could be between so many processes and on one of so many channels.
     pub(super) fn is_sound(&self, processes: usize, channels: usize) -> bool {
         let leg = match self.transport {
-            Transport::Protocol(leg) => leg < self.protocol.legs().len(),
+            Transport::Protocol(leg) => leg < self.protocol.legs(self.contact).len(),
             Transport::Eager | Transport::Access { .. } => true,
         };
         let channel = self.channel.is_none_or(|it| (it as usize) < channels);
@@ -111,6 +113,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             receiver: None,
             transport: self.transport(bytes, mode),
             protocol: self.protocol(pieces),
+            contact: false,
             there: false,
             seen: false,
             lock: None,
@@ -190,6 +193,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             receiver: None,
             transport: self.transport(bytes, SendMode::Standard),
             protocol: self.protocol(false),
+            contact: false,
             there: false,
             seen: false,
             lock: None,
@@ -219,10 +223,22 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 self.end(done, sender, 0);
             }
             Transport::Protocol(_) | Transport::Access { .. } => {
+                self.first_contact(number);
                 let leaves = self.work(from, now, self.spans.first(from));
                 self.schedule_event(leaves, Event::Leaves(number));
             }
         }
+    }
+
+    /// Notes whether a large message is the first of its two processes.
+    fn first_contact(&mut self, number: MessageId) {
+        let knows = self.spans.costs.contact > 0.0;
+        let Some(message) = self.messages.get_mut(number).filter(|_| knows) else {
+            return;
+        };
+        let pair = (message.from.min(message.to), message.from.max(message.to));
+        let large = matches!(message.transport, Transport::Protocol(_));
+        message.contact = large && self.contacts.insert(pair);
     }
 
     /// An access to the memory of the process at the channel's end begins, or it is asked for its window's lock.
@@ -245,6 +261,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             receiver: Some(Party::Nobody),
             transport: Transport::Access { back, received },
             protocol: self.protocol(false),
+            contact: false,
             there: false,
             seen: false,
             lock,
@@ -302,7 +319,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let (onward, bytes) = match message.transport {
             Transport::Eager => (true, message.bytes.saturating_add(header)),
             Transport::Protocol(leg) => {
-                let Leg { onward, data } = message.protocol.leg(leg);
+                let Leg { onward, data } = message.protocol.leg(leg, message.contact);
                 (
                     onward,
                     if data {
@@ -386,7 +403,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         };
         let onward = match message.transport {
             Transport::Eager => true,
-            Transport::Protocol(leg) => message.protocol.leg(leg).onward,
+            Transport::Protocol(leg) => message.protocol.leg(leg, message.contact).onward,
             Transport::Access { back, .. } => !back,
         };
         if onward { message.to } else { message.from }
@@ -400,6 +417,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         };
         let (transport, sender, receiver) = (message.transport, message.sender, message.receiver);
         let (bytes, protocol, lock) = (message.bytes, message.protocol, message.lock);
+        let contact = message.contact;
         let (from, to) = (message.from, message.to);
         match transport {
             Transport::Eager => {}
@@ -421,10 +439,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 }
             }
             Transport::Protocol(leg) => {
-                if protocol.sender_done() == Some(leg) {
+                if protocol.sender_done(contact) == Some(leg) {
                     self.end(now, sender, self.spans.control(from));
                 }
-                if leg + 1 < protocol.legs().len() {
+                if leg + 1 < protocol.legs(contact).len() {
                     return self.next(now, number, Transport::Protocol(leg + 1), process);
                 }
                 self.messages.remove(number);
@@ -443,14 +461,20 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         message.transport = transport;
         (message.there, message.seen) = (false, false);
         let (bytes, sender, protocol) = (message.bytes, message.sender, message.protocol);
-        let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg).data);
-        let leaves = self.work(process, now, self.spans.control(process));
+        let contact = message.contact;
+        let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg, contact).data);
+        let more = match transport {
+            Transport::Protocol(1) if contact => self.spans.contact(process),
+            _ => 0,
+        };
+        let work = self.spans.control(process).saturating_add(more);
+        let leaves = self.work(process, now, work);
         self.schedule_event(leaves, Event::Leaves(number));
         if data {
             let all = self.spans.send(process, bytes);
             let further = all.saturating_sub(self.spans.first(process));
             let done = self.work(process, now, further);
-            if protocol.sender_done().is_none() {
+            if protocol.sender_done(contact).is_none() {
                 self.end(done, sender, 0);
             }
         }

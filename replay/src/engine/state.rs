@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_networks::{MOST_BYTES, Network};
+use belljar_program::ProcessId;
 use serde::{Deserialize, Serialize};
 
 use super::collective::CollectiveSaved;
@@ -25,6 +26,7 @@ pub(crate) struct EngineState {
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
     locks: Locks,
+    contacts: BTreeSet<(ProcessId, ProcessId)>,
     unready: BTreeMap<u32, (MessageId, u32)>,
     left: Vec<u32>,
     collectives: Vec<(u32, CollectiveSaved)>,
@@ -44,6 +46,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             messages: self.messages.clone(),
             operations: self.operations.clone(),
             locks: self.locks.clone(),
+            contacts: self.contacts.clone(),
             unready: self.unready.clone(),
             left: self.left.clone(),
             collectives: collectives.map(|(id, it)| (*id, it.save())).collect(),
@@ -70,6 +73,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.messages = state.messages;
         self.operations = state.operations;
         self.locks = state.locks;
+        self.contacts = state.contacts;
         self.unready = state.unready;
         self.left = state.left;
         self.events = state.events.into_iter().map(Reverse).collect();
