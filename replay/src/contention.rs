@@ -9,8 +9,9 @@ use belljar_networks::{LinkLoad, NetworkState};
 use belljar_program::{Collective, Operation, Program};
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::engine::{Engine, EngineState, Timing};
-use crate::replay::{Calibration, ReplayError, Setting, engine};
+use crate::replay::{ReplayError, Setting, engine};
 
 /// Programs of jobs, joined into one.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +103,8 @@ impl Joined {
             whole.threads.push(own);
         }
         self.windows += windows;
-        self.residuals.extend(calibration.residuals.iter().cloned());
+        self.residuals
+            .extend(calibration.carried(program).iter().cloned());
         let threads = thread..whole.threads.len() as u32;
         self.jobs
             .push((threads, process..whole.processes.len() as u32));

@@ -185,7 +185,7 @@ impl Costs {
             },
             take_in: 4_580.0,
             control: 23_300.0,
-            contact: 120_000.0,
+            contact: 156_000.0,
             begin: 300.0,
             combine: 0.4,
             copy: 0.1,

@@ -9,8 +9,9 @@ use belljar_program::Program;
 use belljar_sim::Span;
 use serde::Serialize;
 
+use crate::calibration::Calibration;
 use crate::costs::Costs;
-use crate::replay::{Calibration, NetworkModel, ReplayError, Setting, replay};
+use crate::replay::{NetworkModel, ReplayError, Setting, replay};
 
 /// What could cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

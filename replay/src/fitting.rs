@@ -8,8 +8,9 @@
 use belljar_program::Program;
 use serde::Serialize;
 
+use crate::calibration::{Calibration, Fit};
 use crate::costs::Costs;
-use crate::replay::{Calibration, Fit, ReplayError, Setting, calibrate};
+use crate::replay::{ReplayError, Setting, calibrate};
 
 /// The first step, as a share of a cost.
 const FIRST: f64 = 0.5;

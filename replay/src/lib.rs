@@ -10,6 +10,8 @@
 
 /// A job that is played over a network while others use it.
 mod background;
+/// What calls took beyond what is explained.
+mod calibration;
 /// Many programs on one network.
 mod contention;
 /// What hosts' processors do for messages.
@@ -34,6 +36,7 @@ mod rewrite;
 pub use background::{
     Background, BackgroundFigures, BackgroundSetting, BackgroundState, BackgroundStateError,
 };
+pub use calibration::{Calibration, Fit};
 pub use contention::{Contention, ContentionState, ContentionStateError, Joined, NextEnd};
 pub use costs::{Costs, CostsError, Protocol, Work};
 pub use dependence::{Cost, Without, without};
@@ -41,5 +44,5 @@ pub use fitting::{Fitted, FittedCost, Traced, fit_costs};
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use placement::{Effort, Method, Placement, search};
 pub use prepared::{MOST_FILE_BYTES, PreparedError, PreparedJob};
-pub use replay::{Calibration, Fit, NetworkModel, ReplayError, Setting, calibrate, replay};
+pub use replay::{NetworkModel, ReplayError, Setting, calibrate, replay};
 pub use rewrite::write_trace;

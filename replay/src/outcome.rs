@@ -30,6 +30,10 @@ pub struct Outcome {
     pub messages: u64,
     /// It was broken off: all is of the calls that had returned until then.
     pub broken_off: bool,
+    /// Calls have the times of the trace, as frames are lost on the network of the trace.
+    pub as_traced: bool,
+    /// Frames that the network of the trace loses in a replay.
+    pub lost_in_trace: u64,
     /// When each call was entered and left, by thread in the program's order.
     pub times: Vec<Vec<(u64, u64)>>,
 }
@@ -139,6 +143,8 @@ impl Outcome {
             links,
             messages: played.messages,
             broken_off: played.broken_off,
+            as_traced: false,
+            lost_in_trace: 0,
             times: times(&played.times),
         }
     }

@@ -14,7 +14,8 @@ use belljar_program::Program;
 use belljar_sim::{Random, Seed};
 use serde::Serialize;
 
-use crate::replay::{Calibration, NetworkModel, ReplayError, Setting, replay};
+use crate::calibration::Calibration;
+use crate::replay::{NetworkModel, ReplayError, Setting, replay};
 use methods::Ground;
 use traffic::Traffic;
 

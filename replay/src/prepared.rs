@@ -10,8 +10,9 @@ use belljar_program::{Program, ProgramError, ProgramState};
 use belljar_sim::{CodecError, Frequency, decode, encode};
 use serde::{Deserialize, Serialize};
 
+use crate::calibration::Calibration;
 use crate::costs::{Costs, CostsError};
-use crate::replay::{Calibration, largest};
+use crate::replay::largest;
 
 /// What such files begin with; the last byte is the version.
 const MAGIC: [u8; 8] = *b"BELLJOB\x02";
@@ -91,10 +92,11 @@ impl PreparedJob {
             thread.start -= first.unwrap_or(0);
         }
         program.unfinished.clear();
+        let carried = calibration.carried(&program).into_owned();
         let job = Self {
             hosts: nodes.len() as u32,
             program,
-            calibration,
+            calibration: Calibration::of(carried),
             costs,
             clocks,
         };
@@ -163,9 +165,7 @@ impl PreparedJob {
         file.costs.check()?;
         let job = Self {
             program: Program::restore(file.program)?,
-            calibration: Calibration {
-                residuals: file.residuals,
-            },
+            calibration: Calibration::of(file.residuals),
             costs: file.costs,
             clocks: file.clocks,
             hosts,

@@ -4,18 +4,17 @@
 //! network. Called by `belljar replay`.
 
 use belljar_fabric::{RoutingError, Settings, Topology};
-use belljar_mpi::{CallKind, meaning};
 use belljar_networks::{FlowNetwork, LogGops, MOST_BYTES, Network, PacketNetwork, Parameters};
 use belljar_program::{Operation, Part, Program};
 use belljar_sim::Frequency;
-use serde::Serialize;
 
+use crate::calibration::Calibration;
 use crate::costs::Costs;
 use crate::engine::{Engine, Played, Timing};
 use crate::outcome::Outcome;
 
 /// What a network is, for a replay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum NetworkModel {
     /// Frames through the fabric of live runs.
     Packet(Topology, Settings),
@@ -36,7 +35,7 @@ impl NetworkModel {
 }
 
 /// On what a program is played.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The network.
     pub network: NetworkModel,
@@ -91,76 +90,6 @@ pub enum ReplayError {
     },
 }
 
-/// What calls took beyond what is explained: by thread and call, in picoseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Calibration {
-    pub(crate) residuals: Vec<Vec<i64>>,
-}
-
-/// How well hosts' costs and the network explain what calls took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Fit {
-    /// Picoseconds in calls that move data, of all threads; without those that begin and end MPI, which do other things, too.
-    pub inside_ps: u64,
-    /// How much of that is in residuals above zero: hosts' work that is not in the costs.
-    pub more_ps: u64,
-    /// How much was explained that was not there: residuals below zero.
-    pub less_ps: u64,
-}
-
-impl Calibration {
-    /// Calls take what is explained.
-    #[cfg(test)]
-    pub(crate) fn nothing(program: &Program) -> Self {
-        let threads = program.threads.iter();
-        let residuals = threads.map(|thread| vec![0; thread.calls.len()]).collect();
-        Self { residuals }
-    }
-
-    /// Calls take what they took in the program, and whatever they wait for besides: of a program whose calls have no waiting in them.
-    pub fn own(program: &Program) -> Self {
-        let threads = program.threads.iter();
-        let own = |thread: &belljar_program::Thread| {
-            let calls = thread.calls.iter();
-            calls
-                .map(|call| i64::try_from(call.inside).unwrap_or(i64::MAX))
-                .collect()
-        };
-        Self {
-            residuals: threads.map(own).collect(),
-        }
-    }
-
-    /// Those of a thread's calls, in picoseconds; none for a thread that is not there.
-    pub fn of_thread(&self, thread: usize) -> &[i64] {
-        self.residuals.get(thread).map_or(&[], Vec::as_slice)
-    }
-
-    /// How well calls are explained.
-    pub fn fit(&self, program: &Program) -> Fit {
-        let mut fit = Fit::default();
-        for (thread, residuals) in program.threads.iter().zip(&self.residuals) {
-            for (call, residual) in thread.calls.iter().zip(residuals) {
-                if call.operations == 0 || begins_or_ends(call.function) {
-                    continue;
-                }
-                let part = match *residual > 0 {
-                    true => &mut fit.more_ps,
-                    false => &mut fit.less_ps,
-                };
-                *part = part.saturating_add(residual.unsigned_abs());
-                fit.inside_ps = fit.inside_ps.saturating_add(call.inside);
-            }
-        }
-        fit
-    }
-}
-
-/// Whether a function begins or ends MPI.
-fn begins_or_ends(function: u16) -> bool {
-    matches!(meaning(function).kind, CallKind::Init | CallKind::Finalize)
-}
-
 /// Plays a program as it was traced, in the setting in which it was traced.
 ///
 /// # Errors
@@ -168,11 +97,16 @@ fn begins_or_ends(function: u16) -> bool {
 pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, ReplayError> {
     let threads = program.threads.iter();
     let mut residuals: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
-    play(program, setting, Timing::Traced(&mut residuals), || true)?;
-    Ok(Calibration { residuals })
+    let played = play(program, setting, Timing::Traced(&mut residuals), || true)?;
+    let lost = played.network.loads().iter().map(|load| load.dropped).sum();
+    Ok(Calibration {
+        residuals,
+        lost,
+        setting: Some(Box::new(setting.clone())),
+    })
 }
 
-/// Plays a program in a setting. `each` is told of each call that is entered, and says whether to continue; if not, the outcome is of the calls that returned until then.
+/// Plays a program in a setting. Where the network lost frames in the calibration and is the same, calls keep the times of the trace: which frames are lost is chance. `each` is told of each call that is entered, and says whether to continue; if not, the outcome is of the calls that returned until then.
 ///
 /// # Errors
 /// [`ReplayError`] when the setting does not fit.
@@ -182,13 +116,22 @@ pub fn replay(
     setting: &Setting,
     each: impl FnMut() -> bool,
 ) -> Result<Outcome, ReplayError> {
-    let played = play(
-        program,
-        setting,
-        Timing::Replayed(&calibration.residuals),
-        each,
-    )?;
-    Ok(Outcome::of(program, &played))
+    let as_traced = calibration.is_lossy() && calibration.setting.as_deref() == Some(setting);
+    let played = match as_traced {
+        true => {
+            let mut residuals = calibration.residuals.clone();
+            play(program, setting, Timing::Traced(&mut residuals), each)?
+        }
+        false => {
+            let carried = calibration.carried(program);
+            play(program, setting, Timing::Replayed(&carried), each)?
+        }
+    };
+    Ok(Outcome {
+        as_traced,
+        lost_in_trace: calibration.lost,
+        ..Outcome::of(program, &played)
+    })
 }
 
 fn play(

@@ -6,6 +6,8 @@
 mod by_loop;
 /// `belljar replay calibrate`.
 mod calibrate;
+/// Warnings about a replay's own figures.
+mod doubts;
 /// Files that say where ranks are.
 pub(super) mod hostfile;
 /// What is played, and on what.
@@ -117,7 +119,10 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         true => loops(&job, &outcome)?,
         false => Vec::new(),
     };
+    let doubts = doubts::doubts(program, &calibration, &wanted, &outcome);
     let said = Said {
+        lacks: &job.warnings,
+        doubts: &doubts,
         outcome: &outcome,
         fit: calibration.fit(program),
         bounds: &bounds,

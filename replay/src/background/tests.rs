@@ -4,8 +4,8 @@ use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
 
 use super::*;
+use crate::calibration::Calibration;
 use crate::costs::Costs;
-use crate::replay::Calibration;
 
 /// Two ranks send each other small and large messages, and meet in a barrier.
 fn job() -> Arc<PreparedJob> {

@@ -84,8 +84,8 @@ fn on_the_traced_network_a_replay_is_the_trace() {
 
 #[test]
 fn latency_adds_once_for_each_leg() {
-    // Small: one leg. Large: five, of which four come before the sender is done.
-    for (bytes, sender, receiver) in [(1000, 0, 1), (1_000_000, 4, 5)] {
+    // Small: one leg. The first large one: seven, of which six come before the sender is done.
+    for (bytes, sender, receiver) in [(1000, 0, 1), (1_000_000, 6, 7)] {
         let program = message(bytes, 0, [5000, 6000]);
         let near = settings(2, Span::from_us(1));
         let far = settings(2, Span::from_us(1001));
@@ -112,6 +112,70 @@ fn latency_adds_once_for_each_leg() {
             }
         }
     }
+}
+
+#[test]
+fn a_first_large_message_takes_two_legs_more() {
+    let mut builder = Builder::new(2);
+    for _ in 0..2 {
+        let slot = builder.send(0, 1, 7, 30_000);
+        builder.wait(0, slot);
+        builder.call(0, "MPI_Send", 9000 * US);
+        builder.work(0, 100_000 * US);
+        let slot = builder.receive(1, 0, 7);
+        builder.wait(1, slot);
+        builder.call(1, "MPI_Recv", 9000 * US);
+        builder.work(1, 90_000 * US);
+    }
+    let program = builder.finish();
+    let [near, ..] = settings(2, Span::from_us(1));
+    let [far, ..] = settings(2, Span::from_us(1001));
+    let outcome = played(&program, &near, &far);
+    // Of the sender: six legs of two milliseconds instead of four, and a round trip more as the congestion window is still that of a new connection.
+    let took = |call: usize| outcome.times[0][call].1 - outcome.times[0][call].0;
+    let more = took(0) - took(1);
+    assert!(more.abs_diff(4 * 2000 * US) < 200 * US, "{more} ps");
+}
+
+#[test]
+fn waiting_for_lost_frames_stays_on_the_network_that_loses_them() {
+    // Three ranks send to one at once, and waited 300 ms for a timer of TCP.
+    let mut builder = Builder::new(4);
+    for rank in 1..4 {
+        let slot = builder.send(rank, 0, 7, 200_000);
+        builder.wait(rank, slot);
+        builder.call(rank, "MPI_Send", 300_000 * US);
+    }
+    let slots: Vec<_> = (1..4).map(|rank| builder.receive(0, rank, 7)).collect();
+    slots.into_iter().for_each(|slot| builder.wait(0, slot));
+    builder.call(0, "MPI_Waitall", 300_000 * US);
+    let program = builder.finish();
+    let [wide, ..] = settings(4, Span::from_us(1));
+    let link = LinkSpec {
+        bandwidth: 1_000_000_000,
+        latency: Span::from_us(10),
+    };
+    let switch = SwitchSpec {
+        latency: Span::from_ns(300),
+        queue_bytes: 20_000,
+    };
+    let topology = Topology::star(4, link, switch).unwrap();
+    let short = Setting {
+        network: NetworkModel::Packet(topology, Settings::default()),
+        ..wide.clone()
+    };
+    let own = played(&program, &short, &short);
+    assert!(own.as_traced && own.lost_in_trace > 0);
+    assert_eq!(own.total_ps, own.traced_ps);
+    let other = played(&program, &short, &wide);
+    assert!(!other.as_traced && other.stuck.is_empty());
+    assert!(other.total_ps < 5_000 * US, "{} ps", other.total_ps);
+    // Where nothing is lost the same waiting is work that no cost has.
+    let worked = played(&program, &wide, &wide);
+    assert_eq!(
+        (worked.as_traced, worked.total_ps),
+        (false, worked.traced_ps)
+    );
 }
 
 #[test]
@@ -146,14 +210,7 @@ fn all_leave_a_barrier_after_the_last_has_come() {
         }
         let program = builder.finish();
         for setting in settings(ranks, Span::from_us(1)) {
-            let calibration = calibrate(&program, &setting).unwrap();
-            let none = Calibration {
-                residuals: calibration
-                    .residuals
-                    .iter()
-                    .map(|residuals| vec![0; residuals.len()])
-                    .collect(),
-            };
+            let none = Calibration::nothing(&program);
             let outcome = replay(&program, &none, &setting, || true).unwrap();
             let last = u64::from(ranks - 1) * 100 * US;
             assert!(outcome.stuck.is_empty());

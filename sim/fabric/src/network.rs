@@ -78,7 +78,7 @@ pub struct Captured {
 }
 
 /// How a topology is operated.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// How ways are chosen.
     pub routing: Routing,

@@ -88,13 +88,14 @@ impl JobArguments {
                 path.display()
             )
         })?;
-        let program = program_of(&trace, &self.collectives)?;
+        let (program, warnings) = program_with_warnings(&trace, &self.collectives)?;
         Ok(Job {
             arguments: self,
             trace,
             path,
             text,
             program,
+            warnings,
         })
     }
 
@@ -126,6 +127,8 @@ pub(in crate::command) struct Job<'a> {
     text: String,
     /// What its processes did.
     pub(in crate::command) program: Program,
+    /// What the replay lacks: each is printed as it is found.
+    pub(super) warnings: Vec<String>,
 }
 
 /// A traced run that is ready to be played anywhere.
@@ -253,6 +256,11 @@ impl Job<'_> {
 /// When the trace or the tables cannot be read, and when iterations of the main loop were left out of the trace: what is left
 /// is another program.
 pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<Program> {
+    Ok(program_with_warnings(trace, collectives)?.0)
+}
+
+/// The same, with the warnings that were printed.
+fn program_with_warnings(trace: &Path, collectives: &str) -> Result<(Program, Vec<String>)> {
     refuse(trace, "a replay")?;
     let tables = tables(collectives, trace)?;
     let algorithms = match collectives {
@@ -260,8 +268,11 @@ pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<
         _ => Algorithms::By(&tables),
     };
     let (program, state) = extract(trace, algorithms)?;
-    warn(&program, &state);
-    Ok(program)
+    let warnings = lacks(&program, &state);
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok((program, warnings))
 }
 
 /// The tables by which algorithms are chosen.
@@ -302,10 +313,13 @@ fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
     }
 }
 
-/// Says what the replay lacks.
-fn warn(program: &Program, state: &TraceState) {
+/// What a replay of a program lacks.
+fn lacks(program: &Program, state: &TraceState) -> Vec<String> {
+    let mut warnings = Vec::new();
     if let TraceState::Incomplete { offset, reason } = state {
-        eprintln!("warning: the trace is whole up to byte {offset} only: {reason}");
+        warnings.push(format!(
+            "the trace is whole up to byte {offset} only: {reason}"
+        ));
     }
     let unknown = program.unknown;
     for (count, what) in [
@@ -336,7 +350,8 @@ fn warn(program: &Program, state: &TraceState) {
         ),
     ] {
         if count > 0 {
-            eprintln!("warning: {count} {what}");
+            warnings.push(format!("{count} {what}"));
         }
     }
+    warnings
 }

@@ -19,6 +19,10 @@ const FUNCTIONS_LISTED: usize = 16;
 
 /// All that there is to say of a replay.
 pub(super) struct Said<'a> {
+    /// Warnings about the trace, which were printed when it was read.
+    pub(super) lacks: &'a [String],
+    /// Warnings about the replay's own figures.
+    pub(super) doubts: &'a [String],
     /// What it said.
     pub(super) outcome: &'a Outcome,
     /// How well the traced times are explained.
@@ -50,13 +54,19 @@ pub(super) fn change(was: u64, is: u64) -> String {
 /// For people. Of calls that never return `stuck` has what is to be said.
 pub(super) fn text(said: &Said<'_>, stuck: &[String], out: &mut dyn Write) -> io::Result<()> {
     let outcome = said.outcome;
+    let change_of_all = match outcome.stuck.is_empty() {
+        true => change(outcome.traced_ps, outcome.total_ps),
+        false => "and some calls never return".to_owned(),
+    };
     writeln!(
         out,
-        "Predicted: {} from the first call to the last return; traced {}, {}",
+        "Predicted: {} from the first call to the last return; traced {}, {change_of_all}",
         time_words(outcome.total_ps),
         time_words(outcome.traced_ps),
-        change(outcome.traced_ps, outcome.total_ps)
     )?;
+    for doubt in said.doubts {
+        writeln!(out, "Warning: {doubt}")?;
+    }
     if outcome.broken_off {
         writeln!(
             out,
@@ -179,6 +189,9 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
         "links": links.collect::<Vec<_>>(),
         "stuck": stuck.collect::<Vec<_>>(),
         "fit": said.fit,
+        "lost_frames": outcome.links.iter().map(|load| load.dropped).sum::<u64>(),
+        "as_traced": outcome.as_traced,
+        "warnings": said.lacks.iter().chain(said.doubts).collect::<Vec<_>>(),
         "bounds": said.bounds,
         "loops": said.loops,
         "costs": said.costs,

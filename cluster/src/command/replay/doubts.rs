@@ -1,0 +1,120 @@
+//! Warnings about a replay's own figures.
+//!
+//! Printed with the result, and kept in its JSON. Called by `replay`.
+
+use belljar_analysis::time_words;
+use belljar_program::Program;
+use belljar_replay::{Calibration, NetworkModel, Outcome, Setting, replay};
+
+/// Share of the time in calls that may be unexplained without a warning.
+const UNEXPLAINED: f64 = 0.2;
+/// Difference of two models of one network, as a share, without a warning.
+const APART: f64 = 0.2;
+/// Links named in a warning.
+const LINKS: usize = 3;
+
+/// Warnings about a replay in a setting.
+pub(super) fn doubts(
+    program: &Program,
+    calibration: &Calibration,
+    wanted: &Setting,
+    outcome: &Outcome,
+) -> Vec<String> {
+    let lost = outcome.links.iter().map(|link| link.dropped).sum::<u64>();
+    [
+        stuck(outcome),
+        as_traced(outcome),
+        lost_there(outcome, lost),
+        lost_here(outcome, lost),
+        unexplained(program, calibration),
+        models(program, calibration, wanted, outcome),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn stuck(outcome: &Outcome) -> Option<String> {
+    let calls = outcome.stuck.len();
+    (calls > 0).then(|| {
+        format!("{calls} calls never return: the predicted time is that of the calls before them")
+    })
+}
+
+fn as_traced(outcome: &Outcome) -> Option<String> {
+    outcome.as_traced.then(|| {
+        "frames are lost on the network of the trace: calls have the times of the trace, as which frames are lost is chance".to_owned()
+    })
+}
+
+/// Losses on the network of the trace.
+fn lost_there(outcome: &Outcome, lost: u64) -> Option<String> {
+    let there = outcome.lost_in_trace;
+    (there > 0 && !outcome.as_traced && lost == 0).then(|| {
+        format!(
+            "the network of the trace loses frames ({there} in a replay): what calls take beyond a millisecond more than hosts' costs explain was left out as waiting for them"
+        )
+    })
+}
+
+/// Losses on the network of the replay.
+fn lost_here(outcome: &Outcome, lost: u64) -> Option<String> {
+    if lost == 0 {
+        return None;
+    }
+    let mut links: Vec<_> = outcome
+        .links
+        .iter()
+        .filter(|link| link.dropped > 0)
+        .collect();
+    links.sort_by_key(|link| std::cmp::Reverse(link.dropped));
+    let named = links.iter().take(LINKS);
+    let named: Vec<String> = named
+        .map(|link| format!("{} at {}", link.dropped, link.name))
+        .collect();
+    Some(format!(
+        "{lost} frames are lost ({}{}): which of them wait for a timer of TCP, of 4 to 200 ms and more, is chance, and so is the predicted time",
+        named.join(", "),
+        if links.len() > LINKS { " ..." } else { "" }
+    ))
+}
+
+fn unexplained(program: &Program, calibration: &Calibration) -> Option<String> {
+    let fit = calibration.fit(program);
+    let share = (fit.more_ps as f64 + fit.less_ps as f64) / fit.inside_ps.max(1) as f64;
+    (share > UNEXPLAINED).then(|| {
+        format!(
+            "{:.0} % of the {} in calls that move data are not what hosts' costs and the network explain: another network is predicted with them as they are",
+            share * 100.0,
+            time_words(fit.inside_ps)
+        )
+    })
+}
+
+/// The same on a network that shares links among messages, where frames were played.
+fn models(
+    program: &Program,
+    calibration: &Calibration,
+    wanted: &Setting,
+    outcome: &Outcome,
+) -> Option<String> {
+    let NetworkModel::Packet(topology, settings) = &wanted.network else {
+        return None;
+    };
+    if outcome.broken_off || outcome.as_traced || !outcome.stuck.is_empty() {
+        return None;
+    }
+    let flow = Setting {
+        network: NetworkModel::Flow(topology.clone(), settings.clone()),
+        ..wanted.clone()
+    };
+    let other = replay(program, calibration, &flow, || true).ok()?;
+    let apart = other.total_ps.abs_diff(outcome.total_ps) as f64 / outcome.total_ps.max(1) as f64;
+    (apart > APART).then(|| {
+        format!(
+            "the model flow predicts {}, {:+.0} %: queues, windows or losses decide, which it does not have",
+            time_words(other.total_ps),
+            (other.total_ps as f64 / outcome.total_ps.max(1) as f64 - 1.0) * 100.0
+        )
+    })
+}

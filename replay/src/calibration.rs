@@ -1,0 +1,144 @@
+//! What calls of a trace took beyond what hosts' costs and the network explain: their residuals.
+//!
+//! A residual is work of the library that no cost has, or waiting that the network's model does not have. Both are carried to another network. Where frames were lost, most of
+//! the waiting is for timers of TCP, which another network does not start: residuals beyond a millisecond then count as such waiting, and the calls carry what others of their kind
+//! have. Made by `calibrate`, used by `replay`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use belljar_mpi::{CallKind, meaning};
+use belljar_program::{Call, Program, Thread};
+use serde::Serialize;
+
+use crate::replay::Setting;
+
+/// A residual that is more than this, in picoseconds, is waiting for a timer where frames were lost: Linux's shortest timer of TCP expires after 4 ms.
+const TIMER_PS: u64 = 1_000_000_000;
+
+/// What calls took beyond what is explained.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    /// By thread and call, in picoseconds.
+    pub(crate) residuals: Vec<Vec<i64>>,
+    /// Frames that the network lost while it was calibrated.
+    pub(crate) lost: u64,
+    /// The setting of the trace, where it is known.
+    #[serde(skip)]
+    pub(crate) setting: Option<Box<Setting>>,
+}
+
+/// How well hosts' costs and the network explain what calls took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Fit {
+    /// Picoseconds in calls that move data, of all threads; without those that begin and end MPI, which do other things, too.
+    pub inside_ps: u64,
+    /// How much of that is in residuals above zero: hosts' work that is not in the costs.
+    pub more_ps: u64,
+    /// How much was explained that was not there: residuals below zero.
+    pub less_ps: u64,
+}
+
+impl Calibration {
+    /// These residuals, of a network that lost nothing.
+    pub(crate) fn of(residuals: Vec<Vec<i64>>) -> Self {
+        Self {
+            residuals,
+            lost: 0,
+            setting: None,
+        }
+    }
+
+    /// Calls take what is explained.
+    #[cfg(test)]
+    pub(crate) fn nothing(program: &Program) -> Self {
+        let threads = program.threads.iter();
+        Self::of(threads.map(|thread| vec![0; thread.calls.len()]).collect())
+    }
+
+    /// Calls take what they took in the program, and whatever they wait for besides: of a program whose calls have no waiting in them.
+    pub fn own(program: &Program) -> Self {
+        let threads = program.threads.iter();
+        let own = |thread: &Thread| {
+            let calls = thread.calls.iter();
+            calls
+                .map(|call| i64::try_from(call.inside).unwrap_or(i64::MAX))
+                .collect()
+        };
+        Self::of(threads.map(own).collect())
+    }
+
+    /// Those of a thread's calls, in picoseconds; none for a thread that is not there.
+    pub fn of_thread(&self, thread: usize) -> &[i64] {
+        self.residuals.get(thread).map_or(&[], Vec::as_slice)
+    }
+
+    /// True if the network lost frames while it was calibrated.
+    pub fn is_lossy(&self) -> bool {
+        self.lost > 0
+    }
+
+    /// Residuals on another network.
+    pub(crate) fn carried(&self, program: &Program) -> Cow<'_, Vec<Vec<i64>>> {
+        if !self.is_lossy() {
+            return Cow::Borrowed(&self.residuals);
+        }
+        let usual = self.usual(program);
+        let mut carried = self.residuals.clone();
+        for (thread, own) in program.threads.iter().zip(&mut carried) {
+            for (call, residual) in thread.calls.iter().zip(own) {
+                if moves_data(call) && residual.unsigned_abs() > TIMER_PS {
+                    *residual = usual.get(&call.function).copied().unwrap_or(0);
+                }
+            }
+        }
+        Cow::Owned(carried)
+    }
+
+    /// By function, the median residual of calls that did not wait for a timer.
+    fn usual(&self, program: &Program) -> BTreeMap<u16, i64> {
+        let mut all: BTreeMap<u16, Vec<i64>> = BTreeMap::new();
+        for (thread, own) in program.threads.iter().zip(&self.residuals) {
+            for (call, residual) in thread.calls.iter().zip(own) {
+                if moves_data(call) && residual.unsigned_abs() <= TIMER_PS {
+                    all.entry(call.function).or_default().push(*residual);
+                }
+            }
+        }
+        let median = |mut own: Vec<i64>| {
+            let middle = own.len() / 2;
+            *own.select_nth_unstable(middle).1
+        };
+        all.into_iter()
+            .map(|(function, own)| (function, median(own)))
+            .collect()
+    }
+
+    /// How well calls are explained.
+    pub fn fit(&self, program: &Program) -> Fit {
+        let mut fit = Fit::default();
+        for (thread, residuals) in program.threads.iter().zip(&self.residuals) {
+            for (call, residual) in thread.calls.iter().zip(residuals) {
+                if !moves_data(call) {
+                    continue;
+                }
+                let part = match *residual > 0 {
+                    true => &mut fit.more_ps,
+                    false => &mut fit.less_ps,
+                };
+                *part = part.saturating_add(residual.unsigned_abs());
+                fit.inside_ps = fit.inside_ps.saturating_add(call.inside);
+            }
+        }
+        fit
+    }
+}
+
+/// True if a call moves data or waits for it, and neither begins nor ends MPI.
+fn moves_data(call: &Call) -> bool {
+    let ends = matches!(
+        meaning(call.function).kind,
+        CallKind::Init | CallKind::Finalize
+    );
+    call.operations > 0 && !ends
+}
