@@ -59,6 +59,7 @@ use images::Makings;
 pub use kinds::NodeKind;
 use kinds::noise::{self, NoisePlan};
 use network::NetworkPlan;
+pub use network::network_warnings;
 use probes::own::{OwnProbe, System};
 pub use secure_shell::SecureShell;
 
@@ -99,6 +100,8 @@ pub struct Plan {
     pub network: Settings,
     /// What it is, in words.
     pub network_words: String,
+    /// Links and ports of it that carry nothing, each with what would change that.
+    pub network_warnings: Vec<String>,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,
     /// Jobs whose traffic shares it.
@@ -240,6 +243,7 @@ impl Plan {
             images,
             nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
+            network_warnings: network.warnings()?,
             results: scenario.nodes.results,
             topology: network.topology,
             network: network.settings,

@@ -35,7 +35,7 @@ use clap::{Args, Subcommand};
 use super::output::show;
 use by_loop::{LoopOutcome, by_loop};
 use calibrate::CalibrateArguments;
-use job::{Job, JobArguments};
+use job::{Job, JobArguments, network_warnings_of};
 use placement::PlacementArguments;
 use render::Said;
 use watch::Watch;
@@ -77,7 +77,7 @@ struct PlayArguments {
     #[arg(long)]
     loops: bool,
     /// Play it with each of these values, on all processors at once, and print a table: of a key of the scenario, such as
-    /// `network.latency=["1 us", "20 us"]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
+    /// `network.latency=["1 us", "20 us"]`, of whole networks, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
     /// and `topology`. May be repeated: then with all combinations.
     #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "loops"])]
     vary: Vec<String>,
@@ -105,6 +105,10 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let job = job.job()?;
     let program = &job.program;
     let wanted = job.wanted(&arguments.placement)?;
+    let warnings = network_warnings_of(&wanted)?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
     let calibration = belljar_replay::calibrate(program, &job.traced()?)?;
     let watch = Watch::over(program)?;
     let outcome = belljar_replay::replay(program, &calibration, &wanted, || watch.step())?;
@@ -124,6 +128,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         loops: &loops,
         costs: wanted.costs,
         clocks: &wanted.clocks,
+        warnings: &warnings,
     };
     if let Some(out) = &arguments.out {
         keep(&job, out, &said)?;

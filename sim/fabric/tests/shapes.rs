@@ -3,10 +3,21 @@
 
 mod net;
 
-use belljar_fabric::{Endpoint, Fabric, FatTree, Measures, Routing, Settings, Topology, Torus};
+use belljar_fabric::{
+    Bisection, Dragonfly, Endpoint, Fabric, FatTree, GlobalPorts, GlobalWiring, HyperX, Measures,
+    Routing, Settings, Topology, Torus,
+};
 use belljar_sim::Time;
 use net::{LINK, PARTS, datagram, dragonfly, links_between};
 use proptest::prelude::*;
+
+/// A bisection of so many links.
+fn exactly(links: u64) -> Option<Bisection> {
+    Some(Bisection {
+        bandwidth: links * LINK.bandwidth,
+        is_bound: false,
+    })
+}
 
 /// Sees for every pair of hosts that a frame goes over as many links as `expected` says.
 fn all_pairs(topology: Topology, expected: impl Fn(u32, u32) -> u32) {
@@ -37,7 +48,7 @@ fn a_fat_tree_of_four_port_switches_has_the_papers_parts() {
     }
     let full = Measures {
         diameter: 6,
-        between_halves: Some(8 * LINK.bandwidth),
+        bisection: exactly(8),
     };
     assert_eq!(topology.measures(), full);
 }
@@ -277,7 +288,7 @@ proptest! {
 
     #[test]
     fn a_dragonfly_takes_one_global_link_at_most(
-        a in 1..5_u32, p in 1..3_u32, h in 1..3_u32, fewer in 0..3_u32,
+        a in 1..5_u32, p in 1..3_u32, h in 1..4_u32, fewer in 0..8_u32,
     ) {
         let groups = (a * h + 1).saturating_sub(fewer).max(1);
         let shape = dragonfly(a, p, h, groups);
@@ -288,17 +299,29 @@ proptest! {
             if near == far {
                 return 2 + u32::from(from != to);
             }
-            // Port j of group i leads to group j when j < i, else to j + 1.
-            let port = |group: u32, other: u32| if other < group { other } else { other - 1 };
-            let gate = |group, other| group * a + port(group, other) / h;
-            let local = u32::from(from != gate(near, far)) + u32::from(to != gate(far, near));
-            let links = 3 + local;
+            let ways = (0..shape.links_between_groups()).map(|link| {
+                let gates = [(near, far), (far, near)].map(|(own, other)| {
+                    let number = link * (groups - 1) + other - u32::from(other > own);
+                    own * a + gates(&shape)[number as usize]
+                });
+                u32::from(from != gates[0]) + u32::from(to != gates[1])
+            });
+            let links = 3 + ways.min().unwrap();
             assert!(links <= 5);
             links
         });
     }
 }
 
+/// The switch of each of a group's links to others, counted out port by port.
+fn gates(shape: &Dragonfly) -> Vec<u32> {
+    let all = (shape.groups - 1) * shape.links_between_groups();
+    let each = all.div_ceil(shape.switches_per_group);
+    let full = shape.switches_per_group - (each * shape.switches_per_group - all);
+    let switches = 0..shape.switches_per_group;
+    let ports = switches.flat_map(|it| vec![it; (each - u32::from(it >= full)) as usize]);
+    ports.collect()
+}
 #[test]
 fn a_torus_goes_along_its_dimensions_in_order() {
     let torus = Torus {
@@ -323,9 +346,151 @@ fn a_torus_goes_along_its_dimensions_in_order() {
             "switch1-switch5"
         ]
     );
-    let halves = topology.measures();
-    assert_eq!(
-        (halves.diameter, halves.between_halves),
-        (6, Some(8 * LINK.bandwidth))
+    let measures = topology.measures();
+    assert_eq!((measures.diameter, measures.bisection), (6, exactly(8)));
+}
+
+/// The links between groups of a dragonfly, by the switch of the group at each end.
+fn gates_used(topology: &Topology, size: u32) -> Vec<usize> {
+    let mut used = vec![0; size as usize];
+    for link in topology.links() {
+        if let [Endpoint::Switch(near), Endpoint::Switch(far)] = link.ends
+            && near / size != far / size
+        {
+            used[(near % size) as usize] += 1;
+            used[(far % size) as usize] += 1;
+        }
+    }
+    used
+}
+
+#[test]
+fn a_dragonfly_spreads_all_links_that_its_ports_allow() {
+    let shape = dragonfly(8, 4, 4, 8);
+    let topology = shape.build(256, &PARTS).unwrap();
+    // 28 of each group's 32 ports, four links to each of seven groups: the first four switches have
+    // four links, the last four three.
+    let ports = GlobalPorts {
+        per_group: 32,
+        linked: 28,
+        groups: 8,
+    };
+    assert_eq!(topology.global_ports(), Some(ports));
+    assert_eq!(gates_used(&topology, 8), [32, 32, 32, 32, 24, 24, 24, 24]);
+    let one = Dragonfly {
+        wiring: GlobalWiring::OneLink,
+        ..shape
+    };
+    let one = one.build(256, &PARTS).unwrap();
+    assert_eq!(gates_used(&one, 8), [32, 24, 0, 0, 0, 0, 0, 0]);
+    // Where ports are just enough for one link to each group, both are the same.
+    let full = dragonfly(4, 2, 2, 9);
+    let one = Dragonfly {
+        wiring: GlobalWiring::OneLink,
+        ..full
+    };
+    assert_eq!(full.build(72, &PARTS), one.build(72, &PARTS));
+}
+
+#[test]
+fn ecmp_uses_every_link_between_two_groups() {
+    let topology = dragonfly(4, 4, 3, 3).build(48, &PARTS).unwrap();
+    let settings = Settings {
+        routing: Routing::Ecmp,
+        ..Settings::default()
+    };
+    let mut fabric = Fabric::with_settings(topology.clone(), &settings).unwrap();
+    for from in 0..48 {
+        for to in (0..48).filter(|to| *to != from) {
+            let time = Time::from_ps(u64::from(from * 48 + to) * 1_000_000_000);
+            fabric.send(time, from, u64::from(to), datagram(from, to, 0, 0));
+        }
+    }
+    assert_eq!(fabric.advance(Time::MAX).len(), 48 * 47);
+    // 16 hosts of a group send to 16 of another, over six links: 42 each, if all were equal.
+    for (link, ways) in topology.links().iter().zip(fabric.statistics()) {
+        if let [Endpoint::Switch(near), Endpoint::Switch(far)] = link.ends
+            && near / 4 != far / 4
+        {
+            let frames = ways.map(|way| way.frames);
+            assert!(
+                frames.iter().all(|it| (20..80).contains(it)),
+                "{near} to {far}: {frames:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bisection_is_the_least_of_cuts_by_dimension() {
+    let torus = |dimensions: &[u32]| Torus {
+        dimensions: dimensions.to_vec(),
+        hosts_per_switch: 1,
+    };
+    for dimensions in [[8, 8, 4], [8, 4, 8], [4, 8, 8]] {
+        let topology = torus(&dimensions).build(256, &PARTS).unwrap();
+        // Twice the 4 x 8 rings that are cut.
+        assert_eq!(topology.measures().bisection, exactly(64), "{dimensions:?}");
+    }
+    // Equal networks have equal figures where no dimension is even, too.
+    let odd = [[3, 5, 7], [7, 5, 3], [5, 3, 7]].map(|dimensions| {
+        let topology = torus(&dimensions).build(105, &PARTS).unwrap();
+        topology.measures().bisection.unwrap()
+    });
+    assert!(
+        odd[0].is_bound && odd.iter().all(|it| *it == odd[0]),
+        "{odd:?}"
     );
+    // Along the dimension of four: 2 x 2 links in each of six rows; along the other one 3 x 3 in each of four.
+    for dimensions in [vec![4, 6], vec![6, 4]] {
+        let hyperx = HyperX {
+            dimensions,
+            hosts_per_switch: 9,
+        };
+        let topology = hyperx.build(216, &PARTS).unwrap();
+        assert_eq!(topology.measures().bisection, exactly(24));
+    }
+}
+
+#[test]
+fn a_bisection_of_groups_and_subtrees_is_that_of_their_links() {
+    // Four groups, nine links each two of them: two groups to two others.
+    let topology = dragonfly(9, 2, 3, 4).build(72, &PARTS).unwrap();
+    assert_eq!(topology.measures().bisection, exactly(4 * 9));
+    let places: Vec<u32> = (0..36).flat_map(|it| [it, it + 36]).collect();
+    let topology = topology.placed(&places).unwrap();
+    assert_eq!(topology.measures().bisection, exactly(4 * 9));
+    let tree = FatTree {
+        children: vec![16, 8],
+        parents: vec![1, 4],
+    };
+    let topology = tree.build(128, &PARTS).unwrap();
+    assert_eq!(topology.measures().bisection, exactly(16));
+}
+
+#[test]
+fn a_bisection_of_a_graph_is_a_bound() {
+    // Two full meshes of six switches with even and odd numbers, and one link between them.
+    let switch = Endpoint::Switch;
+    let link = |near, far| belljar_fabric::Link {
+        ends: [near, far],
+        spec: LINK,
+    };
+    let mut links: Vec<_> = (0..12)
+        .map(|it| link(Endpoint::Host(it), switch(it)))
+        .collect();
+    for near in 0..12 {
+        links.extend(
+            (near + 2..12)
+                .step_by(2)
+                .map(|far| link(switch(near), switch(far))),
+        );
+    }
+    links.push(link(switch(4), switch(7)));
+    let topology = Topology::new(12, vec![PARTS.switch; 12], links).unwrap();
+    let bound = Bisection {
+        bandwidth: LINK.bandwidth,
+        is_bound: true,
+    };
+    assert_eq!(topology.measures().bisection, Some(bound));
 }

@@ -31,6 +31,8 @@ pub(super) struct Said<'a> {
     pub(super) costs: Costs,
     /// The clock of each process's processor.
     pub(super) clocks: &'a [Frequency],
+    /// Links of the network that carry nothing.
+    pub(super) warnings: &'a [String],
 }
 
 pub(super) fn name(function: u16) -> &'static str {
@@ -169,7 +171,7 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
             "traced_ps": of.traced_ps,
         })
     });
-    let whole = json!({
+    let mut whole = json!({
         "total_ps": outcome.total_ps,
         "traced_ps": outcome.traced_ps,
         "messages": outcome.messages,
@@ -184,6 +186,9 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
         "costs": said.costs,
         "clocks_hz": said.clocks.iter().map(|clock| clock.as_hz()).collect::<Vec<_>>(),
     });
+    if !said.warnings.is_empty() {
+        whole["warnings"] = json!(said.warnings);
+    }
     serde_json::to_writer_pretty(&mut *out, &whole)?;
     writeln!(out)
 }
