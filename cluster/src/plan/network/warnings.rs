@@ -7,6 +7,9 @@ use belljar_fabric::{GlobalPorts, LinkUsage, Routing, RoutingError, Settings, To
 
 use crate::scenario::RoutingName;
 
+/// Where only some routes were followed, a part of the links smaller than one of so many is no evidence.
+const IDLE_SHARE: u32 = 8;
+
 /// Describes links that no route uses, and global ports without a link; each with what would change that.
 ///
 /// # Errors
@@ -25,12 +28,15 @@ pub fn network_warnings(
 
 /// Links that the routing leaves out.
 fn idle(topology: &Topology, routing: Routing, usage: LinkUsage) -> Option<String> {
-    if usage.idle == 0 {
+    let [followed, all] = usage.followed;
+    let is_part = followed < all;
+    // Routes that were not followed may use a few more links.
+    let least = if is_part { usage.links / IDLE_SHARE } else { 1 };
+    if usage.idle < least.max(1) {
         return None;
     }
-    let [followed, all] = usage.followed;
-    let part = match followed < all {
-        true => format!(" (routes to {followed} of {all} switches with nodes were followed)"),
+    let part = match is_part {
+        true => format!(" on the routes to {followed} of {all} switches with nodes"),
         false => String::new(),
     };
     let half = match usage.half_idle {
@@ -43,7 +49,7 @@ fn idle(topology: &Topology, routing: Routing, usage: LinkUsage) -> Option<Strin
         _ => "set network.routing = \"ecmp\", which uses them",
     };
     Some(format!(
-        "{} of {} links between switches{} carry nothing under network.routing = \"{}\"{half}{part}; {advice}",
+        "{} of {} links between switches{} carry nothing{part} under network.routing = \"{}\"{half}; {advice}",
         usage.idle,
         usage.links,
         example(topology, usage),

@@ -10,9 +10,9 @@ use crate::network::direction_from;
 use crate::topology::{Endpoint, LinkId, Topology};
 
 /// Steps after which it is enough that each link is used in one direction.
-const ENOUGH: u64 = 1 << 24;
-/// Steps, at most: about half a second.
-const MOST: u64 = 1 << 26;
+const ENOUGH: u64 = 1 << 23;
+/// Steps, at most: somewhat more than half a second.
+const MOST: u64 = 1 << 25;
 
 /// Links between switches, and those that no route between two hosts uses while all links work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,7 +267,9 @@ impl<'a> Survey<'a> {
     /// Counts links that a cheaper way goes around.
     fn count_costly(&mut self, usage: &mut LinkUsage) {
         let (links, costs) = (self.topology.links(), self.topology.costs());
-        if self.router.routes.routing == Routing::Tables {
+        // The links between a dragonfly's groups cost more by rule, and no way goes around them.
+        let by_rule = self.topology.global_ports().is_some();
+        if by_rule || self.router.routes.routing == Routing::Tables {
             return;
         }
         let least = costs.iter().copied().min().unwrap_or(1);
