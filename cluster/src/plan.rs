@@ -163,27 +163,6 @@ impl Plan {
         images::find(scenario, path)
     }
 
-    /// The network of `scenario`, which was read from `path`, and how it is operated.
-    ///
-    /// # Errors
-    /// When it cannot be: see [`PlanError`].
-    pub fn network_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
-        limits::check(scenario)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let network = NetworkPlan::resolve(scenario, folder)?;
-        Ok((network.topology, network.settings))
-    }
-
-    /// The same of a machine that nobody boots, which may have more nodes than a run.
-    ///
-    /// # Errors
-    /// When it cannot be: see [`PlanError`].
-    pub fn machine_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let network = NetworkPlan::resolve(scenario, folder)?;
-        Ok((network.topology, network.settings))
-    }
-
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.means(self.engine) == Some(TraceBy::Library)

@@ -31,6 +31,8 @@ mod describe;
 pub(super) mod error;
 /// A topology from a GraphML file.
 mod graph;
+/// Networks without a run.
+mod machine;
 /// What all links and switches have.
 pub(super) mod parts;
 /// Links and ports that carry nothing.
