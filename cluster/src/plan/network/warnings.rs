@@ -91,6 +91,7 @@ fn ports(ports: GlobalPorts) -> Option<String> {
     let others = groups.saturating_sub(1);
     let why = match others {
         0 => "there is one group".to_owned(),
+        some if linked == some => "each two groups are joined by 1 link".to_owned(),
         some => format!("each two groups are joined by {} links", linked / some),
     };
     // The next number of groups whose links take all ports.
