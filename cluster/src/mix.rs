@@ -272,6 +272,11 @@ impl Mix {
         })
     }
 
+    /// True if flows take ways by placement, traffic and load instead of the network's routing.
+    pub fn is_greedy(&self) -> bool {
+        self.routing.as_deref() == Some(GREEDY)
+    }
+
     /// When the network is to be seen, in order.
     pub fn snapshots(&self) -> Vec<Nanos> {
         let times = self.snapshots.iter().map(|time| time.0.as_ps() / 1000);

@@ -59,6 +59,7 @@ use images::Makings;
 pub use kinds::NodeKind;
 use kinds::noise::{self, NoisePlan};
 use network::NetworkPlan;
+pub use network::network_warnings;
 use probes::own::{OwnProbe, System};
 pub use secure_shell::SecureShell;
 
@@ -99,6 +100,8 @@ pub struct Plan {
     pub network: Settings,
     /// What it is, in words.
     pub network_words: String,
+    /// Links and ports of it that carry nothing, each with what would change that.
+    pub network_warnings: Vec<String>,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,
     /// Jobs whose traffic shares it.
@@ -160,27 +163,6 @@ impl Plan {
         images::find(scenario, path)
     }
 
-    /// The network of `scenario`, which was read from `path`, and how it is operated.
-    ///
-    /// # Errors
-    /// When it cannot be: see [`PlanError`].
-    pub fn network_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
-        limits::check(scenario)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let network = NetworkPlan::resolve(scenario, folder)?;
-        Ok((network.topology, network.settings))
-    }
-
-    /// The same of a machine that nobody boots, which may have more nodes than a run.
-    ///
-    /// # Errors
-    /// When it cannot be: see [`PlanError`].
-    pub fn machine_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let network = NetworkPlan::resolve(scenario, folder)?;
-        Ok((network.topology, network.settings))
-    }
-
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.means(self.engine) == Some(TraceBy::Library)
@@ -240,6 +222,7 @@ impl Plan {
             images,
             nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
+            network_warnings: network.warnings()?,
             results: scenario.nodes.results,
             topology: network.topology,
             network: network.settings,

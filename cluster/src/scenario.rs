@@ -29,6 +29,8 @@ mod nodes;
 mod noise;
 /// Values with units, as scenarios write them.
 pub mod quantity;
+/// Defaults of a network's shape, in scenarios that are kept.
+mod recorded;
 /// The schema of scenarios.
 pub mod schema;
 /// Scenarios that stand by themselves.
@@ -44,9 +46,10 @@ pub use background::BackgroundTable;
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
-pub use network::{Arp, LinkTable, Network, RoutingName, TopologyKind};
+pub use network::{Arp, GlobalWiringName, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};
+pub use recorded::of_run_directory;
 pub use standalone::{Standalone, job_name};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace, TraceBy};
@@ -188,9 +191,11 @@ fn overridden(path: &Path, text: &str, overrides: &[String]) -> Result<toml::Tab
             path: path.to_owned(),
             reason: toml_error::in_words(&error),
         })?;
+    let before = table.clone();
     for assignment in overrides {
         assign(&mut table, assignment)?;
     }
+    recorded::follow_shape(&before, &mut table, overrides);
     Ok(table)
 }
 

@@ -5,9 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Short names for whole networks.
+pub(crate) mod labels;
 /// The table of a sweep: a row for each combination, failed ones too.
 mod table;
 
+pub use labels::labels;
 pub use table::{Outcome, Table};
 
 /// More combinations than anybody waits for.
@@ -90,6 +93,21 @@ impl Sweep {
         let varied = self.keys.iter().zip(values.into_iter().flatten());
         let varied = varied.map(|(key, value)| format!("{key}={value}"));
         self.constants.iter().cloned().chain(varied).collect()
+    }
+
+    /// The values of each combination for tables: of whole networks a short name, of all others the value.
+    pub fn labels(&self) -> Vec<Vec<String>> {
+        let columns = self.keys.iter().enumerate().map(|(column, key)| {
+            let values = self
+                .combinations
+                .iter()
+                .map(|values| values[column].clone());
+            labels(key, &values.collect::<Vec<_>>())
+        });
+        let columns: Vec<Vec<String>> = columns.collect();
+        let rows = 0..self.combinations.len();
+        rows.map(|row| columns.iter().map(|column| column[row].clone()).collect())
+            .collect()
     }
 
     /// A combination for people, such as `nodes.count=2, network.latency="1 us"`.

@@ -161,6 +161,9 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
     let scenario = Scenario::parse(here, &text, &[])
         .context("the scenario that these words make cannot be")?;
     let plan = Plan::resolve(&scenario, here)?;
+    for default in scenario.network.defaults_of_shape() {
+        draft.set(&default)?;
+    }
     for note in &request.notes {
         note!("note: {note}");
     }

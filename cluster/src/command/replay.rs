@@ -37,7 +37,7 @@ use clap::{Args, Subcommand};
 use super::output::show;
 use by_loop::{LoopOutcome, by_loop};
 use calibrate::CalibrateArguments;
-use job::{Job, JobArguments};
+use job::{Job, JobArguments, network_warnings_of};
 use placement::PlacementArguments;
 use render::Said;
 use watch::Watch;
@@ -79,7 +79,7 @@ struct PlayArguments {
     #[arg(long)]
     loops: bool,
     /// Play it with each of these values, on all processors at once, and print a table: of a key of the scenario, such as
-    /// `network.latency=["1 us", "20 us"]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
+    /// `network.latency=["1 us", "20 us"]`, of whole networks, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
     /// and `topology`. May be repeated: then with all combinations.
     #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "loops"])]
     vary: Vec<String>,
@@ -107,6 +107,10 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let job = job.job()?;
     let program = &job.program;
     let wanted = job.wanted(&arguments.placement)?;
+    let warnings = network_warnings_of(&wanted)?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
     let calibration = belljar_replay::calibrate(program, &job.traced()?)?;
     let watch = Watch::over(program)?;
     let outcome = belljar_replay::replay(program, &calibration, &wanted, || watch.step())?;
@@ -120,8 +124,9 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         false => Vec::new(),
     };
     let doubts = doubts::doubts(program, &calibration, &wanted, &outcome);
+    let lacks = [&job.warnings[..], &warnings].concat();
     let said = Said {
-        lacks: &job.warnings,
+        lacks: &lacks,
         doubts: &doubts,
         outcome: &outcome,
         fit: calibration.fit(program),

@@ -26,7 +26,7 @@ use belljar_cluster::run::checkpoint::{Choice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
-use belljar_cluster::scenario::{Hosts, Scenario};
+use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
 
 use super::conclusion::{conclude, what_is_kept};
 use super::output::{print, say};
@@ -116,6 +116,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
             "cannot read the scenario {path}; a run that was broken off before it had one is run again with: belljar run"
         )
     })?;
+    let text = of_run_directory(text);
     let mut overrides = Vec::new();
     if let Some(recipe) = &arguments.recipe {
         let recipe = belljar_images::place(&std::env::current_dir()?, recipe);
@@ -203,6 +204,9 @@ impl Task<'_> {
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
             .clamp(1, plan.nodes as usize);
+        for warning in &plan.network_warnings {
+            eprintln!("warning: {warning}");
+        }
         let stop = stop_on_signal()?;
         let mut sandbox = sandbox(self.host.no_sandbox, plan.engine)?;
         // Before the sandbox closes: no socket is made after that.
@@ -295,7 +299,7 @@ impl Task<'_> {
             None => template::files(&self.plan, sandbox)?,
         };
         let given = Given {
-            scenario: fs::read_to_string(folder.join(SCENARIO_FILE))?,
+            scenario: of_run_directory(fs::read_to_string(folder.join(SCENARIO_FILE))?),
             inputs: inputs.collect(),
             snapshots,
             checkpoint: found.map_or_else(Vec::new, |found| found.files(folder)),

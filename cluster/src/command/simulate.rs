@@ -20,6 +20,7 @@ mod state;
 /// Traffic of traced runs.
 mod traced;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,8 +28,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use belljar_analysis::Table;
 use belljar_cluster::mix::{Combination, Level, Mix, combinations};
+use belljar_cluster::plan::network_warnings;
 use belljar_cluster::scenario::quantity::Duration;
-use belljar_fabric::Topology;
+use belljar_fabric::{Routing, Settings, Topology};
 use belljar_mixes::{Job, Measures};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,9 @@ pub(crate) struct SimulateArguments {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     values: Vec<(String, String)>,
+    /// Links and ports of the network that carry nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(flatten)]
     measures: Measures,
 }
@@ -70,6 +75,8 @@ struct Row {
 /// A combination that is to be simulated.
 struct Wanted {
     values: Vec<(String, String)>,
+    /// Links and ports of the network that carry nothing.
+    warnings: Vec<String>,
     mix: Mix,
     jobs: Vec<Job>,
     /// The jobs' runs, at the level of messages.
@@ -81,12 +88,15 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let path = &arguments.mix;
     let mut runs = (Runs::default(), AllPlayed::new());
     let mut said: Vec<String> = Vec::new();
+    let mut networks = NetworkWarnings::default();
     let all = combinations(path)?.into_iter().map(|combination| {
         let described = describe(&combination);
-        wanted(path, combination, &mut runs, &mut said).with_context(|| described)
+        wanted(path, combination, &mut runs, (&mut said, &mut networks)).with_context(|| described)
     });
     let all: Vec<Wanted> = all.collect::<Result<_>>()?;
-    said.dedup();
+    said.extend(all.iter().flat_map(|wanted| wanted.warnings.clone()));
+    let mut known = BTreeSet::new();
+    said.retain(|line| known.insert(line.clone()));
     said.iter().for_each(|line| eprintln!("warning: {line}"));
     let folder = arguments.out.as_deref();
     let folder = folder.map(|out| Folder::open(out, path, arguments.resume));
@@ -127,12 +137,37 @@ fn describe(combination: &Combination) -> String {
     format!("with {}", values.join(", "))
 }
 
+/// Warnings of networks by what they are, as combinations share them.
+#[derive(Default)]
+struct NetworkWarnings(BTreeMap<String, Vec<String>>);
+
+impl NetworkWarnings {
+    fn of(
+        &mut self,
+        mix: &Mix,
+        (topology, settings): (&Topology, &Settings),
+    ) -> Result<Vec<String>> {
+        let mut settings = settings.clone();
+        if mix.is_greedy() {
+            // It chooses among all ways of least cost.
+            settings.routing = Routing::Random;
+        }
+        let key = format!("{} {:?} {}", mix.hosts, settings.routing, mix.network);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(known.clone());
+        }
+        let warnings = network_warnings(topology, &settings)?;
+        self.0.insert(key, warnings.clone());
+        Ok(warnings)
+    }
+}
+
 /// A combination, read and checked.
 fn wanted(
     path: &Path,
     combination: Combination,
     (runs, played): &mut (Runs, AllPlayed),
-    said: &mut Vec<String>,
+    (said, networks): (&mut Vec<String>, &mut NetworkWarnings),
 ) -> Result<Wanted> {
     let mix = Mix::of(path, &combination)?;
     let (topology, settings) = mix.machine(path)?;
@@ -145,6 +180,7 @@ fn wanted(
     };
     Ok(Wanted {
         played,
+        warnings: networks.of(&mix, (&topology, &settings))?,
         values: combination.values,
         mix,
         jobs,
@@ -210,6 +246,7 @@ fn one(
     let measures = Measures::of(&outcome.0, &wanted.jobs, topology.hosts());
     let row = Row {
         values: wanted.values.clone(),
+        warnings: wanted.warnings.clone(),
         measures,
     };
     Ok(Some(((topology, outcome), row)))
@@ -251,7 +288,10 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         "busiest link",
     ];
     let mut table = Table::new(keys.iter().map(String::as_str).chain(heads));
-    for Row { values, measures } in rows {
+    for Row {
+        values, measures, ..
+    } in rows
+    {
         let values = values.iter().map(|(_, value)| value.clone());
         let figures = [
             measures.ended.to_string(),

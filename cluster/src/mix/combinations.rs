@@ -8,6 +8,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::MixFileError;
+use crate::sweep::labels;
 
 /// Keys whose value is a list.
 const LISTS: [&str; 8] = [
@@ -66,14 +67,18 @@ pub(super) fn of(table: Table) -> Result<Vec<Combination>, MixFileError> {
         if count > MOST {
             return Err(MixFileError::Many { count, most: MOST });
         }
+        let words = labels(
+            &key,
+            &values.iter().map(Value::to_string).collect::<Vec<_>>(),
+        );
         let with = |before: &Combination| {
-            let one = |value: &Value| {
+            let one = |(value, word): (&Value, &String)| {
                 let mut next = before.clone();
-                next.values.push((key.clone(), words(value)));
+                next.values.push((key.clone(), word.clone()));
                 put(&mut next.table, &path, value.clone());
                 next
             };
-            values.iter().map(one).collect::<Vec<_>>()
+            values.iter().zip(&words).map(one).collect::<Vec<_>>()
         };
         all = all.iter().flat_map(with).collect();
     }
@@ -130,12 +135,4 @@ fn put(table: &mut Table, path: &[String], value: Value) {
         }
     }
     at.insert(last.clone(), value);
-}
-
-/// A value for people: texts without quotes.
-fn words(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }

@@ -21,7 +21,7 @@ use crate::plan::error::PlanError;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError, SCENARIO_FILE};
 use crate::run::coordinator::{Run, Setup};
 use crate::run::error::RunError;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError, of_run_directory};
 
 /// Places at which a node is looked at in each repetition.
 const LOOKS: u64 = 24;
@@ -195,7 +195,7 @@ fn load(directory: &Path) -> Result<Repeatable, BisectError> {
         })
     };
     let path = directory.join(SCENARIO_FILE);
-    let scenario = Scenario::parse(&path, &read(&path)?, &[])?;
+    let scenario = Scenario::parse(&path, &of_run_directory(read(&path)?), &[])?;
     let plan = Plan::resolve(&scenario, &path)?;
     let mut lines = Vec::new();
     for node in 0..plan.nodes {

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use belljar_fabric::{
-    Dragonfly, FatTree, ForwardingTables, HyperX, Impairment, LinkId, LinkSpec, Outage, Routing,
-    Settings, SlimFly, Topology, Torus,
+    Dragonfly, FatTree, ForwardingTables, GlobalWiring, HyperX, Impairment, LinkId, LinkSpec,
+    Outage, Routing, Settings, SlimFly, Topology, Torus,
 };
 use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
@@ -19,7 +19,9 @@ use wildmatch::WildMatch;
 use super::background;
 use crate::plan::network::error::NetworkError;
 use crate::plan::network::parts::parts;
-use crate::scenario::{Arp, LinkTable, Network, Scenario, TopologyKind};
+use crate::scenario::{
+    Arp, GlobalWiringName, LinkTable, Network, RoutingName, Scenario, TopologyKind,
+};
 
 /// Files that are read as far as a bound.
 pub(super) mod bounded;
@@ -29,10 +31,15 @@ mod describe;
 pub(super) mod error;
 /// A topology from a GraphML file.
 mod graph;
+/// Networks without a run.
+mod machine;
 /// What all links and switches have.
 pub(super) mod parts;
+/// Links and ports that carry nothing.
+mod warnings;
 
 pub(super) use describe::describe;
+pub use warnings::network_warnings;
 
 /// Names that an error lists at most.
 const LISTED: usize = 12;
@@ -48,6 +55,11 @@ pub(super) struct NetworkPlan {
 }
 
 impl NetworkPlan {
+    /// Links and ports that carry nothing.
+    pub(super) fn warnings(&self) -> Result<Vec<String>, NetworkError> {
+        Ok(network_warnings(&self.topology, &self.settings)?)
+    }
+
     pub(super) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Self, NetworkError> {
         let network = &scenario.network;
         check_keys(network)?;
@@ -60,7 +72,7 @@ impl NetworkPlan {
         check_statistics(network, &topology)?;
         let names = Names::default();
         let settings = Settings {
-            routing: network.routing.0,
+            routing: network.routing(),
             tables: tables(network, &topology, folder)?,
             seed: scenario.seed,
             impairments: impairments(&topology, &names, &network.links)?,
@@ -89,7 +101,8 @@ fn tables(
     topology: &Topology,
     folder: &Path,
 ) -> Result<Option<Arc<ForwardingTables>>, NetworkError> {
-    let chosen = network.routing.0 == Routing::Tables;
+    let routing = network.routing();
+    let chosen = routing == Routing::Tables;
     let Some(file) = &network.tables else {
         return match chosen {
             true => Err(NetworkError::NoTables),
@@ -97,7 +110,7 @@ fn tables(
         };
     };
     if !chosen {
-        return Err(NetworkError::TablesUnused(network.routing.to_string()));
+        return Err(NetworkError::TablesUnused(RoutingName(routing).to_string()));
     }
     let path = folder.join(file);
     let text = bounded::read(&path).map_err(|source| NetworkError::ReadTables {
@@ -177,6 +190,11 @@ fn check_keys(network: &Network) -> Result<(), NetworkError> {
         ),
         ("groups", network.groups.is_some(), *kind == Dragonfly),
         (
+            "global-wiring",
+            network.global_wiring.is_some(),
+            *kind == Dragonfly,
+        ),
+        (
             "global-bandwidth",
             network.global_bandwidth.is_some(),
             *kind == Dragonfly,
@@ -239,6 +257,10 @@ fn build(network: &Network, hosts: u32, folder: &Path) -> Result<Topology, Netwo
                 hosts_per_switch: per_switch,
                 global_links_per_switch: needed(global, "global-links-per-switch", "2", network)?,
                 groups: 0,
+                wiring: match network.global_wiring() {
+                    GlobalWiringName::AllPorts => GlobalWiring::AllPorts,
+                    GlobalWiringName::OneLink => GlobalWiring::OneLink,
+                },
                 global_link: LinkSpec {
                     bandwidth: network
                         .global_bandwidth
@@ -349,7 +371,8 @@ fn words(network: &Network) -> String {
         Arp::Dynamic => "",
         Arp::Static => ", static ARP",
     };
-    format!("{}, routed {}{arp}", network.topology, network.routing)
+    let routing = RoutingName(network.routing());
+    format!("{}, routed {routing}{arp}", network.topology)
 }
 
 #[cfg(test)]

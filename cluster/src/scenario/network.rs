@@ -46,6 +46,8 @@ pub struct Network {
     pub global_links_per_switch: Option<u32>,
     /// Of a dragonfly: groups; as few as have room when absent.
     pub groups: Option<u32>,
+    /// Of a dragonfly: how many links join each two groups; as many as the ports allow when absent.
+    pub global_wiring: Option<GlobalWiringName>,
     /// Of a dragonfly's links between groups; those between switches when absent.
     pub global_bandwidth: Option<Bandwidth>,
     /// Of a dragonfly's links between groups; those between switches when absent.
@@ -64,9 +66,10 @@ pub struct Network {
     pub switch_queue: Bytes,
     /// The place of each node in the network, node 0 first, then of each host of background jobs: the number of the place that it would have otherwise. As they are numbered when absent.
     pub places: Option<Vec<u32>>,
-    /// How one of several ways is chosen.
-    #[schemars(with = "RoutingNames")]
-    pub routing: RoutingName,
+    /// How one of several ways is chosen; when absent d-mod-k in fat trees and k-ary n-trees, ecmp in
+    /// dragonflies, and shortest in all others.
+    #[schemars(with = "Option<RoutingNames>")]
+    pub routing: Option<RoutingName>,
     /// With routing `tables`: a file that says which link each switch sends frames to each node over.
     pub tables: Option<PathBuf>,
     /// How nodes get to know each other's hardware addresses.
@@ -78,6 +81,43 @@ pub struct Network {
     pub statistics: Option<Duration>,
     /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
     pub pcap: Vec<String>,
+}
+
+/// How many links join each two groups of a dragonfly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GlobalWiringName {
+    /// As many as the global ports allow, spread evenly over the groups' switches.
+    AllPorts,
+    /// One, from the groups' lowest ports.
+    OneLink,
+}
+
+impl Network {
+    /// The routing in force: the one that is named, or the shape's default.
+    pub fn routing(&self) -> Routing {
+        let named = self.routing.map(|RoutingName(routing)| routing);
+        named.unwrap_or_else(|| self.topology.usual_routing())
+    }
+
+    /// Assignments that name the defaults of the shape, where they are not those of all shapes: a scenario
+    /// with them means the same to a version with other defaults.
+    pub fn defaults_of_shape(&self) -> Vec<String> {
+        let mut named = Vec::new();
+        let routing = RoutingName(self.routing());
+        if self.routing.is_none() && routing.0 != Routing::default() {
+            named.push(format!("network.routing={routing}"));
+        }
+        if self.topology == TopologyKind::Dragonfly && self.global_wiring.is_none() {
+            named.push("network.global-wiring=all-ports".to_owned());
+        }
+        named
+    }
+
+    /// The wiring of a dragonfly's groups.
+    pub fn global_wiring(&self) -> GlobalWiringName {
+        self.global_wiring.unwrap_or(GlobalWiringName::AllPorts)
+    }
 }
 
 /// How nodes get to know each other's hardware addresses.
@@ -118,7 +158,7 @@ pub enum TopologyKind {
     FatTree,
     /// A grid of switches whose edges are joined.
     Torus,
-    /// Groups of switches, all joined within and each two joined by a link.
+    /// Groups of switches, all joined within and each two joined by links.
     Dragonfly,
     /// A fat tree with as many parents as children.
     KAryNTree,
@@ -141,6 +181,15 @@ impl TopologyKind {
         ("hyperx", Self::HyperX),
         ("slim-fly", Self::SlimFly),
     ];
+
+    /// The routing of a shape for which none is named: one that uses its links.
+    pub fn usual_routing(&self) -> Routing {
+        match self {
+            Self::FatTree | Self::KAryNTree => Routing::DModK,
+            Self::Dragonfly => Routing::Ecmp,
+            _ => Routing::Shortest,
+        }
+    }
 }
 
 impl fmt::Display for TopologyKind {
@@ -202,7 +251,7 @@ impl<'de> Deserialize<'de> for TopologyKind {
 }
 
 /// A routing by its name, such as `ecmp` or `d-mod-k`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct RoutingName(pub Routing);
 
 impl fmt::Display for RoutingName {
@@ -268,6 +317,7 @@ impl Default for Network {
             switches_per_group: None,
             global_links_per_switch: None,
             groups: None,
+            global_wiring: None,
             global_bandwidth: None,
             global_latency: None,
             bandwidth: Bandwidth(10_000_000_000),
@@ -276,7 +326,7 @@ impl Default for Network {
             uplink_latency: None,
             switch_latency: Duration(Span::from_ns(300)),
             switch_queue: Bytes(512 << 10),
-            routing: RoutingName::default(),
+            routing: None,
             tables: None,
             arp: Arp::Dynamic,
             links: Vec::new(),

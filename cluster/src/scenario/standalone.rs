@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::background::name_of;
+use super::recorded::name_defaults;
 use super::{FileSource, FilesError, Scenario, ScenarioError, TopologyKind, expand, overridden};
 
 /// A scenario that can be moved, with the files that it is made of.
@@ -59,6 +60,7 @@ impl Scenario {
         folder: &Path,
     ) -> Result<Standalone, ScenarioError> {
         let mut table = overridden(path, text, overrides)?;
+        name_defaults(&mut table);
         let mut inputs = Vec::new();
         let mut take_in = |value: &mut toml::Value, name: String| {
             if let toml::Value::String(path) = value {

@@ -49,14 +49,13 @@ impl Table {
         outcome: impl Fn(usize) -> Outcome,
     ) -> Self {
         let heads = sweep.keys.iter().map(String::as_str).chain(HEADS);
-        let row = |(index, values): (usize, &Vec<String>)| {
-            let values = values.iter().map(|value| bare(value));
+        let row = |(index, values): (usize, Vec<String>)| {
             let results = results(&directory(index), outcome(index));
-            values.chain(results).collect()
+            values.into_iter().chain(results).collect()
         };
         Self {
             heads: heads.map(str::to_owned).collect(),
-            rows: sweep.combinations.iter().enumerate().map(row).collect(),
+            rows: sweep.labels().into_iter().enumerate().map(row).collect(),
         }
     }
 
@@ -166,16 +165,6 @@ fn read(path: &Path) -> Value {
 /// Exact, as a run's time is.
 fn seconds(picoseconds: u64) -> String {
     format!("{}.{:012}", picoseconds / SECOND, picoseconds % SECOND)
-}
-
-/// A value as it is said: a text without its quotes.
-fn bare(value: &str) -> String {
-    let table = format!("value = {value}").parse::<toml::Table>();
-    let value_read = table.ok().and_then(|mut table| table.remove("value"));
-    match value_read {
-        Some(toml::Value::String(text)) => text,
-        _ => value.to_owned(),
-    }
 }
 
 fn field(cell: &str) -> String {

@@ -41,10 +41,10 @@ pub use network::{
     Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings, Traffic,
 };
 pub use path::{HEADERS, Paths, headers};
-pub use routing::{ForwardingTables, Routes, Routing, RoutingError, TableError};
+pub use routing::{ForwardingTables, LinkUsage, Routes, Routing, RoutingError, TableError};
 pub use topology::{
-    Dragonfly, Endpoint, FatTree, HyperX, Link, LinkId, Measures, PartSpecs, SlimFly, SwitchSpec,
-    Topology, TopologyError, Torus,
+    Bisection, Dragonfly, Endpoint, FatTree, GlobalPorts, GlobalWiring, HyperX, Link, LinkId,
+    Measures, PartSpecs, SlimFly, SwitchSpec, Topology, TopologyError, Torus,
 };
 pub use windows::{LinkRecord, LinkWindow};
 pub use wire::{WireCount, WirePair};

@@ -12,6 +12,8 @@
 mod costs;
 /// Tables of the user's.
 mod tables;
+/// Links that routes use.
+mod usage;
 
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use crate::frame::Mac;
 use crate::topology::{Endpoint, LinkId, Topology};
 use costs::{UNREACHABLE, costs_towards, spanning_tree};
 pub use tables::{ForwardingTables, TableError};
+pub use usage::LinkUsage;
 
 /// How one of several ways is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

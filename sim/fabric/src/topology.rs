@@ -7,9 +7,12 @@ use belljar_sim::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::link::LinkSpec;
+use cuts::CutRule;
 
 /// What makes parts a network.
 mod check;
+/// Cuts of a network into two halves.
+mod cuts;
 /// Dragonflies: groups of switches, each joined to all others.
 mod dragonfly;
 /// Extended generalized fat trees.
@@ -18,18 +21,20 @@ mod fat_tree;
 mod grid;
 /// HyperX: switches on a grid, joined to all others along each dimension.
 mod hyperx;
-/// Measures of a network: its diameter and its bandwidth between halves.
+/// Measures of a network: its diameter and its bisection.
 mod measure;
 /// Slim Flies: ways of two links at most.
 mod slim_fly;
 /// Tori: switches on a grid whose edges are joined.
 mod torus;
+/// Stars and trees.
+mod tree;
 
 pub use check::TopologyError;
-pub use dragonfly::Dragonfly;
+pub use dragonfly::{Dragonfly, GlobalPorts, GlobalWiring};
 pub use fat_tree::FatTree;
 pub use hyperx::HyperX;
-pub use measure::Measures;
+pub use measure::{Bisection, Measures};
 pub use slim_fly::SlimFly;
 pub use torus::Torus;
 
@@ -116,6 +121,10 @@ pub struct Topology {
     divisors: Option<Vec<u64>>,
     /// Names of hosts and of switches, where they are not just numbered.
     names: Option<[Vec<String>; 2]>,
+    /// The cuts among which the bisection is found.
+    cut_rule: CutRule,
+    /// A dragonfly's global ports.
+    global_ports: Option<GlobalPorts>,
 }
 
 /// Most switches of a topology.
@@ -167,6 +176,8 @@ impl Topology {
             switches,
             links,
             names,
+            cut_rule: CutRule::Graph,
+            global_ports: None,
         };
         topology.check_links()?;
         topology.attach()?;
@@ -174,64 +185,22 @@ impl Topology {
         Ok(topology)
     }
 
-    /// All hosts on one switch.
-    ///
-    /// # Errors
-    /// When the link has no latency or bandwidth.
-    pub fn star(hosts: u32, link: LinkSpec, switch: SwitchSpec) -> Result<Self, TopologyError> {
-        let links = (0..hosts)
-            .map(|host| Link {
-                ends: [Endpoint::Host(host), Endpoint::Switch(0)],
-                spec: link,
-            })
-            .collect();
-        Ok(Self::new(hosts, vec![switch], links)?.levelled(vec![1]))
-    }
-
-    /// A tree of switches: `fanout` hosts on each leaf switch, `fanout` switches
-    /// below each inner one, up to a single root. `uplink` connects switches.
-    ///
-    /// # Errors
-    /// When `fanout` is below 2, or a link has no latency or bandwidth.
-    pub fn tree(
-        hosts: u32,
-        fanout: u32,
-        link: LinkSpec,
-        uplink: LinkSpec,
-        switch: SwitchSpec,
-    ) -> Result<Self, TopologyError> {
-        if fanout < 2 {
-            return Err(TopologyError::Fanout(fanout));
-        }
-        let mut links = Vec::new();
-        let mut level: Vec<Endpoint> = (0..hosts).map(Endpoint::Host).collect();
-        let mut switches = 0;
-        let mut spec = link;
-        loop {
-            let mut above = Vec::new();
-            for group in level.chunks(fanout as usize) {
-                let parent = Endpoint::Switch(switches);
-                switches += 1;
-                above.push(parent);
-                links.extend(group.iter().map(|&child| Link {
-                    ends: [child, parent],
-                    spec,
-                }));
-            }
-            if above.len() <= 1 {
-                break;
-            }
-            level = above;
-            spec = uplink;
-        }
-        let tree = Self::new(hosts, vec![switch; switches as usize], links)?;
-        Ok(tree.levelled(vec![1; switches as usize]))
-    }
-
-    /// With what D-mod-K divides a destination's number by at each switch.
+    /// With what D-mod-K divides a destination's number by at each switch of a tree, whose leaves
+    /// are numbered subtree by subtree.
     pub(crate) fn levelled(mut self, divisors: Vec<u64>) -> Self {
         self.divisors = Some(divisors);
+        self.cut_by(CutRule::Numbered)
+    }
+
+    /// With the rule for cuts into halves that fits the shape.
+    fn cut_by(mut self, rule: CutRule) -> Self {
+        self.cut_rule = rule;
         self
+    }
+
+    /// The global ports of a dragonfly; `None` for other shapes.
+    pub fn global_ports(&self) -> Option<GlobalPorts> {
+        self.global_ports
     }
 
     /// Gives a link a cost other than 1: routes have the least sum of costs.
@@ -353,6 +322,11 @@ impl Topology {
         match link.other_end(Endpoint::Host(host)) {
             Endpoint::Switch(switch) | Endpoint::Host(switch) => switch,
         }
+    }
+
+    /// True if D-mod-K and S-mod-K can route it, as its switches have levels.
+    pub fn has_levels(&self) -> bool {
+        self.divisors.is_some()
     }
 
     /// What a destination's number is divided by at each switch under D-mod-K, where

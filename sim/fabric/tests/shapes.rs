@@ -3,10 +3,20 @@
 
 mod net;
 
-use belljar_fabric::{Endpoint, Fabric, FatTree, Measures, Routing, Settings, Topology, Torus};
+use belljar_fabric::{
+    Bisection, Dragonfly, Endpoint, Fabric, FatTree, Measures, Routing, Settings, Topology, Torus,
+};
 use belljar_sim::Time;
 use net::{LINK, PARTS, datagram, dragonfly, links_between};
 use proptest::prelude::*;
+
+/// A bisection of so many links.
+fn exactly(links: u64) -> Option<Bisection> {
+    Some(Bisection {
+        bandwidth: links * LINK.bandwidth,
+        is_bound: false,
+    })
+}
 
 /// Sees for every pair of hosts that a frame goes over as many links as `expected` says.
 fn all_pairs(topology: Topology, expected: impl Fn(u32, u32) -> u32) {
@@ -37,7 +47,7 @@ fn a_fat_tree_of_four_port_switches_has_the_papers_parts() {
     }
     let full = Measures {
         diameter: 6,
-        between_halves: Some(8 * LINK.bandwidth),
+        bisection: exactly(8),
     };
     assert_eq!(topology.measures(), full);
 }
@@ -277,7 +287,7 @@ proptest! {
 
     #[test]
     fn a_dragonfly_takes_one_global_link_at_most(
-        a in 1..5_u32, p in 1..3_u32, h in 1..3_u32, fewer in 0..3_u32,
+        a in 1..5_u32, p in 1..3_u32, h in 1..4_u32, fewer in 0..8_u32,
     ) {
         let groups = (a * h + 1).saturating_sub(fewer).max(1);
         let shape = dragonfly(a, p, h, groups);
@@ -288,17 +298,29 @@ proptest! {
             if near == far {
                 return 2 + u32::from(from != to);
             }
-            // Port j of group i leads to group j when j < i, else to j + 1.
-            let port = |group: u32, other: u32| if other < group { other } else { other - 1 };
-            let gate = |group, other| group * a + port(group, other) / h;
-            let local = u32::from(from != gate(near, far)) + u32::from(to != gate(far, near));
-            let links = 3 + local;
+            let ways = (0..shape.links_between_groups()).map(|link| {
+                let gates = [(near, far), (far, near)].map(|(own, other)| {
+                    let number = link * (groups - 1) + other - u32::from(other > own);
+                    own * a + gates(&shape)[number as usize]
+                });
+                u32::from(from != gates[0]) + u32::from(to != gates[1])
+            });
+            let links = 3 + ways.min().unwrap();
             assert!(links <= 5);
             links
         });
     }
 }
 
+/// The switch of each of a group's links to others, counted out port by port.
+fn gates(shape: &Dragonfly) -> Vec<u32> {
+    let all = (shape.groups - 1) * shape.links_between_groups();
+    let each = all.div_ceil(shape.switches_per_group);
+    let full = shape.switches_per_group - (each * shape.switches_per_group - all);
+    let switches = 0..shape.switches_per_group;
+    let ports = switches.flat_map(|it| vec![it; (each - u32::from(it >= full)) as usize]);
+    ports.collect()
+}
 #[test]
 fn a_torus_goes_along_its_dimensions_in_order() {
     let torus = Torus {
@@ -323,9 +345,6 @@ fn a_torus_goes_along_its_dimensions_in_order() {
             "switch1-switch5"
         ]
     );
-    let halves = topology.measures();
-    assert_eq!(
-        (halves.diameter, halves.between_halves),
-        (6, Some(8 * LINK.bandwidth))
-    );
+    let measures = topology.measures();
+    assert_eq!((measures.diameter, measures.bisection), (6, exactly(8)));
 }

@@ -217,6 +217,20 @@ fn varied(dir: &Dir, far: &[String; 2]) {
         lines[4].starts_with(&format!("15 us,2 Gb/s,flow,{total},")),
         "{table}"
     );
+    let shapes = [
+        "topology=\"torus\",dimensions=[2,2]",
+        "topology=\"tree\",fanout=2",
+    ]
+    .map(|shape| format!("{{{shape}}}"));
+    let networks = format!("network=[{}]", shapes.join(","));
+    let words = ["--vary", &networks, "--set", &far[0]];
+    let rows = replayed(dir, "near", &words);
+    for (number, name) in ["torus 2x2", "tree fanout=2"].into_iter().enumerate() {
+        assert_eq!(rows[number]["values"][0][1], name);
+        let alone = format!("network={}", shapes[number]);
+        let alone = replayed(dir, "near", &["--set", &alone, "--set", &far[0]]);
+        assert_eq!(rows[number]["total_ps"], alone["total_ps"], "{name}");
+    }
     let (_, error, code) = dir.call(&["replay", "near", "--vary", "pace=[1, 2]"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("pace does not vary"), "{error}");

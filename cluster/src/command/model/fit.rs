@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::Table;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
-use belljar_cluster::scenario::Scenario;
+use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_model::{Model, Traced, Values, learn};
 use belljar_program::Program;
 use belljar_replay::Calibration;
@@ -108,6 +108,7 @@ fn scenario_of(directory: &Path) -> Result<String> {
     let path = directory.join(SCENARIO_FILE);
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = of_run_directory(text);
     let folder = fs::canonicalize(directory).unwrap_or(directory.to_owned());
     let without = ["workload.files={}".to_owned()];
     let kept = Scenario::standalone(&path, &text, &without, &folder)?;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::time_words;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
-use belljar_cluster::scenario::Scenario;
+use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_model::{MOST_CALLS, Model, generate as make};
 use belljar_replay::{Calibration, write_trace};
 use belljar_trace::TRACE_FILE;
@@ -18,7 +18,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::command::output::show;
-use crate::command::replay::job::{JobArguments, Model as NetworkModel};
+use crate::command::replay::job::{JobArguments, Model as NetworkModel, network_warnings_of};
 use crate::command::replay::watch::Watch;
 
 /// The largest file that is taken for a model, in bytes.
@@ -53,16 +53,15 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let model = read(&arguments.model)?;
     let ranks = arguments.nodes.saturating_mul(model.per_node.max(1));
     let made = make(&model, ranks, arguments.size, MOST_CALLS)?;
-    let warnings = made.warnings.clone();
-    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
+    let mut warnings = made.warnings.clone();
     let calls = made.calls();
-    let Some(scenario) = &model.scenario else {
+    let Some(scenario) = model.scenario.clone().map(of_run_directory) else {
         bail!("the model has no scenario, so nothing says on which network the run would be");
     };
     let mut overrides = vec![format!("nodes.count={}", arguments.nodes)];
     overrides.extend(arguments.set.iter().cloned());
     let folder = fs::canonicalize(".").unwrap_or_default();
-    let kept = Scenario::standalone(&arguments.model, scenario, &overrides, &folder)?;
+    let kept = Scenario::standalone(&arguments.model, &scenario, &overrides, &folder)?;
     // What ranks do without waiting is played, and the run is what comes of that.
     let unplayed = tempfile::tempdir().context("cannot make a temporary folder")?;
     fs::write(unplayed.path().join(SCENARIO_FILE), &kept.text)
@@ -71,6 +70,8 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let job = JobArguments::over(unplayed.path(), arguments.network);
     let job = job.job()?;
     let setting = job.traced()?;
+    warnings.extend(network_warnings_of(&setting)?);
+    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
     let own = Calibration::own(&job.program);
     let watch = Watch::over(&job.program)?;
     let outcome = belljar_replay::replay(&job.program, &own, &setting, || watch.step())?;

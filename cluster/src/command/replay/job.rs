@@ -7,9 +7,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::plan::Plan;
+use belljar_cluster::plan::{Plan, network_warnings};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
-use belljar_cluster::scenario::{Scenario, Standalone};
+use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
 use belljar_collectives::{Library, MAX_LIBRARY_BYTES, Tables};
 use belljar_fabric::{Settings, Topology};
 use belljar_networks::Parameters;
@@ -88,6 +88,7 @@ impl JobArguments {
                 path.display()
             )
         })?;
+        let text = of_run_directory(text);
         let (program, warnings) = program_with_warnings(&trace, &self.collectives)?;
         Ok(Job {
             arguments: self,
@@ -247,6 +248,19 @@ impl Job<'_> {
         Ok(Scenario::standalone(
             &self.path, &self.text, &overrides, &folder,
         )?)
+    }
+}
+
+/// Links and ports of a setting's network that carry nothing; none where its model has no links.
+///
+/// # Errors
+/// When the routing does not fit the topology.
+pub(in crate::command) fn network_warnings_of(setting: &Setting) -> Result<Vec<String>> {
+    match &setting.network {
+        NetworkModel::Packet(topology, settings) | NetworkModel::Flow(topology, settings) => {
+            Ok(network_warnings(topology, settings)?)
+        }
+        NetworkModel::LogGops(..) => Ok(Vec::new()),
     }
 }
 

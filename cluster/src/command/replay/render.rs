@@ -19,7 +19,7 @@ const FUNCTIONS_LISTED: usize = 16;
 
 /// All that there is to say of a replay.
 pub(super) struct Said<'a> {
-    /// Warnings about the trace, which were printed when it was read.
+    /// Warnings about the trace and the network, which were printed before.
     pub(super) lacks: &'a [String],
     /// Warnings about the replay's own figures.
     pub(super) doubts: &'a [String],

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::PlayArguments;
-use super::job::{Job, JobArguments, Model};
+use super::job::{Job, JobArguments, Model, network_warnings_of};
 use super::placement::PlacementArguments;
 use super::render::change;
 use super::watch::{Watch, on_all_processors};
@@ -41,6 +41,9 @@ struct Row {
     dropped: u64,
     /// Calls that never returned.
     stuck: usize,
+    /// Links of the network that carry nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// What combinations share, and those that share it.
@@ -53,23 +56,33 @@ struct Shared<'a> {
 pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let sweep = Sweep::parse(&arguments.vary)
         .map_err(|error| anyhow::anyhow!("{}", error.to_string().replace("--set", "--vary")))?;
-    let all: Vec<Combination> = (0..sweep.combinations.len())
-        .map(|index| {
-            Combination::of((job, arguments), &sweep, index)
+    let labels = sweep.labels().into_iter().enumerate();
+    let all: Vec<Combination> = labels
+        .map(|(index, labels)| {
+            Combination::of((job, arguments), &sweep, (index, labels))
                 .with_context(|| format!("with {}", sweep.describe(index)))
         })
         .collect::<Result<_>>()?;
     let (shared, of) = shared(&all)?;
     let mut settings: Vec<(&Shared<'_>, Setting)> = Vec::new();
+    let mut warnings: Vec<Vec<String>> = Vec::new();
     for ((index, combination), of) in all.iter().enumerate().zip(of) {
         let setting = shared[of].job.on(&combination.job, &combination.placement);
         let setting = setting.with_context(|| format!("with {}", sweep.describe(index)))?;
+        let own = network_warnings_of(&setting)?;
+        for warning in own
+            .iter()
+            .filter(|it| !warnings.iter().flatten().any(|other| other == *it))
+        {
+            eprintln!("warning: with {}: {warning}", sweep.describe(index));
+        }
+        warnings.push(own);
         settings.push((&shared[of], setting));
     }
     let outcomes = play(&settings)?;
-    let rows = all.iter().zip(outcomes);
+    let rows = all.iter().zip(warnings).zip(outcomes);
     let rows: Vec<Row> = rows
-        .filter_map(|(of, outcome)| Some(row(of, &outcome?)))
+        .filter_map(|((of, warnings), outcome)| Some(row(of, warnings, &outcome?)))
         .collect();
     if rows.len() < all.len() {
         note!("broken off: {} of {} were played", rows.len(), all.len());
@@ -96,7 +109,7 @@ impl Combination {
     fn of(
         (job, arguments): (&JobArguments, &PlayArguments),
         sweep: &Sweep,
-        index: usize,
+        (index, labels): (usize, Vec<String>),
     ) -> Result<Self> {
         let mut own = Self {
             values: Vec::new(),
@@ -104,10 +117,9 @@ impl Combination {
             placement: arguments.placement.clone(),
         };
         let values = sweep.combinations.get(index).into_iter().flatten();
-        for (key, value) in sweep.keys.iter().zip(values) {
-            let word = word(value);
-            own.take(key, value, &word)?;
-            own.values.push((key.clone(), word));
+        for ((key, value), label) in sweep.keys.iter().zip(values).zip(labels) {
+            own.take(key, value, &word(value))?;
+            own.values.push((key.clone(), label));
         }
         Ok(own)
     }
@@ -132,9 +144,11 @@ impl Combination {
                 self.placement.ranks_per_node = Some(each.max(1));
             }
             "topology" => self.job.topology = Some(word),
+            // Single keys of the network change what the whole one says.
+            "network" => self.job.set.insert(0, format!("network={value}")),
             key if key.contains('.') => self.job.set.push(format!("{key}={value}")),
             _ => bail!(
-                "{key} does not vary: name a key of the scenario, such as network.latency, or one of collectives, compute-scale, costs, hostfile, \
+                "{key} does not vary: name a key of the scenario, such as network.latency, a whole network, or one of collectives, compute-scale, costs, hostfile, \
                  mapping, model, ranks-per-node, topology"
             ),
         }
@@ -197,7 +211,7 @@ fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<Outcome>>> {
     played.collect()
 }
 
-fn row(combination: &Combination, outcome: &Outcome) -> Row {
+fn row(combination: &Combination, warnings: Vec<String>, outcome: &Outcome) -> Row {
     let sum = |of: fn(&belljar_replay::RankOutcome) -> u64| {
         outcome.ranks.iter().map(of).fold(0, u64::saturating_add)
     };
@@ -209,6 +223,7 @@ fn row(combination: &Combination, outcome: &Outcome) -> Row {
         waited_ps: sum(|rank| rank.waited_ps),
         dropped: outcome.links.iter().map(|link| link.dropped).sum(),
         stuck: outcome.stuck.len(),
+        warnings,
     }
 }
 
@@ -270,4 +285,36 @@ fn csv(keys: &[String], rows: &[Row]) -> Result<Vec<u8>> {
         writer.write_record(values.chain(figures).chain([stuck]))?;
     }
     Ok(writer.into_inner()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn single_keys_change_what_a_whole_network_says() {
+        let mut combination = Combination {
+            values: Vec::new(),
+            job: JobArguments::over(Path::new("run"), Model::Packet),
+            placement: PlacementArguments::default(),
+        };
+        let of = [
+            ("network.latency", "\"2 us\""),
+            ("network", "{ topology = \"star\" }"),
+        ];
+        for (key, value) in of {
+            combination.take(key, value, &word(value)).unwrap();
+        }
+        assert_eq!(
+            combination.job.set,
+            [
+                "network={ topology = \"star\" }",
+                "network.latency=\"2 us\""
+            ]
+        );
+        let error = combination.take("nodes", "{}", "{}").unwrap_err();
+        assert!(error.to_string().contains("a whole network"), "{error}");
+    }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 use super::Row;
 
@@ -13,6 +14,19 @@ use super::Row;
 const MIX_FILE: &str = "mix.toml";
 /// A combination's row, in its folder: in a form whose numbers come back to the last bit.
 const ROW_FILE: &str = "row.toml";
+
+/// The version of what the mix means: rows of another one are simulated again.
+const RULES: u32 = 2;
+
+/// A row as it is kept.
+#[derive(Serialize, Deserialize)]
+struct KeptRow {
+    /// The version of what the mix meant; absent before there were versions.
+    #[serde(default)]
+    rules: u32,
+    #[serde(flatten)]
+    row: Row,
+}
 
 /// The folder of results.
 pub(super) struct Folder {
@@ -77,8 +91,8 @@ impl Folder {
     /// The row of a combination that was simulated before, with these values.
     pub(super) fn row(&self, combination: usize, values: &[(String, String)]) -> Option<Row> {
         let text = fs::read_to_string(self.of(combination).join(ROW_FILE)).ok()?;
-        let row: Row = toml::from_str(&text).ok()?;
-        (row.values == values).then_some(row)
+        let kept: KeptRow = toml::from_str(&text).ok()?;
+        (kept.rules == RULES && kept.row.values == values).then_some(kept.row)
     }
 
     /// Keeps the row of a combination whose other files are there: it is done then.
@@ -88,7 +102,11 @@ impl Folder {
     pub(super) fn keep(&self, combination: usize, row: &Row) -> Result<()> {
         let path = self.of(combination).join(ROW_FILE);
         let half = path.with_extension("incomplete");
-        let text = toml::to_string(row)?;
+        let kept = KeptRow {
+            rules: RULES,
+            row: row.clone(),
+        };
+        let text = toml::to_string(&kept)?;
         let write = fs::write(&half, text).and_then(|()| fs::rename(&half, &path));
         write.with_context(|| format!("cannot write {}", path.display()))
     }
@@ -111,6 +129,7 @@ mod tests {
         let values = vec![("hosts".to_owned(), "4".to_owned())];
         let row = Row {
             values: values.clone(),
+            warnings: vec!["4 of 8 links".to_owned()],
             measures: Measures {
                 makespan_s: 3_353.483_267_117_123_6,
                 mean_load: 0.1 + 0.2,
@@ -121,9 +140,15 @@ mod tests {
         fs::create_dir(first.of(3)).unwrap();
         first.keep(3, &row).unwrap();
         let again = Folder::open(&out, &mix, true).unwrap();
-        assert_eq!(again.row(3, &values).unwrap().measures, row.measures);
+        let kept = again.row(3, &values).unwrap();
+        assert_eq!((kept.measures, kept.warnings), (row.measures, row.warnings));
         assert!(again.row(2, &values).is_none());
         assert!(again.row(3, &[]).is_none());
+        // A row of a version that took the mix for another network.
+        let path = first.of(3).join(ROW_FILE);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("rules = 2\n", "")).unwrap();
+        assert!(again.row(3, &values).is_none());
         fs::write(&mix, "hosts = 5").unwrap();
         assert!(Folder::open(&out, &mix, true).is_err());
     }

@@ -14,7 +14,7 @@ use belljar_cluster::mpirun::GuestRoot;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
-use belljar_cluster::scenario::Scenario;
+use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_trace::TraceState;
 use belljar_vmm::KernelImage;
@@ -99,7 +99,7 @@ impl RunFiles {
     pub(crate) fn of(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path)
             .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
-        let plan = Plan::resolve(&Scenario::parse(path, &text, &[])?, path)?;
+        let plan = Plan::resolve(&Scenario::parse(path, &of_run_directory(text), &[])?, path)?;
         let roots = plan.images.iter().map(|of| {
             let mut root = GuestRoot::open(&of.image)?;
             for (name, content) in &plan.files {

@@ -34,14 +34,13 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
         topology.links().len(),
         topology.lookahead()
     );
-    let halves = measures
-        .between_halves
-        .map_or_else(String::new, |bandwidth| {
-            format!(
-                "; {} from one half of the nodes to the other",
-                Bandwidth(bandwidth)
-            )
-        });
+    let halves = measures.bisection.map_or_else(String::new, |bisection| {
+        let at_most = if bisection.is_bound { "at most " } else { "" };
+        format!(
+            "; {at_most}{} from one half of the nodes to the other",
+            Bandwidth(bisection.bandwidth)
+        )
+    });
     let _ = writeln!(
         text,
         "           at most {} links between nodes{halves}",
@@ -58,6 +57,9 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
             latency: *latency,
         });
         let _ = writeln!(text, "           {count} links {of}: {link}");
+    }
+    for warning in &plan.network_warnings {
+        let _ = writeln!(text, "           warning: {warning}");
     }
     for (link, impairment) in plan.network.impairments.iter().take(LISTED) {
         let name = topology.link_name(*link);

@@ -43,6 +43,64 @@ fn every_shape_is_built_by_its_keys() {
     }
 }
 
+/// Warnings of a network of so many nodes.
+fn warnings(nodes: u32, network: &str) -> Vec<String> {
+    here(nodes, network).unwrap().warnings().unwrap()
+}
+
+#[test]
+fn links_and_ports_that_carry_nothing_are_counted() {
+    let tree = "topology = \"fat-tree\"\nchildren = [8, 8]\nparents = [1, 4]";
+    assert_eq!(warnings(64, tree), [""; 0]);
+    assert_eq!(
+        warnings(64, &format!("{tree}\nrouting = \"shortest\"")),
+        [
+            "24 of 32 links between switches, such as switch0-switch9, carry nothing under network.routing = \"shortest\"; \
+             set network.routing = \"d-mod-k\", which uses them"
+        ]
+    );
+    let fly = "topology = \"dragonfly\"\nswitches-per-group = 8\nglobal-links-per-switch = 4\nhosts-per-switch = 4";
+    assert_eq!(
+        warnings(256, fly),
+        [
+            "4 of the 32 global ports of each group have no link, as each two groups are joined by 4 links; \
+             network.groups = 9 uses all ports"
+        ]
+    );
+    assert_eq!(warnings(256, &format!("{fly}\ngroups = 9")), [""; 0]);
+    let one = warnings(288, &format!("{fly}\nglobal-wiring = \"one-link\""));
+    assert_eq!(one.len(), 1);
+    assert!(one[0].starts_with("24 of the 32 global ports"), "{one:?}");
+    assert!(
+        one[0].ends_with("network.global-wiring = \"all-ports\" uses all ports"),
+        "{one:?}"
+    );
+}
+
+#[test]
+fn parallel_links_of_a_graph_carry_something_or_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = "<graphml><graph><node id=\"a\"/><node id=\"b\"/>".to_owned();
+    text.push_str(&"<edge source=\"a\" target=\"b\"/>".repeat(3));
+    text.push_str("</graph></graphml>");
+    std::fs::write(dir.path().join("n.graphml"), text).unwrap();
+    let of = |routing: &str| {
+        let network = format!("topology = {{ graphml = \"n.graphml\" }}\n{routing}");
+        resolve(2, &network, dir.path())
+            .unwrap()
+            .warnings()
+            .unwrap()
+    };
+    assert_eq!(of("routing = \"ecmp\""), [""; 0]);
+    assert_eq!(
+        of(""),
+        [
+            "2 of 3 links between switches, such as a-b.2, carry nothing under network.routing = \"shortest\"; \
+             set network.routing = \"ecmp\", which uses them"
+        ]
+    );
+}
+
 #[test]
 fn what_fits_no_network_is_refused_with_key_and_remedy() {
     for (network, words) in [

@@ -1,11 +1,34 @@
 //! Dragonflies, after Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",
 //! ISCA 2008.
 //!
-//! Every two groups have one link, and links cost such that the cheapest way is the paper's minimal route.
+//! Every two groups have equally many links, and links cost such that the cheapest way is the paper's minimal route.
 //! Built for a plan's `topology = "dragonfly"`.
 
+use super::cuts::CutRule;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 use crate::link::LinkSpec;
+
+/// The arrangement of the links between groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GlobalWiring {
+    /// As many links between each two groups as the global ports allow, spread evenly over the
+    /// groups' switches.
+    #[default]
+    AllPorts,
+    /// One link between each two groups, from the groups' lowest global ports.
+    OneLink,
+}
+
+/// The global ports of a dragonfly's groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GlobalPorts {
+    /// Ports of each group.
+    pub per_group: u32,
+    /// Ports of each group that have a link.
+    pub linked: u32,
+    /// Number of groups.
+    pub groups: u32,
+}
 
 /// The numbers that make a dragonfly, with the paper's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +41,8 @@ pub struct Dragonfly {
     pub global_links_per_switch: u32,
     /// Groups: g, at most a h + 1.
     pub groups: u32,
+    /// Arrangement of the links between groups.
+    pub wiring: GlobalWiring,
     /// What links between groups are.
     pub global_link: LinkSpec,
 }
@@ -26,6 +51,9 @@ pub struct Dragonfly {
 /// two links within groups that lead to it and away, so that the cheapest way uses one of
 /// them only. That is the paper's minimal routing.
 const GLOBAL_COST: u8 = 3;
+
+/// Links between switches, at most.
+const MOST_LINKS: u64 = 1 << 22;
 
 impl Dragonfly {
     /// Hosts for which there is room.
@@ -42,10 +70,29 @@ impl Dragonfly {
         hosts.div_ceil(group.max(1)).max(1)
     }
 
-    /// Builds it with hosts in its first places, switch by switch. Between each two
-    /// groups there is one link: global port *j* of group *i* leads to group *j* when
-    /// *j* < *i*, else to *j* + 1; ports are counted through the group's switches, and
-    /// those for which there is no group stay empty.
+    /// Links between each two groups: floor(a h / (g - 1)), or one under [`GlobalWiring::OneLink`].
+    pub fn links_between_groups(&self) -> u32 {
+        let others = self.groups.saturating_sub(1);
+        match self.wiring {
+            _ if others == 0 => 0,
+            GlobalWiring::AllPorts => self.ports_per_group() / others,
+            GlobalWiring::OneLink => 1,
+        }
+    }
+
+    fn ports_per_group(&self) -> u32 {
+        self.switches_per_group
+            .saturating_mul(self.global_links_per_switch)
+    }
+
+    /// Builds it with hosts in its first places, switch by switch.
+    ///
+    /// Groups are joined by the absolute arrangement (E. Hastings and others, "Comparing global link
+    /// arrangements for Dragonfly networks", CLUSTER 2015), with several links between each two groups
+    /// as in SST's merlin: link *k* between groups *i* and *j* is number
+    /// *k* (*g* - 1) + *j'* of group *i*, where *j'* is *j* for *j* < *i*, else *j* - 1. A group's switches take
+    /// its links in order: the first ones one link more than the last, where these do not divide evenly.
+    /// Ports that are too few for one more link to every other group stay empty.
     ///
     /// # Errors
     /// When the numbers make no dragonfly, there are more hosts than places, or a link
@@ -68,8 +115,11 @@ impl Dragonfly {
         let local = links.len();
         for near in 0..self.groups {
             for far in near + 1..self.groups {
-                let (here, there) = (self.gate(near, far - 1), self.gate(far, near));
-                links.push(between(here, there, self.global_link));
+                for link in 0..self.links_between_groups() {
+                    let (here, there) =
+                        (self.gate(near, link, far - 1), self.gate(far, link, near));
+                    links.push(between(here, there, self.global_link));
+                }
             }
         }
         let all = links.len();
@@ -77,12 +127,26 @@ impl Dragonfly {
         for link in local..all {
             topology.set_cost(link as u32, GLOBAL_COST)?;
         }
-        Ok(topology)
+        topology.global_ports = Some(GlobalPorts {
+            per_group: self.ports_per_group(),
+            linked: self.links_between_groups() * (self.groups - 1),
+            groups: self.groups,
+        });
+        Ok(topology.cut_by(CutRule::Groups(self.switches_per_group)))
     }
 
-    /// The switch that has a group's global port.
-    fn gate(&self, group: u32, port: u32) -> u32 {
-        group * self.switches_per_group + port / self.global_links_per_switch
+    /// The switch of a group that has one of its links to another group, which is number `other`
+    /// among the others.
+    fn gate(&self, group: u32, link: u32, other: u32) -> u32 {
+        let number = link * (self.groups - 1) + other;
+        let switch = match self.wiring {
+            GlobalWiring::AllPorts => {
+                let all = self.links_between_groups() * (self.groups - 1);
+                share_of(number, all, self.switches_per_group)
+            }
+            GlobalWiring::OneLink => number / self.global_links_per_switch,
+        };
+        group * self.switches_per_group + switch
     }
 
     fn check(&self, hosts: u32) -> Result<(), TopologyError> {
@@ -105,6 +169,10 @@ impl Dragonfly {
         if a.saturating_mul(g) > MAX_SWITCHES as u64 {
             return refuse(format!("{} switches are too many", a.saturating_mul(g)));
         }
+        let links = a.saturating_mul(g).saturating_mul(a.saturating_add(h)) / 2;
+        if links > MOST_LINKS {
+            return refuse(format!("{links} links between switches are too many"));
+        }
         if g > a * h + 1 {
             return refuse(format!(
                 "{a} switches with {h} global links each reach {} other groups, and it has {g} groups; \
@@ -119,5 +187,16 @@ impl Dragonfly {
             ));
         }
         Ok(())
+    }
+}
+
+/// The part that has piece `number` of `all`, where the first of `parts` parts have one piece more
+/// than the last.
+fn share_of(number: u32, all: u32, parts: u32) -> u32 {
+    let (each, more) = (all / parts, all % parts);
+    let in_larger = more * (each + 1);
+    match number < in_larger {
+        true => number / (each + 1),
+        false => more + (number - in_larger) / each,
     }
 }

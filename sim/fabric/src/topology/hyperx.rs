@@ -4,6 +4,7 @@
 //! Links are numbered such that shortest routes are dimension-ordered. Hosts fill the first places, switch by switch. A grid of one
 //! dimension is a full mesh. Built for a plan's `topology = "hyperx"`.
 
+use super::cuts::CutRule;
 use super::grid::Grid;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
@@ -49,7 +50,8 @@ impl HyperX {
             }
             stride *= size;
         }
-        Topology::new(hosts, vec![parts.switch; switches as usize], links)
+        let topology = Topology::new(hosts, vec![parts.switch; switches as usize], links)?;
+        Ok(topology.cut_by(CutRule::Grid(self.dimensions.clone())))
     }
 
     fn check(&self, hosts: u32) -> Result<(), TopologyError> {

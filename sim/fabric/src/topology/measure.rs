@@ -1,4 +1,4 @@
-//! Measures of a network: its diameter and its bandwidth between halves.
+//! Measures of a network: its diameter and its bisection.
 //!
 //! Figures for people, computed when asked for: no route and no time depends on them. Shown by `belljar
 //! check`.
@@ -14,10 +14,21 @@ pub struct Measures {
     /// Links on the way between the two hosts that are farthest apart, over as few links
     /// as there can be.
     pub diameter: u32,
-    /// What the lower half of the hosts, by number, can send to the upper half at a time, in
-    /// bits per second: the maximum flow, which for full regular shapes is the bisection
-    /// bandwidth. `None` with fewer than two hosts.
-    pub between_halves: Option<u64>,
+    /// The bisection; `None` with fewer than two hosts.
+    pub bisection: Option<Bisection>,
+}
+
+/// The bandwidth between two halves of the hosts: the least of several cuts, each of them the maximum
+/// flow from one half to the other.
+///
+/// Tori, grids and HyperX are cut along each dimension, dragonflies by groups and across them, trees and fat
+/// trees by subtrees. Other graphs are cut by number, outwards from a rim, and by the Fiedler vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bisection {
+    /// Bits per second in one direction.
+    pub bandwidth: u64,
+    /// True if another cut may have less: the figure is an upper bound.
+    pub is_bound: bool,
 }
 
 impl Topology {
@@ -26,7 +37,7 @@ impl Topology {
     pub fn measures(&self) -> Measures {
         Measures {
             diameter: self.diameter(),
-            between_halves: self.between_halves(),
+            bisection: self.bisection(),
         }
     }
 
@@ -66,7 +77,7 @@ impl Topology {
         farthest + 2
     }
 
-    fn neighbours(&self, switch: u32) -> impl Iterator<Item = u32> {
+    pub(super) fn neighbours(&self, switch: u32) -> impl Iterator<Item = u32> {
         self.links_at(switch).iter().filter_map(move |&link| {
             match self.links()[link as usize].other_end(Endpoint::Switch(switch)) {
                 Endpoint::Switch(far) => Some(far),
@@ -75,8 +86,19 @@ impl Topology {
         })
     }
 
-    fn between_halves(&self) -> Option<u64> {
-        let half = self.hosts() / 2;
+    fn bisection(&self) -> Option<Bisection> {
+        let mut orders = self.cut_orders();
+        orders.dedup();
+        let cuts = orders.iter().filter_map(|order| self.between_halves(order));
+        Some(Bisection {
+            bandwidth: cuts.min()?,
+            is_bound: self.cuts_are_a_sample(),
+        })
+    }
+
+    /// The maximum flow from the first half of the hosts in an order to the second.
+    fn between_halves(&self, order: &[u32]) -> Option<u64> {
+        let half = order.len() / 2;
         let mut graph: DiGraph<(), u64> = DiGraph::new();
         let switches: Vec<NodeIndex> = self.switches().iter().map(|_| graph.add_node(())).collect();
         for link in self.links() {
@@ -87,17 +109,18 @@ impl Topology {
             }
         }
         let (source, sink) = (graph.add_node(()), graph.add_node(()));
-        for host in 0..self.hosts() {
-            let switch = switches[self.switch_of(host) as usize];
+        let mut of_hosts = vec![[0_u64; 2]; self.switches().len()];
+        for (number, &host) in order.iter().enumerate() {
             let bandwidth = self.links()[self.link_of(host) as usize].spec.bandwidth;
-            let (near, far) = if host < half {
-                (source, switch)
-            } else {
-                (switch, sink)
-            };
-            match graph.find_edge(near, far) {
-                Some(edge) => graph[edge] = graph[edge].saturating_add(bandwidth),
-                None => drop(graph.add_edge(near, far, bandwidth)),
+            let sum = &mut of_hosts[self.switch_of(host) as usize][usize::from(number >= half)];
+            *sum = sum.saturating_add(bandwidth);
+        }
+        for (&switch, [first, second]) in switches.iter().zip(of_hosts) {
+            if first > 0 {
+                graph.add_edge(source, switch, first);
+            }
+            if second > 0 {
+                graph.add_edge(switch, sink, second);
             }
         }
         (half > 0).then(|| dinics(&graph, source, sink).0)

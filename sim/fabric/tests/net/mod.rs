@@ -3,8 +3,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use belljar_fabric::{
-    Delivery, Dragonfly, Endpoint, Fabric, FatTree, Frame, Link, LinkSpec, Mac, PartSpecs,
-    SwitchSpec, Topology, Torus,
+    Delivery, Dragonfly, Endpoint, Fabric, FatTree, Frame, GlobalWiring, Link, LinkSpec, Mac,
+    PartSpecs, SwitchSpec, Topology, Torus,
 };
 use belljar_sim::{Span, Time};
 use proptest::prelude::*;
@@ -139,6 +139,7 @@ pub fn dragonfly(a: u32, p: u32, h: u32, g: u32) -> Dragonfly {
         hosts_per_switch: p,
         global_links_per_switch: h,
         groups: g,
+        wiring: GlobalWiring::AllPorts,
         global_link: LINK,
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use belljar_archive::TraceReader;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
-use belljar_cluster::scenario::Scenario;
+use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_fabric::Topology;
 use belljar_interchange::{Amounts, Layout, Messages, write_hosts, write_platform, write_rank};
 
@@ -75,6 +75,6 @@ fn network_of(trace: &Path, set: &[String]) -> Result<Option<Topology>> {
     let Ok(text) = fs::read_to_string(&path) else {
         return Ok(None);
     };
-    let scenario = Scenario::parse(&path, &text, set)?;
+    let scenario = Scenario::parse(&path, &of_run_directory(text), set)?;
     Ok(Some(Plan::network_of(&scenario, &path)?.0))
 }

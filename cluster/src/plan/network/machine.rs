@@ -1,0 +1,35 @@
+//! Networks without a run: those of replays and simulations.
+//!
+//! Called by commands that have no use for images.
+
+use std::path::Path;
+
+use belljar_fabric::{Settings, Topology};
+
+use super::NetworkPlan;
+use crate::plan::error::PlanError;
+use crate::plan::{Plan, limits};
+use crate::scenario::Scenario;
+
+impl Plan {
+    /// The network of `scenario`, which was read from `path`, and how it is operated.
+    ///
+    /// # Errors
+    /// When it cannot be: see [`PlanError`].
+    pub fn network_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
+        limits::check(scenario)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let network = NetworkPlan::resolve(scenario, folder)?;
+        Ok((network.topology, network.settings))
+    }
+
+    /// The same of a machine that nobody boots, which may have more nodes than a run.
+    ///
+    /// # Errors
+    /// When it cannot be: see [`PlanError`].
+    pub fn machine_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let network = NetworkPlan::resolve(scenario, folder)?;
+        Ok((network.topology, network.settings))
+    }
+}

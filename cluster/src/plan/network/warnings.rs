@@ -1,0 +1,107 @@
+//! Links and ports of a network that carry nothing.
+//!
+//! Nothing fails because of them, but the network has less bandwidth than its parts would give. Printed by the commands
+//! that check, run, replay and simulate.
+
+use belljar_fabric::{GlobalPorts, LinkUsage, Routing, RoutingError, Settings, Topology};
+
+use crate::scenario::RoutingName;
+
+/// Where only some routes were followed, a part of the links smaller than one of so many is no evidence.
+const IDLE_SHARE: u32 = 8;
+
+/// Describes links that no route uses, and global ports without a link; each with what would change that.
+///
+/// # Errors
+/// When the topology does not fit the routing.
+pub fn network_warnings(
+    topology: &Topology,
+    settings: &Settings,
+) -> Result<Vec<String>, RoutingError> {
+    let usage = LinkUsage::of(topology, &settings.routes())?;
+    let mut warnings = Vec::new();
+    warnings.extend(idle(topology, settings.routing, usage));
+    warnings.extend(costly(topology, usage));
+    warnings.extend(topology.global_ports().and_then(ports));
+    Ok(warnings)
+}
+
+/// Links that the routing leaves out.
+fn idle(topology: &Topology, routing: Routing, usage: LinkUsage) -> Option<String> {
+    let [followed, all] = usage.followed;
+    let is_part = followed < all;
+    // Routes that were not followed may use a few more links.
+    let least = if is_part { usage.links / IDLE_SHARE } else { 1 };
+    if usage.idle < least.max(1) {
+        return None;
+    }
+    let part = match is_part {
+        true => format!(" on the routes to {followed} of {all} switches with nodes"),
+        false => String::new(),
+    };
+    let half = match usage.half_idle {
+        0 => String::new(),
+        some => format!(", and {some} more in one direction"),
+    };
+    let advice = match (routing, topology.has_levels()) {
+        (Routing::Tables, _) => "give them entries in network.tables",
+        (Routing::Shortest, true) => "set network.routing = \"d-mod-k\", which uses them",
+        _ => "set network.routing = \"ecmp\", which uses them",
+    };
+    Some(format!(
+        "{} of {} links between switches{} carry nothing{part} under network.routing = \"{}\"{half}; {advice}",
+        usage.idle,
+        usage.links,
+        example(topology, usage),
+        RoutingName(routing),
+    ))
+}
+
+/// Links that cheaper ways go around.
+fn costly(topology: &Topology, usage: LinkUsage) -> Option<String> {
+    (usage.costly > 0).then(|| {
+        let example = match usage.idle {
+            0 => example(topology, usage),
+            _ => String::new(),
+        };
+        format!(
+            "{} of {} links between switches{example} cost more than another way between their ends, so they carry nothing while \
+             all links work; lower their cost to use them",
+            usage.costly, usage.links
+        )
+    })
+}
+
+fn example(topology: &Topology, usage: LinkUsage) -> String {
+    let name = |link| format!(", such as {},", topology.link_name(link));
+    usage.example.map_or_else(String::new, name)
+}
+
+/// Global ports of a dragonfly without a link.
+fn ports(ports: GlobalPorts) -> Option<String> {
+    let GlobalPorts {
+        per_group,
+        linked,
+        groups,
+    } = ports;
+    let unused = per_group.saturating_sub(linked);
+    if unused == 0 {
+        return None;
+    }
+    let others = groups.saturating_sub(1);
+    let why = match others {
+        0 => "there is one group".to_owned(),
+        some if linked == some => "each two groups are joined by 1 link".to_owned(),
+        some => format!("each two groups are joined by {} links", linked / some),
+    };
+    // The next number of groups whose links take all ports.
+    let fitting = (others.max(1)..=per_group).find(|others| per_group.is_multiple_of(*others));
+    let advice = match fitting {
+        Some(fitting) if fitting == others => "network.global-wiring = \"all-ports\"".to_owned(),
+        Some(fitting) => format!("network.groups = {}", fitting + 1),
+        None => "fewer network.groups".to_owned(),
+    };
+    Some(format!(
+        "{unused} of the {per_group} global ports of each group have no link, as {why}; {advice} uses all ports"
+    ))
+}
