@@ -181,6 +181,20 @@ impl Plan {
         Ok((network.topology, network.settings))
     }
 
+    /// The lines of a plan about a scenario's network.
+    ///
+    /// # Errors
+    /// When it cannot be: see [`PlanError`].
+    pub fn network_text(scenario: &Scenario, path: &Path) -> Result<String, PlanError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let network = NetworkPlan::resolve(scenario, folder)?;
+        Ok(network::describe(
+            &network.words,
+            &network.topology,
+            &network.settings,
+        ))
+    }
+
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.means(self.engine) == Some(TraceBy::Library)

@@ -6,16 +6,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use belljar_fabric::{Endpoint, Impairment, LinkSpec};
+use belljar_fabric::{Endpoint, Impairment, LinkSpec, Settings, Topology};
+use belljar_sim::figures::{counted, counted_as};
 use belljar_sim::{Span, Time};
 
 use super::LISTED;
-use crate::plan::Plan;
 use crate::scenario::quantity::{Bandwidth, describe_link};
 
-/// The lines about the network of `belljar check`.
-pub(in crate::plan) fn describe(plan: &Plan) -> String {
-    let topology = &plan.topology;
+/// The lines about the network of `belljar check`: its kind in words, its topology, and its operation.
+pub(in crate::plan) fn describe(words: &str, topology: &Topology, settings: &Settings) -> String {
     let measures = topology.measures();
     let mut text = String::new();
     let mut kinds: BTreeMap<(bool, u64, Span), u64> = BTreeMap::new();
@@ -28,10 +27,10 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "network    {}: {} switches, {} links; lookahead {}",
-        plan.network_words,
-        topology.switches().len(),
-        topology.links().len(),
+        "network    {}: {}, {}; lookahead {}",
+        words,
+        counted_as(topology.switches().len() as u64, "switch", "switches"),
+        counted(topology.links().len() as u64, "link"),
         topology.lookahead()
     );
     let halves = measures
@@ -44,8 +43,8 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
         });
     let _ = writeln!(
         text,
-        "           at most {} links between nodes{halves}",
-        measures.diameter
+        "           at most {} between nodes{halves}",
+        counted(measures.diameter.into(), "link")
     );
     for ((inner, bandwidth, latency), count) in kinds.iter().take(LISTED) {
         let of = if *inner {
@@ -57,9 +56,9 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
             bandwidth: *bandwidth,
             latency: *latency,
         });
-        let _ = writeln!(text, "           {count} links {of}: {link}");
+        let _ = writeln!(text, "           {} {of}: {link}", counted(*count, "link"));
     }
-    for (link, impairment) in plan.network.impairments.iter().take(LISTED) {
+    for (link, impairment) in settings.impairments.iter().take(LISTED) {
         let name = topology.link_name(*link);
         let _ = writeln!(
             text,
@@ -67,11 +66,12 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
             describe_impairment(impairment)
         );
     }
-    if plan.network.impairments.len() > LISTED {
-        let more = plan.network.impairments.len() - LISTED;
+    if settings.impairments.len() > LISTED {
+        let more = settings.impairments.len() - LISTED;
         let _ = writeln!(
             text,
-            "           and {more} more links with losses, jitter or failures"
+            "           and {} with losses, jitter or failures",
+            counted(more as u64, "more link")
         );
     }
     text
