@@ -276,7 +276,7 @@ mod tests {
         );
         let told = plan.unwrap()[0].to_string();
         let words = [
-            "10.000 us or 20.000 us (Pareto, shape 2)",
+            "10.00 us or 20.00 us (Pareto, shape 2)",
             "(exponential)",
             "on 1 of 5 nodes, synchronised",
         ];
