@@ -253,14 +253,14 @@ fn of_log(
     if let Some((line, count)) = log.broken {
         said.push(format!(
             "{shown}: {} of the Standard Workload Format, the first is line {line}; left out",
-            counted_as(count as u64, "line is no job", "lines are no jobs")
+            counted_as(count, "line is no job", "lines are no jobs")
         ));
     }
     if log.incomplete > 0 {
         said.push(format!(
             "{shown}: {} length or processors; left out",
             counted_as(
-                log.incomplete as u64,
+                log.incomplete,
                 "job did not run, or lacks its",
                 "jobs did not run, or lack their"
             )

@@ -172,11 +172,7 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     if run.typed() > 0 {
         warnings.push(format!(
             "{} typed into consoles, see {INPUT_FILE}: a run without input differs",
-            counted_as(
-                run.typed() as u64,
-                "piece of input was",
-                "pieces of input were"
-            )
+            counted_as(run.typed(), "piece of input was", "pieces of input were")
         ));
     }
     warnings

@@ -82,7 +82,7 @@ pub(super) fn render(jobs: &[BackgroundSummary]) -> String {
             times => writeln!(
                 text,
                 "played {} in {} to {} ms, traced in {} ms",
-                counted(times.into(), "time"),
+                counted(times, "time"),
                 ms(job.shortest_ps),
                 ms(job.longest_ps),
                 ms(job.traced_ps)
