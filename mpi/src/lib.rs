@@ -25,8 +25,8 @@ mod operation;
 pub use function::{Base, Function, Parameter, Standard};
 pub use functions::FUNCTIONS;
 pub use meaning::{
-    Access, CallKind, Completes, Creation, Epoch, Meaning, Meeting, Object, Phase, SendMode,
-    meaning, meaning_of,
+    Access, Boundary, CallKind, Completes, Creation, Epoch, Meaning, Meeting, Object, Phase,
+    SendMode, meaning, meaning_of,
 };
 pub use operation::Operation;
 

@@ -194,6 +194,15 @@ pub enum Meeting {
     Others,
 }
 
+/// A boundary of the main part of a program: the time between the start of MPI and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// MPI starts: `MPI_Init`, `MPI_Init_thread`, `MPI_Session_init`.
+    Start,
+    /// MPI ends: `MPI_Finalize`, `MPI_Session_finalize`.
+    End,
+}
+
 /// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
@@ -312,6 +321,16 @@ impl Meaning {
         match self.kind {
             CallKind::Send(mode) => mode,
             _ => SendMode::Standard,
+        }
+    }
+
+    /// The boundary of the main part that a call is. Time in such calls is the start and the end of MPI itself, and longer
+    /// runs have no more of it; analyses keep it apart.
+    pub const fn boundary(&self) -> Option<Boundary> {
+        match self.kind {
+            CallKind::Init | CallKind::Make(Object::Session) => Some(Boundary::Start),
+            CallKind::Finalize | CallKind::Free(Object::Session) => Some(Boundary::End),
+            _ => None,
         }
     }
 

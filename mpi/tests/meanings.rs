@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use belljar_mpi::{
-    Access, CallKind, Completes, Epoch, FUNCTIONS, Meaning, Meeting, Object, Operation, Phase,
-    SendMode, Standard, meaning, meaning_of, number, renumbered,
+    Access, Boundary, CallKind, Completes, Epoch, FUNCTIONS, Meaning, Meeting, Object, Operation,
+    Phase, SendMode, Standard, meaning, meaning_of, number, renumbered,
 };
 
 fn of(name: &str) -> &'static Meaning {
@@ -34,6 +34,24 @@ fn forms_of_one_operation_share_its_kind() {
                 assert!(blocking.ends_with(meaning.base), "{form}: {}", meaning.base);
             }
         }
+    }
+}
+
+#[test]
+fn the_main_part_has_a_start_and_an_end() {
+    for (name, boundary) in [
+        ("MPI_Init", Some(Boundary::Start)),
+        ("MPI_Init_thread", Some(Boundary::Start)),
+        ("MPI_Session_init", Some(Boundary::Start)),
+        ("MPI_Finalize", Some(Boundary::End)),
+        ("MPI_Session_finalize", Some(Boundary::End)),
+        ("MPI_Initialized", None),
+        ("MPI_Finalized", None),
+        ("MPI_Send_init", None),
+        ("MPI_Win_create", None),
+        ("MPI_Session_get_info", None),
+    ] {
+        assert_eq!(of(name).boundary(), boundary, "{name}");
     }
 }
 

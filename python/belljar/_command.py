@@ -19,11 +19,21 @@ Progress = Callable[[str], None]
 
 
 class BelljarError(RuntimeError):
-    """The command failed. ``args[0]`` is what it wrote on standard error, ``code`` how it ended."""
+    """The command failed. ``args[0]`` has the command and its standard error, ``code`` its exit code."""
 
     def __init__(self, words: Sequence[str], code: int, error: str) -> None:
         super().__init__(f"belljar {' '.join(words)} ended with {code}: {error.strip()}")
         self.code = code
+        self.error = error
+
+
+class MissingFileError(BelljarError):
+    """The run directory lacks a file. ``args[0]`` names the file and the key that makes it; ``code`` is 0, as no command ran."""
+
+    def __init__(self, path: Path, advice: str) -> None:
+        error = f"{path} does not exist: {advice}"
+        RuntimeError.__init__(self, error)
+        self.code = 0
         self.error = error
 
 

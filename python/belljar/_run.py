@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 from . import _belljar
-from ._command import PathLike, told
+from ._command import MissingFileError, PathLike, told
 
 
 class Run:
@@ -30,6 +30,8 @@ class Run:
 
         The names are in :attr:`tables`. The trace is read each time that somebody takes the table, a batch at a time.
         """
+        if self.path.is_dir():
+            self._file("trace.bjt", "run the scenario with trace.enabled = true")
         table = _belljar.table(os.fspath(self.path), name)
         return table.select(list(columns)) if columns else table
 
@@ -84,20 +86,30 @@ class Run:
         """The critical path, and slack (``belljar trace path``)."""
         return self._trace("path")
 
-    # Other files of a run directory.
+    # Other files of a run directory. Each raises BelljarError where the run has no such file.
+
+    def _file(self, name: str, advice: str) -> Path:
+        """A file of the run directory; :class:`BelljarError` with the advice where it is missing."""
+        path = (self.path if self.path.is_dir() else self.path.parent) / name
+        if not path.is_file():
+            raise MissingFileError(path, advice)
+        return path
 
     def summary(self) -> dict[str, Any]:
         """How the run ended (``summary.json``)."""
-        summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        path = self._file("summary.json", "belljar run writes it when a run ends; a replay and an imported trace have none")
+        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return summary
 
     def console(self, node: int) -> str:
         """What a node wrote on its serial console."""
-        return (self.path / "console" / f"node{node}.log").read_text(encoding="utf-8", errors="replace")
+        path = self._file(f"console/node{node}.log", "belljar run writes one for each node, numbered from 0; a replay has none")
+        return path.read_text(encoding="utf-8", errors="replace")
 
     def links(self) -> list[dict[str, Any]]:
         """What links carried over time, where the scenario has ``network.statistics``: rows of ``links.csv``, numbers as numbers."""
-        return list(_rows(self.path / "links.csv"))
+        advice = "run the scenario with the key network.statistics, such as network.statistics = \"1 ms\""
+        return list(_rows(self._file("links.csv", advice)))
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -130,5 +130,26 @@ class Package(unittest.TestCase):
         self.assertTrue(any("virtual time" in line for line in self.lines), self.lines)
 
 
+class MissingFiles(unittest.TestCase):
+    def test_missing_files_are_named_with_the_key_that_makes_them(self):
+        with TemporaryDirectory() as folder:
+            (Path(folder) / "trace.bjt").write_bytes(b"")
+            run = belljar.open(folder)
+            for read, words in (
+                (run.links, ["links.csv", "network.statistics"]),
+                (run.summary, ["summary.json", "belljar run"]),
+                (lambda: run.console(7), ["node7.log"]),
+            ):
+                with self.assertRaises(belljar.BelljarError) as caught:
+                    read()
+                for word in words:
+                    self.assertIn(word, str(caught.exception))
+                    self.assertIn(word, caught.exception.error)
+        with TemporaryDirectory() as folder:
+            with self.assertRaises(belljar.BelljarError) as caught:
+                belljar.open(folder).calls()
+            self.assertIn("trace.enabled", str(caught.exception))
+
+
 if __name__ == "__main__":
     unittest.main()

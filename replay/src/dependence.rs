@@ -54,6 +54,8 @@ pub struct Without {
     pub cost: Cost,
     /// From the first call's entry to the last's return, in picoseconds.
     pub total_ps: u64,
+    /// The main part, between start and end of MPI.
+    pub main_ps: u64,
 }
 
 /// Bandwidth that no message notices: a terabyte takes ten microseconds.
@@ -73,6 +75,7 @@ pub fn without(
         Ok(Without {
             cost,
             total_ps: outcome.total_ps,
+            main_ps: outcome.main_ps,
         })
     };
     Cost::ALL.into_iter().map(of).collect()

@@ -6,12 +6,15 @@
 //! a few calls that waited for something else do not move what all others say. Called by `belljar replay calibrate`.
 
 use belljar_program::Program;
+use belljar_sim::figures::significant;
 use serde::Serialize;
 
 use crate::calibration::{Calibration, Fit};
 use crate::costs::Costs;
 use crate::replay::{ReplayError, Setting, calibrate};
 
+/// Significant digits of fitted costs: the last step is a hundredth of a cost.
+const DIGITS: usize = 6;
 /// The first step, as a share of a cost.
 const FIRST: f64 = 0.5;
 /// The last.
@@ -122,7 +125,11 @@ pub fn fit_costs(
             dials.push(dial);
         }
     }
-    let best = search.fit(&dials, costs, least)?;
+    let mut best = search.fit(&dials, costs, least)?;
+    for dial in &DIALS {
+        let cost = (dial.of)(&mut best);
+        *cost = significant(*cost, DIGITS);
+    }
     let each = DIALS.iter().map(|dial| {
         let (mut was, mut is) = (costs, best);
         FittedCost {

@@ -3,6 +3,9 @@
 //! Times are picoseconds. What the trace says is worked out of the same program, so both are sums over the same calls. Made by `replay`, shown by
 //! `belljar replay`.
 
+/// The time between start and end of MPI.
+mod main_part;
+
 use std::collections::BTreeMap;
 
 use belljar_networks::LinkLoad;
@@ -10,6 +13,7 @@ use belljar_program::{Program, Unfinished};
 use serde::Serialize;
 
 use crate::engine::{CallTimes, Played};
+use main_part::MainPart;
 
 /// What a replay says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +22,10 @@ pub struct Outcome {
     pub total_ps: u64,
     /// The same in the trace.
     pub traced_ps: u64,
+    /// The main part: from the last return of a call that starts MPI to the first entry of a call that ends it.
+    pub main_ps: u64,
+    /// The same in the trace.
+    pub traced_main_ps: u64,
     /// By process, in the order of jobs and ranks.
     pub ranks: Vec<RankOutcome>,
     /// By function, those that take longest first.
@@ -95,6 +103,7 @@ impl Outcome {
         let mut ranks: BTreeMap<u32, RankOutcome> = BTreeMap::new();
         let mut ends = Ends::default();
         let mut were = Ends::default();
+        let (mut main, mut main_were) = (MainPart::default(), MainPart::default());
         for (thread, times) in program.threads.iter().zip(&played.times) {
             let process = program.processes[thread.process as usize];
             let rank = ranks.entry(thread.process).or_default();
@@ -109,6 +118,8 @@ impl Outcome {
                 } = *times;
                 own.take((entry, exit));
                 own_were.take(was);
+                main.take(thread.process, call.function, (entry, exit));
+                main_were.take(thread.process, call.function, was);
                 let inside = exit.saturating_sub(entry);
                 add(&mut rank.mpi_ps, inside);
                 add(&mut rank.traced_mpi_ps, call.inside);
@@ -135,6 +146,8 @@ impl Outcome {
         Self {
             total_ps: ends.span(),
             traced_ps: were.span(),
+            main_ps: main.span(program),
+            traced_main_ps: main_were.span(program),
             ranks,
             functions,
             stuck: stuck(program, &played.stuck)

@@ -3,7 +3,7 @@
 //! Nothing here knows of guests, networks or hosts, and nothing depends on the host's clock or threads. All
 //! other crates that simulate build on it.
 //!
-//! `queue` knows `calendar`, and that the times of `time`; `random` and `codec` import nothing here; `distribution`
+//! `queue` knows `calendar`, and that the times of `time`, which prints by `figures`; `random`, `codec` and `figures` import nothing here; `distribution`
 //! draws by `random` what is in the units of `time`.
 
 /// A queue of keys in the order of time.
@@ -12,6 +12,8 @@ mod calendar;
 mod codec;
 /// Random lengths of time with a given mean.
 mod distribution;
+/// Figures in text, by one rule of rounding.
+pub mod figures;
 /// The event queue and its total order.
 mod queue;
 /// The only random generator.

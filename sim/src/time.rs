@@ -8,6 +8,8 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
+use crate::figures;
+
 const PS_PER_S: u128 = 1_000_000_000_000;
 
 /// A point in virtual time: picoseconds since the cluster's start. Reaches 213 days.
@@ -127,15 +129,7 @@ impl fmt::Display for Time {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ps = self.0 as f64;
-        let (value, unit) = match self.0 {
-            0..1_000 => (ps, "ps"),
-            1_000..1_000_000 => (ps / 1e3, "ns"),
-            1_000_000..1_000_000_000 => (ps / 1e6, "us"),
-            1_000_000_000..1_000_000_000_000 => (ps / 1e9, "ms"),
-            _ => (ps / 1e12, "s"),
-        };
-        write!(f, "{value:.3} {unit}")
+        f.write_str(&figures::time(self.0))
     }
 }
 

@@ -37,6 +37,9 @@ mod package;
 mod packages;
 /// The Python package's tests.
 mod python;
+/// Rounding of figures in the sources.
+#[cfg(test)]
+mod rounding;
 /// Running other programs, and saying so.
 mod shell;
 /// `cargo xtask validate`: replays held against runs.

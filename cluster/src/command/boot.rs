@@ -11,6 +11,7 @@ use belljar_cluster::observe::keyboard::Keyboard;
 use belljar_cluster::scenario::engine::{Engine, KvmOptions};
 use belljar_cpu::{InstructionSet, Level};
 use belljar_sim::Time;
+use belljar_sim::figures::counted;
 use belljar_vmm::NodeStop;
 
 use super::run::stop_on_signal;
@@ -56,8 +57,8 @@ fn tell(booted: &Booted, engine: Engine) {
     let report = booted.report();
     for unknown in report.unimplemented {
         note!(
-            "note: an instruction that is not implemented raised #UD {} times, first at {:#x}: {:02x?}",
-            unknown.count,
+            "note: an instruction that is not implemented raised #UD {}, first at {:#x}: {:02x?}",
+            counted(unknown.count, "time"),
             unknown.rip,
             unknown.bytes
         );
@@ -70,9 +71,9 @@ fn tell(booted: &Booted, engine: Engine) {
     }
     match engine {
         Engine::Exact => note!(
-            "{} of virtual time, {} instructions",
+            "{} of virtual time, {}",
             booted.now(),
-            booted.retired()
+            counted(booted.retired(), "instruction")
         ),
         Engine::Kvm => note!("{} of virtual time", booted.now()),
     }

@@ -13,6 +13,7 @@ use belljar_analysis::{Comparable, Lines, Several, Shape, phase_spans, time_word
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::stream::PROFILE_FOLDER;
 use belljar_profile::{Filter, Format, KernelFunctions, Named, Split, State, Tally};
+use belljar_sim::figures::percent;
 use belljar_symbols::Symbols;
 use clap::{Args, ValueEnum};
 
@@ -159,7 +160,7 @@ impl Comparable for Shares {
     fn told(&self) -> Vec<Lines> {
         let profile = &self.0;
         let all = profile.samples();
-        let share = |part: u64| format!("{:.1} %", part as f64 * 100.0 / all.max(1) as f64);
+        let share = |part: u64| percent(part, all);
         let time = |samples: u64| time_words(samples.saturating_mul(profile.every));
         let whole = [
             ("samples", all.to_string()),

@@ -16,6 +16,8 @@ pub(super) mod job;
 pub(crate) mod place;
 /// Where ranks are placed.
 mod placement;
+/// The plan of a replay, in words.
+mod plan;
 /// What came of it, for people and for programs.
 mod render;
 /// Calls that never return.
@@ -39,11 +41,12 @@ use by_loop::{LoopOutcome, by_loop};
 use calibrate::CalibrateArguments;
 use job::{Job, JobArguments, network_warnings_of};
 use placement::PlacementArguments;
+pub(super) use plan::PLAN_FILE;
 use render::Said;
 use watch::Watch;
 
 /// What a replay said, in its directory.
-const REPLAY_FILE: &str = "replay.json";
+pub(super) const REPLAY_FILE: &str = "replay.json";
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -134,6 +137,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         loops: &loops,
         costs: wanted.costs,
         clocks: &wanted.clocks,
+        options: &plan::options(job.arguments, &arguments.placement),
     };
     if let Some(out) = &arguments.out {
         keep(&job, out, &said)?;
@@ -165,6 +169,7 @@ fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
         directory.copy(input, name)?;
     }
     directory.write(SCENARIO_FILE, &changed.text)?;
+    directory.write(PLAN_FILE, &plan::text(job, said.options)?)?;
     let mut whole = Vec::new();
     render::json(said, &mut whole)?;
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;

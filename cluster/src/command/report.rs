@@ -3,6 +3,9 @@
 //! Gathers what a run directory has, and has the analyses made of it; what is not there is left out, and its section says how to get it. Called by
 //! `main`, and by `run --report`.
 
+/// The replay's side of a report of two runs.
+mod replayed;
+
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -13,11 +16,13 @@ use belljar_cluster::results::link_log::LINKS_FILE;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_profile::Split;
 use belljar_report::{Detail, Output, Report, Run, Summary, Traced};
+use belljar_sim::figures::count;
 use belljar_trace::VERSION;
 use clap::Args;
 
 use super::output::say;
 use super::profile;
+use super::replay::PLAN_FILE;
 use super::trace::collected::warn;
 use super::trace::matrix::wire;
 use super::trace::sites::{RunFiles, names};
@@ -105,10 +110,15 @@ pub(super) fn make(
         }
         None => None,
     };
+    let changed = match other {
+        Some(other) => replayed::changed(directory, other)?,
+        None => Vec::new(),
+    };
     let report = Report {
         run,
         other: other_run,
         diff,
+        changed,
     };
     let failed = || format!("cannot write {}", out.display());
     let mut file = BufWriter::new(File::create(out).with_context(failed)?);
@@ -137,7 +147,10 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
     let files = RunFiles::of(&trace.with_file_name(SCENARIO_FILE)).ok();
     if let Some(directory) = directory {
         run.scenario = text_of(&directory.join(SCENARIO_FILE));
-        run.summary = summary(&directory.join("summary.json"))?;
+        run.summary = match replayed::summary(directory)? {
+            None => summary(&directory.join("summary.json"))?,
+            replay => replay,
+        };
         run.outputs = outputs(directory);
         run.links = Some(directory.join(LINKS_FILE)).filter(|links| links.exists());
         run.profile = profile_of(directory, files.as_ref())?;
@@ -151,6 +164,12 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
         if let Some(Ok(wire)) = directory.map(wire) {
             run.matrices.push(("wire", wire));
         }
+    }
+    if let (Some(summary), Some(traced)) = (&mut run.summary, &run.traced)
+        && summary.mpi_calls == 0
+    {
+        let calls = traced.statistics.ranks.iter().map(|rank| rank.calls);
+        summary.mpi_calls = calls.fold(0, u64::saturating_add);
     }
     run.facts = facts(&run, directory);
     Ok(run)
@@ -218,9 +237,7 @@ fn outputs(directory: &Path) -> Vec<Output> {
 
 /// What ran and on what.
 fn facts(run: &Run, directory: Option<&Path>) -> Vec<(String, String)> {
-    let plan = directory.map_or_else(String::new, |directory| {
-        text_of(&directory.join("plan.txt"))
-    });
+    let plan = directory.map_or_else(String::new, |directory| text_of(&directory.join(PLAN_FILE)));
     let mut facts: Vec<(String, String)> = Vec::new();
     for line in plan.lines() {
         let (name, value) = line.split_at_checked(11).unwrap_or((line, ""));
@@ -233,12 +250,15 @@ fn facts(run: &Run, directory: Option<&Path>) -> Vec<(String, String)> {
         }
     }
     if let Some(summary) = &run.summary {
-        let time = belljar_analysis::time_words(summary.virtual_time_ps);
         facts.push(("ending".to_owned(), summary.ending.clone()));
+        let time = match summary.virtual_time_ps {
+            0 => "that of calls alone".to_owned(),
+            time => belljar_analysis::time_words(time),
+        };
         facts.push(("virtual time".to_owned(), time));
         let by = summary.traced_by.as_ref();
         let by = by.map_or_else(String::new, |by| format!(", seen by {by}"));
-        let calls = format!("{}{by}", summary.mpi_calls);
+        let calls = format!("{}{by}", count(summary.mpi_calls));
         facts.push(("MPI calls".to_owned(), calls));
         facts.extend(
             summary

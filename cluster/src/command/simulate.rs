@@ -32,6 +32,7 @@ use belljar_cluster::plan::network_warnings;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_fabric::{Routing, Settings, Topology};
 use belljar_mixes::{Job, Measures};
+use belljar_sim::figures::{decimal, share};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -295,15 +296,15 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         let values = values.iter().map(|(_, value)| value.clone());
         let figures = [
             measures.ended.to_string(),
-            format!("{:.1} s", measures.makespan_s),
-            format!("{:.1} %", measures.utilisation * 100.0),
-            format!("{:.1} s", measures.mean_wait_s),
-            format!("{:.2}", measures.mean_slowdown),
-            format!("{:.2}", measures.mean_bounded_slowdown),
-            format!("{:.3}", measures.mean_stretch),
+            format!("{} s", decimal(measures.makespan_s, 1)),
+            share(measures.utilisation, 1),
+            format!("{} s", decimal(measures.mean_wait_s, 1)),
+            decimal(measures.mean_slowdown, 2),
+            decimal(measures.mean_bounded_slowdown, 2),
+            decimal(measures.mean_stretch, 3),
             rate(measures.highest_load as f64),
             rate(measures.mean_load),
-            format!("{:.0} %", measures.highest_share * 100.0),
+            share(measures.highest_share, 0),
         ];
         table.row(values.chain(figures).collect());
     }
@@ -317,8 +318,8 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
 /// Bits a second for people.
 fn rate(bits: f64) -> String {
     match bits {
-        bits if bits >= 1e9 => format!("{:.2} Gb/s", bits / 1e9),
-        bits if bits >= 1e6 => format!("{:.2} Mb/s", bits / 1e6),
-        bits => format!("{:.2} kb/s", bits / 1e3),
+        bits if bits >= 1e9 => format!("{} Gb/s", decimal(bits / 1e9, 2)),
+        bits if bits >= 1e6 => format!("{} Mb/s", decimal(bits / 1e6, 2)),
+        bits => format!("{} kb/s", decimal(bits / 1e3, 2)),
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_mixes::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
+use belljar_sim::figures::counted_as;
 use belljar_sim::{Random, Seed};
 use serde::Deserialize;
 
@@ -251,13 +252,18 @@ fn of_log(
     let shown = path.display();
     if let Some((line, count)) = log.broken {
         said.push(format!(
-            "{shown}: {count} lines are no jobs of the Standard Workload Format, the first is line {line}; they are left out"
+            "{shown}: {} of the Standard Workload Format, the first is line {line}; left out",
+            counted_as(count, "line is no job", "lines are no jobs")
         ));
     }
     if log.incomplete > 0 {
         said.push(format!(
-            "{shown}: {} jobs did not run, or lack their length or processors; they are left out",
-            log.incomplete
+            "{shown}: {} length or processors; left out",
+            counted_as(
+                log.incomplete,
+                "job did not run, or lacks its",
+                "jobs did not run, or lack their"
+            )
         ));
     }
     let own = known(&source.traffic, folder, traced)?;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use belljar_sim::figures::{decimal, share};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -118,16 +119,16 @@ impl Monitor {
             () if look.paused => "paused".to_owned(),
             () if self.looks < 2 => "running".to_owned(),
             () => format!(
-                "{:.3} x real time, {:.0} million instructions/s",
-                self.speed,
-                self.mips()
+                "{} x real time, {} million instructions/s",
+                decimal(self.speed, 3),
+                decimal(self.mips(), 0)
             ),
         };
         Line::styled(
             format!(
-                "{}: virtual time {:.6} s, {state}, {ready} of {} nodes up",
+                "{}: virtual time {} s, {state}, {ready} of {} nodes up",
                 self.name,
-                look.now_ps as f64 / 1e12,
+                decimal(look.now_ps as f64 / 1e12, 6),
                 look.nodes.len()
             ),
             Style::new().add_modifier(Modifier::BOLD),
@@ -213,7 +214,7 @@ impl Monitor {
         let rows = self.look.links.iter().map(|link| {
             let figures = [
                 format!("{} B", short(link.bytes)),
-                format!("{:.1} %", link.busy * 100.0),
+                share(link.busy, 1),
                 short(link.drops),
             ];
             let figures = figures.map(|figure| Cell::new(Line::from(figure).right_aligned()));
@@ -258,9 +259,9 @@ fn right<const N: usize>(cells: [impl Into<String>; N]) -> Row<'static> {
 fn short(number: u64) -> String {
     match number {
         0..100_000 => number.to_string(),
-        100_000..100_000_000 => format!("{:.1} k", number as f64 / 1e3),
-        100_000_000..100_000_000_000 => format!("{:.1} M", number as f64 / 1e6),
-        _ => format!("{:.1} G", number as f64 / 1e9),
+        100_000..100_000_000 => format!("{} k", decimal(number as f64 / 1e3, 1)),
+        100_000_000..100_000_000_000 => format!("{} M", decimal(number as f64 / 1e6, 1)),
+        _ => format!("{} G", decimal(number as f64 / 1e9, 1)),
     }
 }
 

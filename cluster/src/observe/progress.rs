@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use belljar_sim::Time;
+use belljar_sim::figures::decimal;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// How it is shown how a run goes.
@@ -102,8 +103,9 @@ impl Progress {
         let since = self.shown.unwrap_or(self.started).elapsed();
         let speed = virtual_time / since.as_secs_f64();
         let line = format!(
-            "virtual time {:.3} s, {speed:.3} x real time, {} of {} nodes up, {} MPI calls",
-            snapshot.now.as_secs_f64(),
+            "virtual time {} s, {} x real time, {} of {} nodes up, {} MPI calls",
+            decimal(snapshot.now.as_secs_f64(), 3),
+            decimal(speed, 3),
             snapshot.ready,
             snapshot.nodes,
             snapshot.events

@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::{fmt, iter};
 
+use belljar_sim::figures::counted;
+
 use super::{NodeKind, Plan, network};
 use crate::plan::kinds::time_model;
 use crate::scenario::engine::Engine;
@@ -30,7 +32,13 @@ impl fmt::Display for Plan {
         for noise in &self.noise {
             writeln!(f, "noise      {noise}")?;
         }
-        f.write_str(&network::describe(self))?;
+        let network = network::describe(
+            &self.network_words,
+            &self.topology,
+            &self.network,
+            &self.network_warnings,
+        );
+        f.write_str(&network)?;
         f.write_str(&self.describe_background())?;
         for &link in &self.pcap {
             writeln!(f, "pcap       {}", self.topology.link_name(link))?;
@@ -47,13 +55,14 @@ impl fmt::Display for Plan {
             }
         }
         for (name, content) in &self.files {
-            writeln!(f, "file       {name}, {} bytes", content.len())?;
+            let bytes = counted(content.len() as u64, "byte");
+            writeln!(f, "file       {name}, {bytes}")?;
         }
         for (name, file) in self.large_files.iter() {
             writeln!(
                 f,
-                "file       {name}, {} bytes, read from a disk",
-                file.size
+                "file       {name}, {}, read from a disk",
+                counted(file.size, "byte")
             )?;
         }
         for program in &self.programs {
@@ -67,7 +76,8 @@ impl fmt::Display for Plan {
             let (every, frames) = (profile.every, profile.frames);
             writeln!(
                 f,
-                "profile    every {every} of virtual time, {frames} frames each"
+                "profile    every {every} of virtual time, {} each",
+                counted(frames.into(), "frame")
             )?;
         }
         write!(f, "trace      {}", self.describe_trace())?;
@@ -133,8 +143,10 @@ impl Plan {
             None if self.engine == Engine::Kvm => writeln!(f, "engine {}", self.engine),
             None => writeln!(
                 f,
-                "{} cycles per {} instructions, engine {}",
-                kind.ratio.cycles, kind.ratio.instructions, self.engine
+                "{} per {}, engine {}",
+                counted(kind.ratio.cycles.into(), "cycle"),
+                counted(kind.ratio.instructions.into(), "instruction"),
+                self.engine
             ),
             Some(timing) => {
                 writeln!(f, "engine {}", self.engine)?;
@@ -148,8 +160,11 @@ impl Plan {
             let (ranks, hosts) = (own.job.ranks(), &own.hosts);
             let last = hosts.end.saturating_sub(1);
             format!(
-                "background {}: {ranks} ranks on hosts {} to {last}, from {} on\n",
-                own.name, hosts.start, own.start
+                "background {}: {} on hosts {} to {last}, from {} on\n",
+                own.name,
+                counted(ranks.into(), "rank"),
+                hosts.start,
+                own.start
             )
         });
         jobs.collect()
@@ -195,8 +210,7 @@ fn describe_selection(trace: &Trace) -> String {
     }
     match trace.frames {
         0 => {}
-        1 => text.push_str(", 1 frame each"),
-        frames => text.push_str(&format!(", {frames} frames each")),
+        frames => text.push_str(&format!(", {} each", counted(frames.into(), "frame"))),
     }
     if trace.messages {
         text.push_str(", the library's messages");

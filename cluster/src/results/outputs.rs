@@ -13,6 +13,7 @@ mod keeper;
 /// Files of a node, put into the run directory as they come.
 mod received;
 
+use belljar_sim::figures::{counted, counted_as};
 use serde::{Deserialize, Serialize};
 
 pub use answer::AnswerError;
@@ -73,7 +74,8 @@ pub(crate) fn warnings(outputs: &[NodeOutputs]) -> Vec<String> {
     if more > 0 {
         warnings.truncate(MOST_WARNINGS);
         warnings.push(format!(
-            "{more} more warnings of outputs, see outputs in summary.json"
+            "{} of outputs, see outputs in summary.json",
+            counted(more as u64, "more warning")
         ));
     }
     warnings
@@ -89,7 +91,10 @@ impl NodeOutputs {
             .collect();
         let more = self.left_out_count - self.left_out.len() as u64;
         if more > 0 {
-            warnings.push(format!("node {node}: {more} more outputs are left out"));
+            warnings.push(format!(
+                "node {node}: {} left out",
+                counted_as(more, "more output is", "more outputs are")
+            ));
         }
         if let Some(why) = &self.failed {
             warnings.push(format!("node {node}: its outputs are not whole: {why}"));

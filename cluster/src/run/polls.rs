@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_mpi::{FUNCTIONS, meaning};
+use belljar_sim::figures::decimal;
 use belljar_trace::Counters;
 use belljar_tracer::Selection;
 
@@ -45,8 +46,8 @@ pub(super) fn told<'a>(
             every => format!("sampled 1 in {every}"),
         };
         format!(
-            "{:.1} million calls of {name}, {recorded}",
-            calls as f64 / 1e6
+            "{} million calls of {name}, {recorded}",
+            decimal(calls as f64 / 1e6, 1)
         )
     })
     .collect()

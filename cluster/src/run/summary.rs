@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use belljar_fabric::{Fabric, LinkStatistics};
+use belljar_sim::figures::{counted as number_of, counted_as, decimal};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::Serialize;
@@ -171,8 +172,8 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     warnings.extend(outputs::warnings(run.outputs()));
     if run.typed() > 0 {
         warnings.push(format!(
-            "{} pieces of input were typed into consoles, see {INPUT_FILE}: a run without them differs",
-            run.typed()
+            "{} typed into consoles, see {INPUT_FILE}: a run without input differs",
+            counted_as(run.typed(), "piece of input was", "pieces of input were")
         ));
     }
     warnings
@@ -213,35 +214,32 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     let mut text = String::new();
     let virtual_time = summary.virtual_time_ps as f64 / 1e12;
     let instructions: u64 = summary.nodes.iter().map(|node| node.instructions).sum();
+    let frames: u64 = summary.nodes.iter().map(|node| node.frames_sent).sum();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{}: {}", summary.scenario, summary.ending);
     let _ = writeln!(
         text,
-        "{virtual_time:.6} s of virtual time on {} nodes{} in {:.1} s: {:.3} x real time",
-        summary.nodes.len(),
+        "{} s of virtual time on {}{} in {} s: {} x real time",
+        decimal(virtual_time, 6),
+        number_of(summary.nodes.len() as u64, "node"),
         of_groups(&summary.nodes),
-        host.seconds,
-        host.speed
+        decimal(host.seconds, 1),
+        decimal(host.speed, 3)
     );
     let _ = writeln!(
         text,
-        "{} instructions, {} MPI calls recorded, {} frames, {} rounds",
-        instructions,
-        summary.mpi_calls,
-        summary
-            .nodes
-            .iter()
-            .map(|node| node.frames_sent)
-            .sum::<u64>(),
-        host.rounds
+        "{instructions} instructions, {} recorded, {}, {}",
+        number_of(summary.mpi_calls, "MPI call"),
+        number_of(frames, "frame"),
+        number_of(host.rounds, "round")
     );
     text.push_str(&of_noise(&summary.nodes));
     let _ = match &host.clock {
         None => writeln!(
             text,
-            "speed: {:.0} million instructions per second and core, boot apart; of all nodes {:.0} per second; each: {}",
-            host.core_mips,
-            host.mips,
+            "speed: {} million instructions per second and core, boot apart; of all nodes {} per second; each: {}",
+            decimal(host.core_mips, 0),
+            decimal(host.mips, 0),
             node_speeds(&host.node_mips)
         ),
         Some(clock) => writeln!(text, "{clock}"),
@@ -255,8 +253,9 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         let count = host.checkpoints.len();
         let _ = writeln!(
             text,
-            "{count} checkpoints, for each of which the run stood still for {:.0} ms at most",
-            longest * 1e3
+            "{}, for each of which the run stood still for {} ms at most",
+            number_of(count as u64, "checkpoint"),
+            decimal(longest * 1e3, 0)
         );
     }
     if !summary.outputs.is_empty() {
@@ -264,7 +263,12 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         let (files, bytes): (u64, u64) = (sum(|it| it.files), sum(|it| it.bytes));
         let folder = directory.join(outputs::FOLDER);
         let folder = folder.display();
-        let _ = writeln!(text, "{files} output files, {bytes} bytes, in {folder}");
+        let _ = writeln!(
+            text,
+            "{}, {}, in {folder}",
+            number_of(files, "output file"),
+            number_of(bytes, "byte")
+        );
     }
     text.push_str(&background::render(&summary.background));
     for warning in &summary.warnings {
@@ -283,10 +287,11 @@ fn of_noise(nodes: &[NodeSummary]) -> String {
     let detours: u64 = noise.iter().map(|of| of.detours).sum();
     let stolen = || noise.iter().map(|of| of.stolen_ps as f64 / 1e9);
     format!(
-        "noise: {detours} detours on {} nodes took {:.3} ms of each on average, {:.3} ms at most\n",
-        noise.len(),
-        stolen().sum::<f64>() / noise.len() as f64,
-        stolen().fold(0.0, f64::max)
+        "noise: {} on {} took {} ms of each on average, {} ms at most\n",
+        number_of(detours, "detour"),
+        number_of(noise.len() as u64, "node"),
+        decimal(stolen().sum::<f64>() / noise.len() as f64, 3),
+        decimal(stolen().fold(0.0, f64::max), 3)
     )
 }
 
@@ -307,12 +312,12 @@ fn of_groups(nodes: &[NodeSummary]) -> String {
 fn node_speeds(mips: &[f64]) -> String {
     const FEW: usize = 8;
     if mips.len() <= FEW {
-        let each: Vec<String> = mips.iter().map(|mips| format!("{mips:.0}")).collect();
+        let each: Vec<String> = mips.iter().map(|mips| decimal(*mips, 0)).collect();
         each.join(", ")
     } else {
         let low = mips.iter().copied().fold(f64::INFINITY, f64::min);
         let high = mips.iter().copied().fold(0.0, f64::max);
-        format!("{low:.0} to {high:.0}")
+        format!("{} to {}", decimal(low, 0), decimal(high, 0))
     }
 }
 

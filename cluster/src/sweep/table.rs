@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_sim::figures::decimal;
 use serde_json::Value;
 
 use super::Sweep;
@@ -147,7 +148,7 @@ fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
         calls.map_or_else(String::new, |calls| calls.to_string()),
         host["seconds"]
             .as_f64()
-            .map_or_else(String::new, |seconds| format!("{seconds:.3}")),
+            .map_or_else(String::new, |seconds| decimal(seconds, 3)),
         if directory.is_dir() {
             directory.display().to_string()
         } else {

@@ -13,6 +13,7 @@ mod squares;
 
 pub use form::{Form, Power, Term};
 
+use belljar_sim::figures::significant;
 use serde::{Deserialize, Serialize};
 use squares::Squares;
 
@@ -58,6 +59,12 @@ pub enum FitError {
     #[error("point {0}, counted from 1, is no number above zero of ranks and size, with a value")]
     Impossible(usize),
 }
+
+/// Significant digits of coefficients. A double has 15, and weighted least squares lose up to three of them: columns are
+/// scaled, and a matrix that would lose more is refused.
+pub const DIGITS: usize = 12;
+/// Relative errors below this are noise of the calculation.
+const LEAST_ERROR: f64 = 1e-12;
 
 /// How much better a form with more coefficients has to be: a share of the error of a simpler one, of few points and of several, and in any case so much.
 const BETTER: (f64, f64, f64) = (0.5, 0.9, 1e-4);
@@ -159,7 +166,7 @@ fn fit_form(points: &[Point], form: Form) -> Option<Fitted> {
         }
     }
     fitted.error = sum / count;
-    Some(fitted)
+    Some(fitted.rounded())
 }
 
 /// The mean relative error at the points with the largest of `of`, of a fit to the others. `None` where all have the same, or the others are too few.
@@ -196,6 +203,20 @@ fn beyond(
 }
 
 impl Fitted {
+    /// The same without the noise of its calculation: coefficients and errors have the digits that the fit knows, and
+    /// errors below these are 0.
+    fn rounded(mut self) -> Self {
+        let numbers = self.coefficients.iter_mut().chain(&mut self.spread);
+        numbers.for_each(|number| *number = significant(*number, DIGITS));
+        for error in [&mut self.error, &mut self.deviation] {
+            *error = match *error < LEAST_ERROR {
+                true => 0.0,
+                false => significant(*error, DIGITS),
+            };
+        }
+        self
+    }
+
     /// A function that is the same everywhere.
     pub fn constant(value: f64) -> Self {
         Self {

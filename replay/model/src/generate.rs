@@ -15,6 +15,7 @@ use std::path::Path;
 
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::Frequency;
+use belljar_sim::figures::decimal;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceSummary};
 
 use crate::model::{Model, ModelError};
@@ -132,7 +133,8 @@ fn warnings(model: &Model, ranks: f64, size: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     if beyond > FAR {
         warnings.push(format!(
-            "{ranks} ranks and size {size} are {beyond:.1} times beyond the runs that the model is made of: its errors there are not known"
+            "{ranks} ranks and size {size} are {} times beyond the runs that the model is made of: its errors there are not known",
+            decimal(beyond, 1)
         ));
     }
     if model.runs.len() < 3 {

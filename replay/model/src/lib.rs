@@ -26,7 +26,7 @@ pub use ember::{Motif, MotifError, ember};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
     CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,
-    Shape, Tags, Times, TransferModel, learn,
+    Shape, Tags, Times, TransferModel, learn, rounded,
 };
 pub use relation::{Grid, Place, Relation};
 pub use run::{RunError, Traced};

@@ -10,10 +10,12 @@ mod learn;
 /// Which class a rank belongs to.
 mod roles;
 
+use belljar_sim::figures::significant;
 use belljar_trace::Event;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::fit::Fitted;
+use crate::fit::{DIGITS, Fitted};
 use crate::structure::{Node, Structure};
 use crate::values::Values;
 
@@ -65,13 +67,32 @@ pub struct Class {
 #[error("no model of Belljar's: {0}")]
 pub struct ModelError(String);
 
+/// The same value with numbers that are not whole rounded to the 12 significant digits of a fit.
+pub fn rounded(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().map(|number| significant(number, DIGITS));
+            number.map_or(Value::Null, Value::from)
+        }
+        Value::Array(values) => values.into_iter().map(rounded).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            Value::Object(members.map(|(key, value)| (key, rounded(value))).collect())
+        }
+        value => value,
+    }
+}
+
 impl Model {
-    /// As text.
+    /// As text. Numbers have the 12 significant digits of a fit.
     ///
     /// # Errors
     /// Never for one that was learned.
     pub fn save(&self) -> Result<String, ModelError> {
-        serde_json::to_string(self).map_err(|error| ModelError(error.to_string()))
+        let value = serde_json::to_value(self).map(rounded);
+        value
+            .map(|value| value.to_string())
+            .map_err(|error| ModelError(error.to_string()))
     }
 
     /// The model that a text is.

@@ -298,3 +298,30 @@ fn a_rank_must_have_a_host() {
         "rank 1 is placed on host 9, and the network has 2 hosts"
     );
 }
+
+#[test]
+fn the_main_part_is_between_the_last_start_and_the_first_end() {
+    let mut builder = Builder::new(2);
+    // Rank 0: start until 10 us, work until 60, end from 60 to 70. Rank 1: start until 30, work until 50, end until 90.
+    for (rank, [start, work, end]) in [(0, [10, 50, 10]), (1, [30, 20, 40])] {
+        builder.call(rank, "MPI_Init", start * US);
+        builder.work(rank, work * US);
+        builder.call(rank, "MPI_Finalize", end * US);
+    }
+    let program = builder.finish();
+    let [setting, ..] = settings(2, Span::from_us(1));
+    let outcome = played(&program, &setting, &setting);
+    assert_eq!(
+        (outcome.main_ps, outcome.traced_main_ps),
+        (20 * US, 20 * US)
+    );
+    let fast = Setting {
+        scale: 0.5,
+        ..setting.clone()
+    };
+    let outcome = played(&program, &setting, &fast);
+    assert_eq!(
+        (outcome.main_ps, outcome.traced_main_ps),
+        (10 * US, 20 * US)
+    );
+}

@@ -52,6 +52,7 @@ mod folded;
 #[cfg(test)]
 pub(crate) use generated::ranks;
 
+pub use belljar_sim::figures::time as time_words;
 pub use counted::Times;
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use diff::{
@@ -84,7 +85,7 @@ pub use stat::{
     FunctionStat, IntervalStat, KeptStat, ProbeRankStat, ProbeStat, ProbeSum, RankStat, SizeStat,
     StatCollector, Statistics, TrafficStat,
 };
-pub use table::{Table, time as time_words};
+pub use table::Table;
 pub use together::{Analyses, CallingThread, Survey};
 pub use waiting::{
     CallWait, FunctionWait, KindWait, PhaseWait, RankWait, SiteWait, WaitBy, WaitCollector,

@@ -1,8 +1,9 @@
 //! The critical path: the chain of computing and communicating that determines how long a program took.
 //!
 //! It is followed from the call that returned last backwards: along a process until a call of it that waited,
-//! then along the process that the call waited for, from the same time on. So it covers the time from the program's
-//! beginning to its end without a gap, and what is on it made the program last; what is not on it could have
+//! then along the process that the call waited for, from the same time on. It covers the time from the first call of any
+//! process to the last return without a gap: where it leads back to a process whose first call comes later, it stays on
+//! that process before that call. So lengths of two runs compare. What is on it made the program last; what is not on it could have
 //! taken longer: by how much, slack tells. The method is that of D. Böhme, F. Wolf, B. de Supinski, M. Schulz and M. Geimer, "Scalable
 //! critical-path based performance analysis" (2012), on exact times. Called by `belljar trace path`.
 
@@ -37,10 +38,14 @@ use sweep::Sweep;
 /// The critical path of a trace. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CriticalPath {
-    /// When it begins: the first call of the process that it begins on.
+    /// When it begins: the first call of all processes.
     pub from_ps: u64,
     /// When it ends: the last return of all calls.
     pub to_ps: u64,
+    /// How much of it is before the first call of the process that it begins on; outside MPI.
+    pub before_ps: u64,
+    /// How much of it is in calls that start or end MPI.
+    pub start_and_end_ps: u64,
     /// How many times it goes from one process to another.
     pub changes: u64,
     /// By process, in the order of jobs and ranks; only those that have a part of it.
@@ -83,8 +88,10 @@ pub struct PathRank {
     pub node: u32,
     /// Time on the path.
     pub path_ps: u64,
-    /// How much of that was outside MPI.
+    /// How much of that was outside MPI, the time before its first call included.
     pub compute_ps: u64,
+    /// How much of the path was in calls that start or end MPI.
+    pub start_and_end_ps: u64,
 }
 
 /// A function's part of the critical path.

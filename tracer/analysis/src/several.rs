@@ -342,6 +342,8 @@ mod tests {
                 rank: 3,
                 node: 1,
                 mpi_ps: 9000,
+                start_and_end_ps: 0,
+                start_and_end_waiting_ps: 0,
                 waiting_ps: 8000,
                 caused_ps: 0,
             }],

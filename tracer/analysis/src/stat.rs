@@ -17,6 +17,7 @@ mod volume;
 
 use serde::Serialize;
 
+pub(crate) use collect::DIGITS;
 pub use collect::StatCollector;
 pub use collected::KeptStat;
 pub use probes::{ProbeRankStat, ProbeStat, ProbeSum};
@@ -114,6 +115,8 @@ pub struct RankStat {
     pub compute_ps: u64,
     /// Time in MPI calls.
     pub mpi_ps: u64,
+    /// How much of that was in calls that start or end MPI, which the program's main part is between.
+    pub start_and_end_ps: u64,
     /// Bytes sent.
     pub sent: u64,
     /// Bytes received.

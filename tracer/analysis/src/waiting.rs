@@ -1,8 +1,9 @@
 //! Who waits for whom: waiting times by their causes, in Scalasca's terms.
 //!
 //! Calls are matched: sends with receives, and the parts that processes have in a collective operation with
-//! each other. A call waits while it cannot get on because somebody else has not come yet: from its entry until
-//! that other one's entry, at most until it returns. All nodes have one clock, so these times are exact and nothing is
+//! each other. A call waits while it cannot continue because another process has not come yet: from its entry until
+//! that process's entry, at most until it returns. Calls that start or end MPI are counted apart: sums by cause and by
+//! process are over the program's main part. All nodes have one clock, so these times are exact and nothing is
 //! corrected. The terms are those of F. Wolf and B. Mohr, "Automatic performance analysis of hybrid MPI/OpenMP
 //! applications" (2003), and of Scalasca's documentation of its patterns. Made by [`WaitCollector`], shown by
 //! `render`; called by `belljar trace wait`.
@@ -76,8 +77,10 @@ impl WaitKind {
 /// Waiting times of a trace, in picoseconds of virtual time. Only calls that the program itself made count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waiting {
-    /// By cause, all of them.
+    /// By cause, all of them; calls that start or end MPI are left out.
     pub kinds: Vec<KindWait>,
+    /// By cause, of the calls that start or end MPI; causes that made none wait are left out.
+    pub start_and_end: Vec<KindWait>,
     /// By function, those that waited longest first; functions that never waited are left out.
     pub functions: Vec<FunctionWait>,
     /// By process, in the order of jobs and ranks.
@@ -87,7 +90,7 @@ pub struct Waiting {
     pub sites: Vec<SiteWait>,
     /// By phase of the program, where that was asked for.
     pub phases: Vec<PhaseWait>,
-    /// The calls that waited longest.
+    /// The calls that waited longest; those that start or end MPI are left out.
     pub longest: Vec<CallWait>,
     /// Messages of which both sides are known.
     pub messages: u64,
@@ -182,9 +185,13 @@ pub struct RankWait {
     pub node: u32,
     /// Time in MPI calls.
     pub mpi_ps: u64,
-    /// How much of that was waiting.
+    /// How much of that was in calls that start or end MPI.
+    pub start_and_end_ps: u64,
+    /// How much of the others was waiting.
     pub waiting_ps: u64,
-    /// How long others waited for it.
+    /// How long calls that start or end MPI waited.
+    pub start_and_end_waiting_ps: u64,
+    /// How long others waited for it, calls that start or end MPI left out.
     pub caused_ps: u64,
 }
 

@@ -14,6 +14,7 @@ mod text;
 use std::path::Path;
 
 use belljar_sim::Frequency;
+use belljar_sim::figures::counted_as;
 
 use self::schedule::{Counts, Rank};
 use crate::calls::Functions;
@@ -65,9 +66,10 @@ fn notes(counts: &Counts) -> Vec<String> {
         "it has no times: work takes as long as it says, and calls take none; `belljar replay DIR --out DIR2` makes a trace with times".to_owned(),
     ];
     if counts.processors > 0 {
-        notes.push(format!(
-            "{} operations are on other processors of their ranks; they stand in one sequence with all others",
-            counts.processors
+        notes.push(counted_as(
+            counts.processors,
+            "operation is on another processor of its rank; it stands in one sequence with all others",
+            "operations are on other processors of their ranks; they stand in one sequence with all others",
         ));
     }
     notes

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_sim::Frequency;
+use belljar_sim::figures::counted_as;
 
 use self::anchor::Anchor;
 use self::communicators::Communicators;
@@ -90,9 +91,10 @@ fn notes(archive: &Archive) -> Vec<String> {
         archive.anchor.writer()
     )];
     if archive.communicators.unknown > 0 {
-        notes.push(format!(
-            "{} communicators are left out with what is on them: their members do not fit, or there are too many",
-            archive.communicators.unknown
+        notes.push(counted_as(
+            archive.communicators.unknown,
+            "communicator is left out with what is on it: its members do not fit, or there are too many",
+            "communicators are left out with what is on them: their members do not fit, or there are too many",
         ));
     }
     notes

@@ -6,6 +6,8 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use belljar_sim::figures::counted;
+
 use crate::tally::Named;
 
 /// Width of the picture, in pixels.
@@ -88,15 +90,15 @@ fn show(flame: &Flame<'_>, all: u64, height: usize, out: &mut dyn Write) -> io::
         return Ok(());
     }
     let y = height - (flame.depth + 2) * ROW + ROW / 2;
-    let share = 100.0 * flame.count as f64 / all.max(1) as f64;
+    let share = crate::table::share(flame.count, all);
     let name = escaped(flame.name);
     let hash = crc32fast::hash(flame.name.as_bytes());
     let (red, green, blue) = (205 + hash % 50, 80 + (hash >> 8) % 130, (hash >> 16) % 55);
     write!(
         out,
-        "<g><title>{name} ({} samples, {share:.2} %)</title>\
+        "<g><title>{name} ({}, {share})</title>\
          <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" rx=\"2\" fill=\"rgb({red},{green},{blue})\"/>",
-        flame.count,
+        counted(flame.count, "sample"),
         ROW - 1
     )?;
     let room = (width / LETTER) as usize;

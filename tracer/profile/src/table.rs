@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use belljar_sim::Span;
+use belljar_sim::figures;
 
 use crate::tally::Named;
 use crate::{flame, pprof};
@@ -87,7 +88,8 @@ impl Named {
         let time = |count: u64| Span::from_ps(count.saturating_mul(self.every)).to_string();
         writeln!(
             out,
-            "{all} samples, one each {} of virtual time: {}",
+            "{}, one each {} of virtual time: {}",
+            figures::counted(all, "sample"),
             Span::from_ps(self.every),
             time(all)
         )?;
@@ -112,7 +114,8 @@ impl Named {
             )?;
         }
         if rows.len() > MOST_ROWS {
-            writeln!(out, "  and {} more functions", rows.len() - MOST_ROWS)?;
+            let more = (rows.len() - MOST_ROWS) as u64;
+            writeln!(out, "  and {}", figures::counted(more, "more function"))?;
         }
         Ok(())
     }
@@ -154,6 +157,7 @@ fn harmless(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-fn share(part: u64, of: u64) -> String {
-    format!("{:.2} %", 100.0 * part as f64 / of.max(1) as f64)
+/// A share in percent with two decimal places.
+pub(crate) fn share(part: u64, of: u64) -> String {
+    figures::share(part as f64 / of.max(1) as f64, 2)
 }

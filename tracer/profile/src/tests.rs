@@ -94,7 +94,7 @@ fn what_is_written_is_read() {
     let folded = "outer 2000\nouter;inner;inlined 5000\nouter;inner;inlined;[kernel] 1000\n";
     assert_eq!(text(&named, Format::Folded), folded);
     let table = text(&named, Format::Table);
-    assert!(table.contains("idle for 24.000 ms, 75.00 %"), "{table}");
+    assert!(table.contains("idle for 24.00 ms, 75.00 %"), "{table}");
     assert!(table.contains(" 62.50 %   75.00 %"), "{table}");
     assert!(table.contains(" 0.00 %   75.00 %"), "{table}");
     // Nothing depends on when bytes were taken or state was saved.

@@ -67,14 +67,14 @@ pub enum ReportError {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkSide {
-    /// Frames.
-    pub frames: u64,
+    /// Frames; `None` where they are not known, as in a replay.
+    pub frames: Option<u64>,
     /// Their bytes.
     pub bytes: u64,
     /// Frames that found the queue full.
     pub drops: u64,
-    /// The longest queue, in bytes.
-    pub longest_queue: u64,
+    /// The longest queue, in bytes; `None` where it is not known.
+    pub longest_queue: Option<u64>,
     /// For how long it was busy, in picoseconds of virtual time.
     pub busy_ps: u64,
 }
@@ -185,6 +185,19 @@ pub struct Report {
     pub other: Option<Run>,
     /// How their traces differ.
     pub diff: Option<TraceDiff>,
+    /// Keys and options with other values.
+    pub changed: Vec<ChangedKey>,
+}
+
+/// A key of a scenario, or an option of a replay, with its value in both runs; `None` where it is not set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangedKey {
+    /// The key, with its tables.
+    pub key: String,
+    /// Its value in the first run.
+    pub a: Option<String>,
+    /// Its value in the second run.
+    pub b: Option<String>,
 }
 
 impl Report {
@@ -204,6 +217,7 @@ impl Report {
             "version": env!("CARGO_PKG_VERSION"),
             "runs": described,
             "diff": self.diff,
+            "changed": self.changed,
         });
         let data = Packed::of(data.to_string().as_bytes());
         page::write(out, |out| {
@@ -264,7 +278,13 @@ impl Traced {
         Ok(Self::of(found, timeline, names))
     }
 
-    fn of(found: Analyses, timeline: Timeline, names: FrameNames<'_>) -> (Self, Matrices) {
+    fn of(found: Analyses, timeline: Timeline, mut names: FrameNames<'_>) -> (Self, Matrices) {
+        let (mut waiting, mut path) = (found.waiting, found.path);
+        // Only places that the page shows are looked up.
+        waiting.sites.truncate(MOST_SITES);
+        path.sites.truncate(MOST_SITES);
+        waiting.name(&mut names);
+        path.name(&mut names);
         let mut sites = found.sites;
         if let Some(sites) = &mut sites {
             sites.name(names);
@@ -276,8 +296,8 @@ impl Traced {
         let own = Self {
             timeline,
             statistics: found.statistics,
-            waiting: found.waiting,
-            path: found.path,
+            waiting,
+            path,
             loops: Some(found.loops),
             sites,
             incomplete: match found.state {
@@ -318,15 +338,11 @@ impl Traced {
                 "balance": loops.balance,
             })
         });
-        let mut waiting = self.waiting.clone();
-        waiting.sites.truncate(MOST_SITES);
-        let mut path = self.path.clone();
-        path.sites.truncate(MOST_SITES);
         json!({
             "verdicts": verdict::verdicts(self, summary),
             "statistics": statistics,
-            "waiting": waiting,
-            "path": path,
+            "waiting": self.waiting,
+            "path": self.path,
             "loops": loops,
             "sites": sites,
             "incomplete": self.incomplete,

@@ -6,6 +6,8 @@
 
 /// Rows that are alike.
 mod classes;
+/// Kinds of functions.
+mod kinds;
 /// Buckets at every scale.
 mod levels;
 /// Single calls.
@@ -16,11 +18,14 @@ use std::collections::BTreeMap;
 use belljar_analysis::{CallWait, CallingThread, Survey, WaitCollector, WaitKind, argument_words};
 use belljar_export::{Call, Part, Record, Source};
 use belljar_job::Member;
+use belljar_mpi::Meaning;
+use belljar_sim::figures::counted;
 use belljar_trace::Event;
 use serde::Serialize;
 
 use crate::pack::{Numbers, Packed};
 use classes::Class;
+use kinds::FunctionKind;
 use levels::Levels;
 use pages::{Message, OneCall, PageIndex, Pages, Wait};
 
@@ -106,6 +111,8 @@ pub(crate) struct About {
     pub(crate) beyond: usize,
     /// By number, from 1.
     pub(crate) functions: Vec<&'static str>,
+    /// The kind of each function, which its colour shows.
+    pub(crate) function_kinds: Vec<u8>,
     /// Length of the shortest buckets, in picoseconds, and how many scales there are.
     pub(crate) width: u64,
     pub(crate) depth: usize,
@@ -159,6 +166,7 @@ struct Filling {
     pages: Pages,
     numbers: BTreeMap<&'static str, u8>,
     functions: Vec<&'static str>,
+    function_kinds: Vec<u8>,
     /// By row and function: calls and time.
     sums: classes::Sums,
     /// By message: the row and the time of the side that was seen.
@@ -233,6 +241,7 @@ impl Filling {
             processes,
             numbers: BTreeMap::new(),
             functions: Vec::new(),
+            function_kinds: Vec::new(),
             sums: BTreeMap::new(),
             sent: BTreeMap::new(),
             received: BTreeMap::new(),
@@ -242,17 +251,19 @@ impl Filling {
     }
 
     /// The number of a function.
-    fn function(&mut self, name: &'static str) -> u8 {
+    fn function(&mut self, name: &'static str, meaning: &Meaning) -> u8 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
         if self.functions.len() >= MOST_FUNCTIONS {
             if self.functions.len() == MOST_FUNCTIONS {
                 self.functions.push("other functions");
+                self.function_kinds.push(FunctionKind::Other as u8);
             }
             return MOST_FUNCTIONS as u8 + 1;
         }
         self.functions.push(name);
+        self.function_kinds.push(FunctionKind::of(meaning) as u8);
         let number = self.functions.len() as u8;
         self.numbers.insert(name, number);
         number
@@ -261,7 +272,7 @@ impl Filling {
     fn call(&mut self, call: &Call, row: usize, source: &Source) {
         let entry = source.picoseconds(call.entry);
         let exit = call.exit.map(|exit| source.picoseconds(exit));
-        let function = self.function(call.event.name());
+        let function = self.function(call.event.name(), call.event.meaning());
         // A call that never returned is there to the end.
         let last = exit.unwrap_or(self.extent.to).max(entry);
         self.levels.call(row, function, entry, last);
@@ -359,6 +370,7 @@ impl Filling {
             rows: self.extent.rows.into_keys().collect(),
             beyond: self.extent.beyond,
             functions: self.functions,
+            function_kinds: self.function_kinds,
             width: self.levels.width(),
             depth: self.levels.depth(),
             pages: pages.iter().map(|(index, _)| *index).collect(),
@@ -381,7 +393,10 @@ impl Filling {
 fn words(call: &Call) -> String {
     let mut words = argument_words(&call.event);
     if call.event.calls() > 1 {
-        words.push_str(&format!("\n{} equal calls in a row", call.event.calls()));
+        words.push_str(&format!(
+            "\n{} in a row",
+            counted(call.event.calls(), "equal call")
+        ));
     }
     let (mut sends, mut receives) = (0u64, 0u64);
     for record in call.begun.iter().chain(&call.done) {

@@ -1,8 +1,11 @@
-//! What bounds a run, in a sentence each: computing, waiting, uneven work, the network.
+//! What bounds a run, in a sentence each: computing, waiting, uneven work, the network, start and end.
 //!
+//! Shares are of the main part: all ranks' time without the calls that start or end MPI, which have a sentence of their own.
 //! Each sentence has the numbers that it is made of, which are those of the analyses. Made for a [`Report`](crate::Report).
 
-use belljar_analysis::{Statistics, time_words};
+use belljar_analysis::{CriticalPath, SiteWait, Statistics, time_words};
+use belljar_mpi::meaning_of;
+use belljar_sim::figures::{counted, counted_as, percent_of_thousandths as percent};
 use serde::Serialize;
 
 use crate::{Summary, Traced};
@@ -15,81 +18,123 @@ pub(crate) struct Verdict {
     pub(crate) sentence: String,
     /// The element's name of the section.
     pub(crate) section: &'static str,
-    /// Its share in thousandths, of which the page draws a bar.
+    /// Its share in thousandths; the page draws a bar of it.
     pub(crate) thousandths: u64,
 }
 
+/// A share in thousandths, at most 1000.
 fn thousandths(part: u64, of: u64) -> u64 {
-    let share = u128::from(part) * 1000 / u128::from(of.max(1));
-    share.min(1000) as u64
+    belljar_sim::figures::thousandths(part, of).min(1000)
 }
 
-fn percent(thousandths: u64) -> String {
-    format!("{}.{} %", thousandths / 10, thousandths % 10)
+/// Times of all ranks together, in picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// Outside MPI.
+    compute: u64,
+    /// In MPI, start and end left out.
+    mpi: u64,
+    /// Of that, waiting.
+    waiting: u64,
+    /// In calls that start or end MPI.
+    start_and_end: u64,
 }
 
-/// Sums over all ranks: outside MPI, in MPI.
-fn sums(statistics: &Statistics) -> (u64, u64) {
-    let ranks = statistics.ranks.iter();
-    ranks.fold((0u64, 0u64), |(compute, mpi), rank| {
-        (
-            compute.saturating_add(rank.compute_ps),
-            mpi.saturating_add(rank.mpi_ps),
-        )
-    })
+impl Sums {
+    fn of(traced: &Traced) -> Self {
+        let mut sums = Self::default();
+        for rank in &traced.statistics.ranks {
+            let main = rank.mpi_ps.saturating_sub(rank.start_and_end_ps);
+            sums.compute = sums.compute.saturating_add(rank.compute_ps);
+            sums.mpi = sums.mpi.saturating_add(main);
+            sums.start_and_end = sums.start_and_end.saturating_add(rank.start_and_end_ps);
+        }
+        let waiting = traced.waiting.ranks.iter().map(|rank| rank.waiting_ps);
+        sums.waiting = waiting.fold(0, u64::saturating_add);
+        sums
+    }
+
+    /// The main part.
+    fn main(self) -> u64 {
+        self.compute.saturating_add(self.mpi)
+    }
 }
 
 /// All sentences.
 pub(crate) fn verdicts(traced: &Traced, summary: Option<&Summary>) -> Vec<Verdict> {
-    let (compute, mpi) = sums(&traced.statistics);
-    let all = compute.saturating_add(mpi);
-    let own = thousandths(compute, all);
-    let path = &traced.path;
-    let length = path.to_ps.saturating_sub(path.from_ps);
-    let outside = path
-        .ranks
-        .iter()
-        .fold(0u64, |sum, rank| sum.saturating_add(rank.compute_ps));
-    let waiting = traced.waiting.ranks.iter();
-    let waiting = waiting.fold(0u64, |sum, rank| sum.saturating_add(rank.waiting_ps));
-    let mut verdicts = vec![
-        Verdict {
-            about: "Computing",
-            sentence: format!(
-                "Ranks spend {} of their time outside MPI; of the critical path, which lasts {}, {} is outside MPI.",
-                percent(own),
-                time_words(length),
-                percent(thousandths(outside, length)),
-            ),
-            section: "calls",
-            thousandths: own,
-        },
+    let sums = Sums::of(traced);
+    vec![
+        computing(traced, sums),
         Verdict {
             about: "Waiting",
-            sentence: wait_words(traced, waiting, mpi, all),
+            sentence: wait_words(traced, sums),
             section: "waiting",
-            thousandths: thousandths(waiting, all),
+            thousandths: thousandths(sums.waiting, sums.main()),
         },
         imbalance(&traced.statistics),
-        network(traced, summary, mpi.saturating_sub(waiting), all),
-    ];
-    let most = traced
-        .statistics
-        .functions
-        .first()
-        .filter(|most| most.total_ps > 0);
-    if let Some(most) = most {
-        let share = thousandths(most.total_ps, mpi);
-        verdicts[0].sentence.push_str(&format!(
+        network(traced, summary, sums),
+        start_and_end(sums),
+    ]
+}
+
+fn computing(traced: &Traced, sums: Sums) -> Verdict {
+    let own = thousandths(sums.compute, sums.main());
+    let path = &traced.path;
+    let outside = path.ranks.iter().map(|rank| rank.compute_ps);
+    let outside = outside.fold(0u64, u64::saturating_add);
+    let length = length(path).saturating_sub(path.before_ps);
+    let length = length.saturating_sub(path.start_and_end_ps);
+    let mut sentence = format!(
+        "Ranks spend {} of their time between start and end of MPI outside MPI; of the critical path there, which lasts {}, {} is outside MPI.",
+        percent(own),
+        time_words(length),
+        percent(thousandths(outside.saturating_sub(path.before_ps), length)),
+    );
+    let functions = traced.statistics.functions.iter();
+    let mut functions = functions.filter(|own| !is_boundary(own.function) && own.total_ps > 0);
+    if let Some(most) = functions.next() {
+        let share = thousandths(most.total_ps, sums.mpi);
+        let words = format!(
             " Of the time in MPI, {} takes {}.",
             most.function,
             percent(share)
-        ));
+        );
+        sentence.push_str(&words);
     }
-    verdicts
+    Verdict {
+        about: "Computing",
+        sentence,
+        section: "calls",
+        thousandths: own,
+    }
 }
 
-fn wait_words(traced: &Traced, waiting: u64, mpi: u64, all: u64) -> String {
+/// True for functions that start or end MPI.
+fn is_boundary(function: &str) -> bool {
+    meaning_of(function).is_some_and(|meaning| meaning.boundary().is_some())
+}
+
+/// The length of the critical path, in picoseconds.
+fn length(path: &CriticalPath) -> u64 {
+    path.to_ps.saturating_sub(path.from_ps)
+}
+
+fn start_and_end(sums: Sums) -> Verdict {
+    let all = sums.main().saturating_add(sums.start_and_end);
+    let share = thousandths(sums.start_and_end, all);
+    Verdict {
+        about: "Start and end",
+        sentence: format!(
+            "{} of all ranks' time, {}, is in calls that start or end MPI, waiting in them included. A longer run has no more of it; the other shares are of the time between.",
+            percent(share),
+            time_words(sums.start_and_end),
+        ),
+        section: "calls",
+        thousandths: share,
+    }
+}
+
+fn wait_words(traced: &Traced, sums: Sums) -> String {
     let most = traced
         .waiting
         .kinds
@@ -99,17 +144,36 @@ fn wait_words(traced: &Traced, waiting: u64, mpi: u64, all: u64) -> String {
         .filter(|most| most.waiting_ps > 0)
         .map_or_else(String::new, |most| {
             format!(
-                " Most of it, {}, is {}: {} calls.",
-                percent(thousandths(most.waiting_ps, waiting)),
+                " Most of it, {}, is {}: {}.",
+                percent(thousandths(most.waiting_ps, sums.waiting)),
                 most.kind.name(),
-                most.calls
+                counted(most.calls, "call")
             )
         });
+    let sites = traced.waiting.sites.iter();
+    let mut sites = sites.filter(|site| !is_boundary(site.function) && site.waiting_ps > 0);
+    let place = sites.next().and_then(place).unwrap_or_default();
     format!(
-        "{} of the time in MPI, which is {} of all time, is waiting for another rank.{cause}",
-        percent(thousandths(waiting, mpi)),
-        percent(thousandths(waiting, all)),
+        "{} of the time in MPI, which is {} of all time between start and end of MPI, is waiting for another rank.{cause}{place}",
+        percent(thousandths(sums.waiting, sums.mpi)),
+        percent(thousandths(sums.waiting, sums.main())),
     )
+}
+
+/// The source line of a call that waited, where it is known.
+fn place(site: &SiteWait) -> Option<String> {
+    let places = site.frames.iter().flat_map(|frame| &frame.places);
+    let place = places.into_iter().find(|place| place.file.is_some())?;
+    let file = place.file.as_deref()?;
+    let file = file.rsplit('/').next().unwrap_or(file);
+    let line = place
+        .line
+        .map_or_else(String::new, |line| format!(":{line}"));
+    Some(format!(
+        " The calls of {} at {file}{line} wait longest, {}.",
+        site.function,
+        time_words(site.waiting_ps)
+    ))
 }
 
 fn imbalance(statistics: &Statistics) -> Verdict {
@@ -139,29 +203,28 @@ fn imbalance(statistics: &Statistics) -> Verdict {
     }
 }
 
-fn network(traced: &Traced, summary: Option<&Summary>, moving: u64, all: u64) -> Verdict {
+fn network(traced: &Traced, summary: Option<&Summary>, sums: Sums) -> Verdict {
     let busiest = summary.and_then(|summary| {
         let links = summary.links.iter();
         let both = links.flat_map(|link| [(link, &link.up), (link, &link.down)]);
         both.max_by_key(|(_, side)| side.busy_ps)
     });
-    let first = traced.statistics.ranks.len();
     let link = busiest.map_or_else(String::new, |(link, side)| {
-        let length = traced.path.to_ps.saturating_sub(traced.path.from_ps);
         format!(
-            " The busiest link, {}, carried something for {}, {} of the program's time; {} frames were dropped on it.",
+            " The busiest link, {}, carried something for {}, {} of the program's time; {} dropped on it.",
             link.link,
             time_words(side.busy_ps),
-            percent(thousandths(side.busy_ps, length)),
-            side.drops,
+            percent(thousandths(side.busy_ps, length(&traced.path))),
+            counted_as(side.drops, "frame was", "frames were"),
         )
     });
-    let share = thousandths(moving, all);
+    let share = thousandths(sums.mpi.saturating_sub(sums.waiting), sums.main());
     Verdict {
         about: "Network",
         sentence: format!(
-            "{} of all time of {first} ranks is in MPI without waiting: moving data, and what the library and the kernel do for it.{link}",
-            percent(share)
+            "{} of the time of {} between start and end of MPI is in MPI without waiting: moving data, and work of the library and the kernel for it.{link}",
+            percent(share),
+            counted(traced.statistics.ranks.len() as u64, "rank"),
         ),
         section: "links",
         thousandths: share,

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belljar_analysis::generated::Stencil;
-use belljar_analysis::{FrameNames, diff};
+use belljar_analysis::{FrameNames, diff, time_words};
 use belljar_archive::{Contents, TraceWriter};
 use belljar_mpi::FUNCTIONS;
 use belljar_report::{
-    Detail, Matrices, Output, Report, ReportError, Run, Summary, SummaryNode, Traced,
+    ChangedKey, Detail, Matrices, Output, Report, ReportError, Run, Summary, SummaryNode, Traced,
 };
 use belljar_trace::{Event, TraceSummary};
 
@@ -167,9 +167,14 @@ fn a_report_shows_what_the_trace_has() {
     let functions = rows(&page, "Functions");
     assert_eq!(functions.len(), statistics.functions.len());
     for (row, function) in functions.iter().zip(&statistics.functions) {
+        // The page rounds as the command does.
         assert_eq!(
-            row[..2],
-            [function.function.to_owned(), grouped(function.calls)]
+            row[..3],
+            [
+                function.function.to_owned(),
+                grouped(function.calls),
+                time_words(function.total_ps)
+            ]
         );
     }
     let pairs = rows(&page, "Pairs with most bytes, call");
@@ -249,10 +254,18 @@ fn two_runs_stand_side_by_side() {
         run: run(&paths[0]),
         other: Some(run(&paths[1])),
         diff: Some(diff.clone()),
+        changed: vec![ChangedKey {
+            key: "network.latency".to_owned(),
+            a: None,
+            b: Some(HOSTILE.to_owned()),
+        }],
     };
     let Some(page) = shown(folder.path(), &report) else {
         return;
     };
+    let changed = rows(&page, "Keys and options that differ");
+    assert_eq!(changed.len(), 1);
+    assert_eq!(changed[0][..2], ["network.latency", "not set"]);
     let functions = rows(&page, "Functions");
     assert_eq!(functions.len(), diff.functions.len());
     for row in &functions {

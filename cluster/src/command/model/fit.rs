@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::Table;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
-use belljar_model::{Model, Traced, Values, learn};
+use belljar_model::{Model, Traced, Values, learn, rounded};
 use belljar_program::Program;
 use belljar_replay::Calibration;
+use belljar_sim::figures::{counted, share};
 use clap::Args;
 use serde_json::json;
 
@@ -66,7 +67,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
         .with_context(|| format!("cannot write {}", arguments.out.display()))?;
     show(|out| match arguments.json {
         true => {
-            serde_json::to_writer_pretty(&mut *out, &told(&model))?;
+            serde_json::to_writer_pretty(&mut *out, &rounded(told(&model)))?;
             writeln!(out)
         }
         false => text(&model, &arguments.out, out),
@@ -147,7 +148,7 @@ fn text(model: &Model, file: &Path, out: &mut dyn Write) -> io::Result<()> {
     let runs: Vec<String> = model
         .runs
         .iter()
-        .map(|(ranks, size)| format!("{ranks} ranks, size {size}"))
+        .map(|(ranks, size)| format!("{}, size {size}", counted(u64::from(*ranks), "rank")))
         .collect();
     writeln!(out, "{}: {}", model.name, runs.join("; "))?;
     writeln!(
@@ -159,10 +160,10 @@ fn text(model: &Model, file: &Path, out: &mut dyn Write) -> io::Result<()> {
     let (mean, median, worst) = errors(model);
     writeln!(
         out,
-        "error of functions at points that they were not fitted to: {:.2} % in the mean, {:.2} % in the median, {:.1} % at worst\n",
-        mean * 100.0,
-        median * 100.0,
-        worst * 100.0
+        "error of functions at points that they were not fitted to: {} in the mean, {} in the median, {} at worst\n",
+        share(mean, 2),
+        share(median, 2),
+        share(worst, 1)
     )?;
     let mut table = Table::new(["class", "function", "value", "error", "form"]);
     let mut functions = model.functions();
@@ -178,7 +179,7 @@ fn text(model: &Model, file: &Path, out: &mut dyn Write) -> io::Result<()> {
             class.to_string(),
             function.clone(),
             (*value).to_owned(),
-            format!("{:.2} %", error * 100.0),
+            share(error, 2),
             form(values),
         ]);
     }

@@ -13,6 +13,7 @@ use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_model::{MOST_CALLS, Model, generate as make};
 use belljar_replay::{Calibration, write_trace};
+use belljar_sim::figures::counted;
 use belljar_trace::TRACE_FILE;
 use clap::Args;
 use serde_json::json;
@@ -103,8 +104,10 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
         ),
         false => writeln!(
             out,
-            "{ranks} ranks, {calls} calls, {} messages: {} from the first call to the last\nrun directory: {}",
-            outcome.messages,
+            "{}, {}, {}: {} from the first call to the last\nrun directory: {}",
+            counted(u64::from(ranks), "rank"),
+            counted(calls as u64, "call"),
+            counted(outcome.messages, "message"),
             time_words(outcome.total_ps),
             arguments.out.display()
         ),

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use belljar_analysis::Table;
+use belljar_model::rounded;
+use belljar_sim::figures::{decimal, share};
 use clap::Args;
 use serde_json::json;
 
@@ -38,11 +40,11 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     for (class, function, what, values) in model.functions() {
         for of in values.functions() {
             let (least, most) = of.band(ranks, size);
-            rows.push(json!({
+            rows.push(rounded(json!({
                 "class": class, "function": function, "value_of": what, "form": of.to_string(),
                 "error": of.error, "value": of.at(ranks, size), "from": least, "to": most,
                 "beyond": of.beyond(ranks, size),
-            }));
+            })));
         }
     }
     if arguments.json {
@@ -67,10 +69,10 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
             number("class").to_string(),
             word("function"),
             word("value_of"),
-            format!("{:.1}", number("value")),
-            format!("{:.1}", number("from")),
-            format!("{:.1}", number("to")),
-            format!("{:.1} %", number("error") * 100.0),
+            decimal(number("value"), 1),
+            decimal(number("from"), 1),
+            decimal(number("to"), 1),
+            share(number("error"), 1),
             word("form"),
         ]);
     }

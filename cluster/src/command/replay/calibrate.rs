@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use belljar_analysis::{Table, time_words};
 use belljar_replay::{Costs, Fit, Fitted, Traced, fit_costs};
+use belljar_sim::figures::{decimal, percent};
 use clap::Args;
 
 use super::job::{Job, JobArguments, Model};
@@ -100,8 +101,8 @@ fn text(fitted: &Fitted, directories: &[PathBuf], out: &mut dyn Write) -> io::Re
             false => "not determined by these traces",
         };
         let cycles = |cycles: f64| match cycles < 10.0 {
-            true => format!("{cycles:.2}"),
-            false => format!("{cycles:.0}"),
+            true => decimal(cycles, 2),
+            false => decimal(cycles, 0),
         };
         table.row(vec![
             cost.name.to_owned(),
@@ -117,9 +118,7 @@ fn text(fitted: &Fitted, directories: &[PathBuf], out: &mut dyn Write) -> io::Re
     )?;
     let mut table = Table::new(["trace", "in calls", "before", "", "fitted", ""]);
     for ((directory, before), after) in directories.iter().zip(&fitted.before).zip(&fitted.after) {
-        let share = |fit: &Fit, part: u64| {
-            format!("{:.1} %", part as f64 / fit.inside_ps.max(1) as f64 * 100.0)
-        };
+        let share = |fit: &Fit, part: u64| percent(part, fit.inside_ps.max(1));
         table.row(vec![
             directory.display().to_string(),
             time_words(before.inside_ps),

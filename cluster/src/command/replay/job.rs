@@ -15,6 +15,7 @@ use belljar_fabric::{Settings, Topology};
 use belljar_networks::Parameters;
 use belljar_program::{Algorithms, Program, extract};
 use belljar_replay::{Calibration, Costs, NetworkModel, Setting};
+use belljar_sim::figures::counted_as;
 use belljar_sim::{Frequency, Span};
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, ValueEnum};
@@ -42,7 +43,7 @@ pub(in crate::command) enum Model {
 #[derive(Args, Clone)]
 pub(crate) struct JobArguments {
     /// A run directory.
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// Another value for a key of the run's scenario, such as `network.latency="20 us"`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
@@ -120,7 +121,8 @@ impl JobArguments {
 
 /// A run that is to be played.
 pub(in crate::command) struct Job<'a> {
-    arguments: &'a JobArguments,
+    /// The options.
+    pub(super) arguments: &'a JobArguments,
     /// Its trace.
     pub(in crate::command) trace: PathBuf,
     /// Its scenario's file, and what that says.
@@ -185,6 +187,11 @@ impl Job<'_> {
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
         self.setting(&scenario, (topology, settings), hosts, scale)
+    }
+
+    /// The scenario with what options change, and its file.
+    pub(super) fn wanted_scenario(&self) -> Result<(Scenario, &Path)> {
+        Ok((self.scenario(&self.arguments.overrides())?, &self.path))
     }
 
     fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
@@ -336,35 +343,45 @@ fn lacks(program: &Program, state: &TraceState) -> Vec<String> {
         ));
     }
     let unknown = program.unknown;
-    for (count, what) in [
+    for (count, one, many) in [
         (
             unknown.messages,
+            "message whose partner the trace does not tell, which is left out",
             "messages whose partner the trace does not tell, which are left out",
         ),
         (
             unknown.guessed,
+            "receive from any source whose sender the trace does not tell, and for which several come into question: the replay guesses, and may wait for ever",
             "receives from any source whose sender the trace does not tell, and for which several come into question: the replay guesses, and may wait for ever",
         ),
         (
             unknown.across,
+            "operation completed by another thread than the one that began it: the replay does not wait for it",
             "operations completed by another thread than the one that began them: the replay does not wait for them",
         ),
         (
             unknown.collectives,
+            "collective operation of which the trace does not tell who takes part, which is left out",
             "collective operations of which the trace does not tell who takes part, which are left out",
         ),
         (
             unknown.algorithms,
+            "collective operation whose algorithm is not known, which takes that of Open MPI 4.1 or sends straight what it is called with",
             "collective operations whose algorithm is not known, which take that of Open MPI 4.1 or send straight what they are called with",
         ),
-        (unknown.unfinished, "calls that never returned"),
+        (
+            unknown.unfinished,
+            "call that never returned",
+            "calls that never returned",
+        ),
         (
             unknown.unrecorded,
+            "call that the scenario did not have recorded (trace.sample, trace.functions): what it waits for is taken for work, and its messages are missing",
             "calls that the scenario did not have recorded (trace.sample, trace.functions): what they wait for is taken for work, and messages of theirs are missing",
         ),
     ] {
         if count > 0 {
-            warnings.push(format!("{count} {what}"));
+            warnings.push(counted_as(count, one, many));
         }
     }
     warnings

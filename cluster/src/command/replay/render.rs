@@ -2,12 +2,14 @@
 //!
 //! Called by `replay`.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use belljar_analysis::{Table, time_words};
 use belljar_mpi::FUNCTIONS;
 use belljar_replay::{Costs, Fit, Outcome, Without};
 use belljar_sim::Frequency;
+use belljar_sim::figures::{self, counted_as};
 use serde_json::json;
 
 use super::by_loop::{self, LoopOutcome};
@@ -35,6 +37,8 @@ pub(super) struct Said<'a> {
     pub(super) costs: Costs,
     /// The clock of each process's processor.
     pub(super) clocks: &'a [Frequency],
+    /// Options that are not the scenario's, by their names, where they are not the defaults.
+    pub(super) options: &'a BTreeMap<&'static str, String>,
 }
 
 pub(super) fn name(function: u16) -> &'static str {
@@ -44,11 +48,7 @@ pub(super) fn name(function: u16) -> &'static str {
 
 /// How much more or less, in percent.
 pub(super) fn change(was: u64, is: u64) -> String {
-    if was == 0 {
-        return String::new();
-    }
-    let percent = (is as f64 - was as f64) / was as f64 * 100.0;
-    format!("{percent:+.1} %")
+    figures::change(was, is)
 }
 
 /// For people. Of calls that never return `stuck` has what is to be said.
@@ -64,14 +64,28 @@ pub(super) fn text(said: &Said<'_>, stuck: &[String], out: &mut dyn Write) -> io
         time_words(outcome.total_ps),
         time_words(outcome.traced_ps),
     )?;
+    writeln!(
+        out,
+        "Main part: {} from the last return of a call that starts MPI to the first entry of one that ends it; traced {}{}",
+        time_words(outcome.main_ps),
+        time_words(outcome.traced_main_ps),
+        match change(outcome.traced_main_ps, outcome.main_ps) {
+            change if change.is_empty() => change,
+            change => format!(", {change}"),
+        }
+    )?;
     for doubt in said.doubts {
         writeln!(out, "Warning: {doubt}")?;
     }
     if outcome.broken_off {
         writeln!(
             out,
-            "Broken off: all figures are of the {} calls that had returned by then.",
-            outcome.times.iter().map(Vec::len).sum::<usize>()
+            "Broken off: all figures are of the {} returned by then.",
+            counted_as(
+                outcome.times.iter().map(Vec::len).sum::<usize>() as u64,
+                "call that had",
+                "calls that had"
+            )
         )?;
     }
     stuck.iter().try_for_each(|call| write!(out, "{call}"))?;
@@ -118,12 +132,11 @@ fn links(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nLinks, busiest first")?;
     let mut table = Table::new(["link", "bytes", "busy", "share", "dropped"]);
     for load in outcome.links.iter().take(LINKS) {
-        let share = load.busy.as_ps() as f64 / outcome.total_ps.max(1) as f64 * 100.0;
         table.row(vec![
             load.name.clone(),
             load.bytes.to_string(),
             time_words(load.busy.as_ps()),
-            format!("{share:.1} %"),
+            figures::percent(load.busy.as_ps(), outcome.total_ps.max(1)),
             load.dropped.to_string(),
         ]);
     }
@@ -136,12 +149,14 @@ fn depends(outcome: &Outcome, bounds: &[Without], out: &mut dyn Write) -> io::Re
         return Ok(());
     }
     writeln!(out, "\nWhat it depends on")?;
-    let mut table = Table::new(["it would take", "total", "change"]);
+    let mut table = Table::new(["it would take", "total", "change", "main part", "change"]);
     for without in bounds {
         table.row(vec![
             without.cost.words().to_owned(),
             time_words(without.total_ps),
             change(outcome.total_ps, without.total_ps),
+            time_words(without.main_ps),
+            change(outcome.main_ps, without.main_ps),
         ]);
     }
     table.write(out)
@@ -149,14 +164,22 @@ fn depends(outcome: &Outcome, bounds: &[Without], out: &mut dyn Write) -> io::Re
 
 /// How well the traced times are explained.
 fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
-    let share = |part: u64| part as f64 / fit.inside_ps.max(1) as f64 * 100.0;
+    let share = |part: u64| figures::percent(part, fit.inside_ps.max(1));
     writeln!(
         out,
-        "\nOf {} in calls that move data, MPI_Init and MPI_Finalize left out, {:.1} % are hosts' work that no cost explains, and {:.1} % were explained too long.",
+        "\nOf {} in calls that move data, MPI_Init and MPI_Finalize left out, {} are hosts' work that no cost explains, and {} were explained too long.",
         time_words(fit.inside_ps),
         share(fit.more_ps),
         share(fit.less_ps)
     )
+}
+
+/// The change in percent, to a thousandth; `None` where the first is 0.
+fn percent(was: u64, is: u64) -> Option<f64> {
+    let change = (is as f64 - was as f64) / was as f64 * 100.0;
+    change
+        .is_finite()
+        .then(|| (change * 1000.0).round() / 1000.0)
 }
 
 /// For programs.
@@ -182,6 +205,9 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
     let whole = json!({
         "total_ps": outcome.total_ps,
         "traced_ps": outcome.traced_ps,
+        "main_ps": outcome.main_ps,
+        "traced_main_ps": outcome.traced_main_ps,
+        "main_change_percent": percent(outcome.traced_main_ps, outcome.main_ps),
         "messages": outcome.messages,
         "broken_off": outcome.broken_off,
         "ranks": outcome.ranks,
@@ -195,6 +221,7 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
         "bounds": said.bounds,
         "loops": said.loops,
         "costs": said.costs,
+        "options": said.options,
         "clocks_hz": said.clocks.iter().map(|clock| clock.as_hz()).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &whole)?;

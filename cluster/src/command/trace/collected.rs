@@ -13,6 +13,7 @@ use belljar_analysis::Table;
 use belljar_archive::{TraceReader, TraceWriter};
 use belljar_cluster::scenario::Iterations;
 use belljar_collect::{Both, COLLECTED_FILE, Collected, Collector};
+use belljar_sim::figures::{counted, decimal, percent, plural, share};
 use belljar_trace::{TRACE_FILE, TraceError, TraceState};
 use clap::Args;
 
@@ -68,10 +69,15 @@ fn words(collected: &Collected) -> String {
     let halved = match collected.halved_messages() {
         0 => String::new(),
         some => format!(
-            ", not the same ones of all ranks: of at least {some} messages one side is missing, and what is told of waiting is wrong"
+            ", not the same ones of all ranks: of at least {} one side is missing, and waiting times are wrong",
+            counted(some, "message")
         ),
     };
-    format!("{kept} of {all} iterations of the main loop were kept{halved}")
+    format!(
+        "{kept} of {} of the main loop {} kept{halved}",
+        counted(all, "iteration"),
+        plural(kept, "was", "were")
+    )
 }
 
 /// `belljar trace collect`.
@@ -142,12 +148,11 @@ fn write(
     let (kept, dropped) = collected.calls();
     let all = kept.saturating_add(dropped);
     writeln!(out, "{}", words(collected))?;
-    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
-    writeln!(out, "calls: {kept} of {all} ({:.1} %)", share(kept, all))?;
+    writeln!(out, "calls: {kept} of {all} ({})", percent(kept, all))?;
     writeln!(
         out,
-        "bytes: {after} of {before} ({:.1} %), and {sums} of sums",
-        share(after, before)
+        "bytes: {after} of {before} ({}), and {sums} of sums",
+        percent(after, before)
     )?;
     writeln!(out, "\nMeans of the calls that were kept, against all")?;
     let functions = collected.functions().into_iter();
@@ -166,13 +171,13 @@ fn errors(head: &str, mut rows: Vec<(String, Both)>, out: &mut dyn io::Write) ->
     let mut table = Table::new([head, "calls", "kept", "mean kept", "mean of all", "off by"]);
     for (name, it) in rows.iter().take(MOST_LINES) {
         let all = it.all();
-        let off = it.error().map(|error| format!("{:.1} %", 100.0 * error));
+        let off = it.error().map(|error| share(error, 1));
         table.row(vec![
             name.clone(),
             all.count.to_string(),
             it.kept.count.to_string(),
-            format!("{:.0} cycles", it.kept.mean()),
-            format!("{:.0} cycles", all.mean()),
+            format!("{} cycles", decimal(it.kept.mean(), 0)),
+            format!("{} cycles", decimal(all.mean(), 0)),
             off.unwrap_or_else(|| "-".to_owned()),
         ]);
     }

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use belljar_export::tables::Encoding;
 use belljar_export::{chrome, otf2, paraver, perfetto};
 use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
+use belljar_sim::figures::counted_as;
 use clap::{Args, ValueEnum};
 
 use super::collected::warn;
@@ -145,38 +146,45 @@ fn file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>)
 
 /// Says what has no place in the format.
 fn say_left_out(left_out: LeftOut) {
-    for (count, what) in [
+    for (count, one, many) in [
         (
             left_out.alone,
+            "send or receive lacks the other end; it is left out",
             "sends and receives lack the other end; they are left out",
         ),
         (
             left_out.to_themselves,
+            "message of a rank to itself is left out",
             "messages of ranks to themselves are left out",
         ),
         (
             left_out.collectives,
+            "part in a collective operation that not all members take part in alike is left out",
             "parts in collective operations that not all members take part in alike are left out",
         ),
         (
             left_out.probes,
+            "wait by MPI_Probe or the like is left out: the receive that follows waits",
             "waits by MPI_Probe and the like are left out: the receives that follow wait",
         ),
         (
             left_out.accesses,
+            "access to a window or lock of it is left out: the format has no one-sided communication",
             "accesses to windows and locks of them are left out: the format has no one-sided communication",
         ),
         (
             left_out.unordered,
+            "part in a nonblocking collective operation has all its messages begun at once, without what waits for what among them",
             "parts in nonblocking collective operations have all their messages begun at once, without what waits for what among them",
         ),
         (
             left_out.threads,
+            "thread stands in the rank of its process, in the order of the trace",
             "threads stand in the rank of their process, in the order of the trace",
         ),
     ] {
         if count > 0 {
-            note!("note: {count} {what}");
+            note!("note: {}", counted_as(count, one, many));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_sim::figures::{counted, decimal};
 use serde::Deserialize;
 
 /// Why there is nothing to show.
@@ -94,8 +95,9 @@ fn render(mut figures: Figures) -> String {
     );
     let _ = writeln!(
         text,
-        "{seconds:.6} s of virtual time, {} MPI calls recorded",
-        figures.mpi_calls
+        "{} s of virtual time, {} recorded",
+        decimal(seconds, 6),
+        counted(figures.mpi_calls, "MPI call")
     );
     for node in figures.nodes.iter().take(ROWS) {
         let _ = writeln!(

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use belljar_sim::figures::counted;
 use belljar_sim::{Distribution, Span};
 use belljar_vmm::NoiseSource;
 
@@ -56,12 +57,12 @@ impl fmt::Display for NoisePlan {
         let nodes = self.of_node.iter().filter(|has| **has).count();
         write!(
             f,
-            "{}{} each {}{} on {nodes} of {} nodes",
+            "{}{} each {}{} on {nodes} of {}",
             lengths.join(" or "),
             spread(source.distribution),
             source.period,
             spread(source.spacing),
-            self.of_node.len()
+            counted(self.of_node.len() as u64, "node")
         )?;
         f.write_str(if source.is_synchronised {
             ", synchronised"
@@ -275,7 +276,7 @@ mod tests {
         );
         let told = plan.unwrap()[0].to_string();
         let words = [
-            "10.000 us or 20.000 us (Pareto, shape 2)",
+            "10.00 us or 20.00 us (Pareto, shape 2)",
             "(exponential)",
             "on 1 of 5 nodes, synchronised",
         ];

@@ -6,16 +6,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use belljar_fabric::{Endpoint, Impairment, LinkSpec};
+use belljar_fabric::{Endpoint, Impairment, LinkSpec, Settings, Topology};
+use belljar_sim::figures::{counted, counted_as};
 use belljar_sim::{Span, Time};
 
 use super::LISTED;
-use crate::plan::Plan;
 use crate::scenario::quantity::{Bandwidth, describe_link};
 
-/// The lines about the network of `belljar check`.
-pub(in crate::plan) fn describe(plan: &Plan) -> String {
-    let topology = &plan.topology;
+/// The lines about the network of `belljar check`: its kind in words, its topology, and its operation.
+pub(in crate::plan) fn describe(
+    words: &str,
+    topology: &Topology,
+    settings: &Settings,
+    warnings: &[String],
+) -> String {
     let measures = topology.measures();
     let mut text = String::new();
     let mut kinds: BTreeMap<(bool, u64, Span), u64> = BTreeMap::new();
@@ -28,10 +32,10 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "network    {}: {} switches, {} links; lookahead {}",
-        plan.network_words,
-        topology.switches().len(),
-        topology.links().len(),
+        "network    {}: {}, {}; lookahead {}",
+        words,
+        counted_as(topology.switches().len() as u64, "switch", "switches"),
+        counted(topology.links().len() as u64, "link"),
         topology.lookahead()
     );
     let halves = measures.bisection.map_or_else(String::new, |bisection| {
@@ -43,8 +47,8 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
     });
     let _ = writeln!(
         text,
-        "           at most {} links between nodes{halves}",
-        measures.diameter
+        "           at most {} between nodes{halves}",
+        counted(measures.diameter.into(), "link")
     );
     for ((inner, bandwidth, latency), count) in kinds.iter().take(LISTED) {
         let of = if *inner {
@@ -56,12 +60,12 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
             bandwidth: *bandwidth,
             latency: *latency,
         });
-        let _ = writeln!(text, "           {count} links {of}: {link}");
+        let _ = writeln!(text, "           {} {of}: {link}", counted(*count, "link"));
     }
-    for warning in &plan.network_warnings {
+    for warning in warnings {
         let _ = writeln!(text, "           warning: {warning}");
     }
-    for (link, impairment) in plan.network.impairments.iter().take(LISTED) {
+    for (link, impairment) in settings.impairments.iter().take(LISTED) {
         let name = topology.link_name(*link);
         let _ = writeln!(
             text,
@@ -69,11 +73,12 @@ pub(in crate::plan) fn describe(plan: &Plan) -> String {
             describe_impairment(impairment)
         );
     }
-    if plan.network.impairments.len() > LISTED {
-        let more = plan.network.impairments.len() - LISTED;
+    if settings.impairments.len() > LISTED {
+        let more = settings.impairments.len() - LISTED;
         let _ = writeln!(
             text,
-            "           and {more} more links with losses, jitter or failures"
+            "           and {} with losses, jitter or failures",
+            counted(more as u64, "more link")
         );
     }
     text

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use belljar_fabric::{Settings, Topology};
 
-use super::NetworkPlan;
+use super::{NetworkPlan, describe};
 use crate::plan::error::PlanError;
 use crate::plan::{Plan, limits};
 use crate::scenario::Scenario;
@@ -31,5 +31,21 @@ impl Plan {
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         Ok((network.topology, network.settings))
+    }
+
+    /// The lines of a plan about a scenario's network.
+    ///
+    /// # Errors
+    /// When it cannot be: see [`PlanError`].
+    pub fn network_text(scenario: &Scenario, path: &Path) -> Result<String, PlanError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let network = NetworkPlan::resolve(scenario, folder)?;
+        let warnings = network.warnings()?;
+        Ok(describe(
+            &network.words,
+            &network.topology,
+            &network.settings,
+            &warnings,
+        ))
     }
 }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE};
+use belljar_sim::figures::decimal;
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
 use super::record::{NodeRecord, Record, RunRecord};
@@ -123,7 +124,10 @@ impl Found {
     /// Which one it is, in words.
     pub fn describe(&self) -> String {
         let (number, now) = (self.run.number, self.run.now.as_secs_f64());
-        format!("checkpoint {number} at {now:.6} s of virtual time")
+        format!(
+            "checkpoint {number} at {} s of virtual time",
+            decimal(now, 6)
+        )
     }
 
     /// Checks that it is of what `wanted` says.

@@ -16,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use belljar_sim::Time;
+use belljar_sim::figures::decimal;
 use belljar_vmm::Snapshot;
 use serde::{Deserialize, Serialize};
 
@@ -63,12 +64,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "checkpoint {} at {:.6} s of virtual time: {} pages, {:.1} MiB; the run stood still for {:.0} ms",
+            "checkpoint {} at {} s of virtual time: {} pages, {} MiB; the run stood still for {} ms",
             self.number,
-            self.at_ps as f64 / 1e12,
+            decimal(self.at_ps as f64 / 1e12, 6),
             self.pages,
-            self.bytes as f64 / f64::from(1 << 20),
-            self.pause * 1e3
+            decimal(self.bytes as f64 / f64::from(1 << 20), 1),
+            decimal(self.pause * 1e3, 0)
         )
     }
 }

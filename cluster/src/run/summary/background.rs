@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use belljar_replay::BackgroundFigures;
+use belljar_sim::figures::{counted, decimal};
 use serde::Serialize;
 
 use crate::plan::background::BackgroundPlan;
@@ -67,17 +68,21 @@ pub(super) fn warning(plan: &BackgroundPlan, figures: &BackgroundFigures) -> Opt
 pub(super) fn render(jobs: &[BackgroundSummary]) -> String {
     let mut text = String::new();
     for job in jobs {
-        let ms = |ps: u64| ps as f64 / 1e9;
+        let ms = |ps: u64| decimal(ps as f64 / 1e9, 3);
         let _ = write!(
             text,
-            "background {}: {} ranks, {} frames, {} bytes, ",
-            job.name, job.ranks, job.frames, job.bytes
+            "background {}: {}, {}, {}, ",
+            job.name,
+            counted(job.ranks.into(), "rank"),
+            counted(job.frames, "frame"),
+            counted(job.bytes, "byte")
         );
         let _ = match job.ended {
             0 => writeln!(text, "never played to its end"),
             times => writeln!(
                 text,
-                "played {times} times in {:.3} to {:.3} ms, traced in {:.3} ms",
+                "played {} in {} to {} ms, traced in {} ms",
+                counted(times, "time"),
                 ms(job.shortest_ps),
                 ms(job.longest_ps),
                 ms(job.traced_ps)

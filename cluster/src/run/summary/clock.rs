@@ -8,6 +8,7 @@ use std::fmt;
 
 use belljar_cpu::EngineReport;
 use belljar_sim::Span;
+use belljar_sim::figures::counted;
 use serde::Serialize;
 
 use crate::run::report::NodeReport;
@@ -59,8 +60,8 @@ impl fmt::Display for ClockSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "clocks: stopped {} times, {} too late on average, {} at worst; off by {} at most after a stop; the host was elsewhere for {} unnoticed and {} noticed",
-            self.stops,
+            "clocks: stopped {}, {} too late on average, {} at worst; off by {} at most after a stop; the host was elsewhere for {} unnoticed and {} noticed",
+            counted(self.stops, "time"),
             Span::from_ns(self.overrun_ns),
             Span::from_ns(self.worst_overrun_ns),
             Span::from_ns(self.jitter_ns),

@@ -4,9 +4,10 @@
 
 use std::fmt;
 
+use belljar_sim::figures::{decimal, significant};
 use serde::{Deserialize, Serialize};
 
-use super::{Fitted, Point};
+use super::{DIGITS, Fitted, Point};
 
 /// What a function is made of. Its coefficients multiply, in this order, what is named.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -200,9 +201,19 @@ impl fmt::Display for Power {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The caller writes the number before it.
         if self.exponent != 1.0 {
-            write!(to, "^{:.4}", self.exponent)?;
+            write!(to, "^{}", significant(self.exponent, 5))?;
         }
         Ok(())
+    }
+}
+
+/// A number for people: whole where it is, else six significant digits, or one decimal place of large ones.
+fn number(value: f64) -> String {
+    let value = significant(value, DIGITS);
+    match value.abs() {
+        size if value.fract() == 0.0 && size < 1e15 => decimal(value, 0),
+        size if size >= 1e5 => decimal(value, 1),
+        _ => significant(value, 6).to_string(),
     }
 }
 
@@ -225,20 +236,23 @@ impl fmt::Display for Fitted {
         let c = |index: usize| self.coefficients.get(index).copied().unwrap_or(0.0);
         let term = |by: f64, term: Term| {
             let parts = [powered("ranks", term.ranks), powered("size", term.size)].concat();
-            format!("{by:.6} * {}", parts.join(" * "))
+            format!("{} * {}", number(by), parts.join(" * "))
         };
         match self.form {
-            Form::Constant => write!(to, "{}", c(0)),
+            Form::Constant => write!(to, "{}", number(c(0))),
             Form::Alone(a) => write!(to, "{}", term(c(0), a)),
-            Form::One(a) => write!(to, "{:.6} + {}", c(0), term(c(1), a)),
-            Form::Two(a, b) => write!(to, "{:.6} + {} + {}", c(0), term(c(1), a), term(c(2), b)),
+            Form::One(a) => write!(to, "{} + {}", number(c(0)), term(c(1), a)),
+            Form::Two(a, b) => {
+                let (a, b) = (term(c(1), a), term(c(2), b));
+                write!(to, "{} + {a} + {b}", number(c(0)))
+            }
             Form::Exponential => write!(
                 to,
-                "exp({:.6} * ranks * size + {:.6} * ranks + {:.6} * size + {:.6})",
-                c(0),
-                c(1),
-                c(2),
-                c(3)
+                "exp({} * ranks * size + {} * ranks + {} * size + {})",
+                number(c(0)),
+                number(c(1)),
+                number(c(2)),
+                number(c(3))
             ),
             Form::Polynomial { order, .. } => write!(to, "a polynomial of order {order}"),
         }

@@ -90,3 +90,25 @@ fn zeros_and_bad_points_are_no_harm() {
     };
     assert_eq!(fit(&[bad]), Err(FitError::Impossible(1)));
 }
+
+#[test]
+fn fits_have_no_noise_of_their_calculation() {
+    for value in [2.0, 20.0, 65536.0, 1e6 / 3.0] {
+        let points = [2.0, 3.0, 4.0].map(|ranks| Point {
+            ranks,
+            size: 1.0,
+            value,
+        });
+        let fitted = fit(&points).unwrap();
+        assert_eq!(fitted.at(7.0, 1.0), significant(value, DIGITS));
+        assert_eq!((fitted.error, fitted.deviation), (0.0, 0.0));
+        let words = fitted.to_string();
+        assert!(words.len() < 12, "{words}");
+    }
+    let linear = [2.0, 3.0, 4.0, 5.0, 6.0].map(|ranks| Point {
+        ranks,
+        size: 1.0,
+        value: 3.0 * ranks + 7.0,
+    });
+    assert_eq!(fit(&linear).unwrap().to_string(), "7 + 3 * ranks");
+}

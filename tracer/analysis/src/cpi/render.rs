@@ -6,6 +6,8 @@
 use std::io;
 
 use super::{CpiPart, CpiStat, CpiStatistics};
+use belljar_sim::figures::decimal;
+
 use crate::table::{Table, count};
 
 impl CpiStatistics {
@@ -58,7 +60,7 @@ impl CpiStatistics {
 
 fn row(stat: &CpiStat, jobs: bool) -> Vec<String> {
     let number = |value: Option<u32>| value.map_or_else(String::new, |value| value.to_string());
-    let part = |part: CpiPart| format!("{:.3}", part.per_instruction);
+    let part = |part: CpiPart| decimal(part.per_instruction, 3);
     let modelled = |value: Option<CpiPart>| value.map_or_else(|| "-".to_owned(), part);
     let name = match (stat.job, stat.rank) {
         (Some(job), Some(rank)) if jobs => format!("{job}.{rank}"),

@@ -6,7 +6,9 @@ use std::io;
 
 use super::{Both, CallDiff, RankDiff, SiteDiff, TraceDiff};
 use crate::dump::frames::lines;
-use crate::table::{Table, count, time};
+use belljar_sim::figures::{self, decimal};
+
+use crate::table::{Table, count, counted, time};
 
 /// Calls of how many ranks are shown.
 const SHOWN: usize = 4;
@@ -24,16 +26,16 @@ impl TraceDiff {
         if self.equal {
             return writeln!(
                 out,
-                "Equal: {} calls of {} ranks, at the same cycles.",
-                count(calls),
-                self.ranks.len()
+                "Equal: {} of {}, at the same cycles.",
+                counted(calls, "call"),
+                counted(self.ranks.len() as u64, "rank")
             );
         }
         match self.same_structure {
             true => writeln!(
                 out,
-                "The programs do the same: {} calls, at other times.",
-                count(calls)
+                "The programs do the same: {}, at other times.",
+                counted(calls, "call")
             )?,
             false => writeln!(out, "The programs do not do the same.")?,
         }
@@ -89,9 +91,9 @@ impl TraceDiff {
             };
             writeln!(
                 out,
-                "  rank {}{thread}, after {} equal calls",
+                "  rank {}{thread}, after {}",
                 self.name(rank),
-                count(call.after)
+                counted(call.after, "equal call")
             )?;
             for (side, line) in [("a", &call.a), ("b", &call.b)] {
                 let line = line.as_deref().unwrap_or("no more calls");
@@ -100,7 +102,11 @@ impl TraceDiff {
         }
         match all.len().saturating_sub(SHOWN) {
             0 => Ok(()),
-            more => writeln!(out, "  and {more} ranks more: --json has them"),
+            more => writeln!(
+                out,
+                "  and {}: --json has them",
+                counted(more as u64, "more rank")
+            ),
         }
     }
 
@@ -235,7 +241,11 @@ impl TraceDiff {
             .saturating_sub(SITES)
         {
             0 => Ok(()),
-            more => writeln!(out, "  {more} further sites changed less; --json has them"),
+            more => writeln!(
+                out,
+                "  {} changed less; --json has them",
+                counted(more as u64, "further site")
+            ),
         }
     }
 }
@@ -249,9 +259,8 @@ fn change(Both { a, b }: Both) -> String {
     if a == 0 {
         return "new".to_owned();
     }
-    let ratio = b as f64 / a as f64;
-    match ratio {
-        10.0.. => format!("{ratio:.0} times"),
-        _ => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+    match b as f64 / a as f64 {
+        ratio @ 10.0.. => format!("{} times", decimal(ratio, 0)),
+        _ => figures::change(a, b),
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 
 use super::{END, FlowGraph, FlowGraphs, FlowNode, GraphsOf, PerThread, START, Temporal, label};
-use crate::table::{Table, count, time};
+use crate::table::{Table, count, counted, time};
 
 /// Graphs that the text shows; their table has all.
 const SHOWN: usize = 16;
@@ -26,9 +26,9 @@ impl FlowGraphs {
         };
         writeln!(
             out,
-            "Event flow graphs of {} threads with {} calls, {of}",
-            count(self.threads),
-            count(self.calls)
+            "Event flow graphs of {} with {}, {of}",
+            counted(self.threads, "thread"),
+            counted(self.calls, "call")
         )?;
         writeln!(out)?;
         let mut table = Table::new(["graph", "nodes", "edges", "calls", "calls a node", "of"]);
@@ -55,8 +55,8 @@ impl FlowGraphs {
             writeln!(out)?;
             writeln!(
                 out,
-                "{} more graphs: --json has all, --of merged puts them together",
-                count(rest)
+                "{}: --json has all, --of merged puts them together",
+                counted(rest, "more graph")
             )?;
         }
         Ok(())
@@ -173,7 +173,7 @@ pub(super) fn node_name(number: u32) -> String {
 pub(super) fn times(times: &PerThread) -> String {
     match (times.min, times.max) {
         (1, 1) => "once".to_owned(),
-        (min, max) if min == max => format!("{} times", count(max)),
+        (min, max) if min == max => counted(max, "time"),
         (min, max) => format!("{} to {} times", count(min), count(max)),
     }
 }

@@ -7,10 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use belljar_sim::figures::significant;
 use serde::Serialize;
 
 use super::{ClassLoops, LoopPart, Part};
 use crate::flow::FlowThread;
+use crate::stat::DIGITS;
 
 /// Computing of the threads that go through a loop. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,6 +91,6 @@ fn balance(path: Vec<&'static str>, threads: &BTreeMap<FlowThread, u64>) -> Opti
         max_ps: *max,
         most: *most,
         imbalance_ps,
-        imbalance_percent: (100.0 * share * others).min(100.0),
+        imbalance_percent: significant((100.0 * share * others).min(100.0), DIGITS),
     })
 }

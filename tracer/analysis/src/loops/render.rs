@@ -6,7 +6,9 @@ use std::io;
 
 use super::{ClassLoops, LoopPart, LoopStructure, Part, Sequence, When};
 use crate::flow::label;
-use crate::table::{Table, count, percent, time};
+use belljar_sim::figures::decimal;
+
+use crate::table::{Table, count, counted, counted_as, percent, time};
 
 /// Classes that the text shows.
 const SHOWN: usize = 16;
@@ -21,17 +23,18 @@ impl LoopStructure {
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(
             out,
-            "Loops of {} threads with {} calls, by classes of threads with equal graphs; {} are means of their threads",
-            count(self.threads),
-            count(self.calls),
+            "Loops of {} with {}, by classes of threads with equal graphs; {} are means of their threads",
+            counted(self.threads, "thread"),
+            counted(self.calls, "call"),
             if self.untimed { "calls" } else { "times" }
         )?;
         if self.left_out > 0 {
-            let left_out = count(self.left_out);
-            writeln!(
-                out,
-                "  {left_out} calls only ask for something and are left out; --all takes them in"
-            )?;
+            let left_out = counted_as(
+                self.left_out,
+                "call only asks for something and is left out; --all takes it in",
+                "calls only ask for something and are left out; --all takes them in",
+            );
+            writeln!(out, "  {left_out}")?;
         }
         for (number, class) in self.classes.iter().enumerate().take(SHOWN) {
             writeln!(out)?;
@@ -75,13 +78,13 @@ impl LoopStructure {
                 time(one.max_ps),
                 one.most.rank.to_string(),
                 time(one.imbalance_ps),
-                format!("{:.1} %", one.imbalance_percent),
+                format!("{} %", decimal(one.imbalance_percent, 1)),
             ]);
         }
         table.write(out)?;
         if all.len() > SHOWN {
             let rest = (all.len() - SHOWN) as u64;
-            writeln!(out, "{} more loops: --json has all", count(rest))?;
+            writeln!(out, "{}: --json has all", counted(rest, "more loop"))?;
         }
         Ok(())
     }
@@ -103,15 +106,15 @@ impl ClassLoops {
             None => writeln!(out, "  no loops")?,
             Some(main) if untimed => writeln!(
                 out,
-                "  {} of the calls in the main one of {} outermost loops",
+                "  {} of the calls in the main one of {}",
                 percent(main.calls, self.calls),
-                count(self.outermost_loops)
+                counted(self.outermost_loops, "outermost loop")
             )?,
             Some(main) => writeln!(
                 out,
-                "  {} of the time in {} outermost loops, {} in the main one",
+                "  {} of the time in {}, {} in the main one",
                 percent(self.outermost_ps, self.time_ps),
-                count(self.outermost_loops),
+                counted(self.outermost_loops, "outermost loop"),
                 percent(main.time_ps, self.time_ps)
             )?,
         }
@@ -243,12 +246,12 @@ impl LoopPart {
     fn times(&self) -> String {
         let all = &self.iterations;
         match all.min == all.max {
-            true => format!("{} times", count(all.max)),
+            true => counted(all.max, "time"),
             false => format!(
-                "{} to {} times, {:.1} in the mean",
+                "{} to {} times, {} in the mean",
                 count(all.min),
                 count(all.max),
-                all.mean
+                decimal(all.mean, 1)
             ),
         }
     }
@@ -269,7 +272,11 @@ impl When {
                 format!(" in iterations {labels} of {} over all", count(*of))
             }
             Self::Some { times, of } => {
-                format!(" {} times in {} iterations", count(*times), count(*of))
+                format!(
+                    " {} in {}",
+                    counted(*times, "time"),
+                    counted(*of, "iteration")
+                )
             }
         }
     }

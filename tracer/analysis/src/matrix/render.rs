@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::{Matrix, PairTraffic, TrafficBy};
-use crate::table::{Table, bytes, count, time};
+use crate::table::{Table, bytes, count, counted, time};
 
 /// Ranks or nodes up to which there is a square.
 const MAX_SQUARE: usize = 10;
@@ -39,8 +39,8 @@ impl Matrix {
 
     fn what(&self) -> &'static str {
         match self.by {
-            TrafficBy::Wire => "frames",
-            _ => "messages",
+            TrafficBy::Wire => "frame",
+            _ => "message",
         }
     }
 
@@ -75,8 +75,8 @@ impl Matrix {
             TrafficBy::Seen => "as messages that were seen",
             TrafficBy::Wire => "on the wire",
         };
-        let (all, sum) = (count(self.messages()), self.bytes());
-        let told = format!("Traffic {by}: {all} {} of {}", self.what(), bytes(sum));
+        let (all, sum) = (counted(self.messages(), self.what()), self.bytes());
+        let told = format!("Traffic {by}: {all} of {}", bytes(sum));
         match self.span_ps {
             0 => told,
             span => format!("{told} in {}, {}/s", time(span), bytes(self.rate(sum))),
@@ -141,7 +141,7 @@ impl Matrix {
         if self.by == TrafficBy::Wire {
             square("Payload", &|pair| bytes(pair.payload.unwrap_or(0)))?;
         }
-        let title = format!("{}{rest}", first.to_uppercase());
+        let title = format!("{}{rest}s", first.to_uppercase());
         square(&title, &|pair| count(pair.messages))?;
         if self.span_ps == 0 {
             return Ok(());

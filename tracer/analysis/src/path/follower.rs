@@ -75,12 +75,15 @@ impl<'a> Follower<'a> {
         self.at = from;
     }
 
-    /// The path from its beginning: its stretches by process, in the order of time.
+    /// The path from its beginning, which is the first call of all processes: its stretches by process, in the order of time.
     pub(super) fn finish(mut self) -> (CriticalPath, BTreeMap<ProcessKey, Vec<Segment>>) {
         if let Some(process) = self.process {
-            let first = self.extents[&process].first.min(self.at);
+            let own = self.extents[&process].first.min(self.at);
+            let first = self.extents.values().map(|extent| extent.first).min();
+            let first = first.unwrap_or(own).min(own);
             self.segment(process, first);
             self.path.from_ps = first;
+            self.path.before_ps = own - first;
         }
         for segments in self.segments.values_mut() {
             segments.reverse();

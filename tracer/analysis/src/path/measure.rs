@@ -46,6 +46,8 @@ pub(crate) struct Measure {
     functions: BTreeMap<u16, Part>,
     sites: BTreeMap<u32, Part>,
     calls: BTreeMap<(ProcessKey, ProgramPhase), u64>,
+    /// In calls that start or end MPI.
+    boundary: BTreeMap<ProcessKey, u64>,
 }
 
 impl Measure {
@@ -70,6 +72,7 @@ impl Measure {
             functions: BTreeMap::new(),
             sites: BTreeMap::new(),
             calls: BTreeMap::new(),
+            boundary: BTreeMap::new(),
         }
     }
 
@@ -112,6 +115,10 @@ impl Measure {
         let phase = phases.map_or(ProgramPhase::Before, |phases| phases.phase(event));
         let all = self.calls.entry((process, phase)).or_default();
         *all = all.saturating_add(on_path);
+        if event.meaning().boundary().is_some() {
+            let own = self.boundary.entry(process).or_default();
+            *own = own.saturating_add(on_path);
+        }
     }
 
     /// The path with its parts.
@@ -123,6 +130,7 @@ impl Measure {
             phases: self.phases(),
             slack: self.slack(),
             stretches: self.stretches(),
+            start_and_end_ps: self.boundary.values().copied().fold(0, u64::saturating_add),
             ..self.path
         }
     }
@@ -141,6 +149,7 @@ impl Measure {
                 path_ps: time,
                 // Calls of several threads may overlap.
                 compute_ps: time.saturating_sub(calls),
+                start_and_end_ps: self.boundary.get(process).copied().unwrap_or(0),
             })
         });
         let mut ranks: Vec<PathRank> = ranks.collect();

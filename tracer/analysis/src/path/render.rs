@@ -6,7 +6,7 @@ use std::io;
 
 use super::CriticalPath;
 use crate::dump::frames::lines;
-use crate::table::{Table, count, percent, time};
+use crate::table::{Table, count, counted, counted_as, percent, time};
 
 /// Call sites that text shows.
 const SITES: usize = 20;
@@ -22,12 +22,23 @@ impl CriticalPath {
         let computing = computing.fold(0, u64::saturating_add);
         writeln!(
             out,
-            "Critical path: {} from {} to {}, {} changes of rank; {} of it outside MPI",
+            "Critical path: {} from {} to {}, {} of rank; {} of it outside MPI",
             time(whole),
             time(self.from_ps),
             time(self.to_ps),
-            count(self.changes),
+            counted(self.changes, "change"),
             percent(computing, whole)
+        )?;
+        writeln!(
+            out,
+            "  between start and end of MPI: {}; start and end: {}; before the first call of its first rank: {}",
+            time(
+                whole
+                    .saturating_sub(self.start_and_end_ps)
+                    .saturating_sub(self.before_ps)
+            ),
+            time(self.start_and_end_ps),
+            time(self.before_ps)
         )?;
         writeln!(out)?;
         let jobs = self.slack.iter().any(|rank| rank.job > 0);
@@ -39,6 +50,7 @@ impl CriticalPath {
             "share",
             "outside MPI",
             "in MPI",
+            "start, end",
         ]);
         for part in &self.ranks {
             let name = match jobs {
@@ -52,6 +64,7 @@ impl CriticalPath {
                 percent(part.path_ps, whole),
                 time(part.compute_ps),
                 time(part.path_ps - part.compute_ps),
+                time(part.start_and_end_ps),
             ]);
         }
         table.write(out)?;
@@ -110,7 +123,8 @@ impl CriticalPath {
             0 => Ok(()),
             more => writeln!(
                 out,
-                "  {more} further sites have less of it; --json has them"
+                "  {} less of it; --json has them",
+                counted_as(more as u64, "further site has", "further sites have")
             ),
         }
     }

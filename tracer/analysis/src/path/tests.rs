@@ -74,6 +74,31 @@ fn it_goes_where_others_were_waited_for() {
 }
 
 #[test]
+fn it_covers_the_run_where_the_first_rank_on_it_starts_late() {
+    let mut ranks = Ranks::new(2);
+    // Rank 1 starts 2000 after rank 0 and is never waited for; it ends last.
+    ranks.call(0, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
+    ranks.call(0, (1200, 1300), "MPI_Finalize", &[]);
+    ranks.call(1, (3000, 3100), "MPI_Comm_get_parent", &[0x6000]);
+    ranks.call(1, (5000, 5400), "MPI_Finalize", &[]);
+    let found = path(ranks);
+    assert_eq!((found.from_ps, found.to_ps), (1_000_000, 5_400_000));
+    assert_eq!(
+        (found.before_ps, found.start_and_end_ps),
+        (2_000_000, 400_000)
+    );
+    assert_eq!(parts(&found), [(1, 4400, 3900)]);
+    let stretches = found.stretches.iter().map(|own| own.to_ps - own.from_ps);
+    assert_eq!(stretches.sum::<u64>(), found.to_ps - found.from_ps);
+    let mut text = Vec::new();
+    found.write(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let line = "between start and end of MPI: 2.000 us; start and end: 400.0 ns; before the first call of its first rank: 2.000 us";
+    assert!(text.contains(line), "{text}");
+    assert!(text.contains(", 0 changes of rank;"), "{text}");
+}
+
+#[test]
 fn one_process_is_its_own_path_and_no_process_has_none() {
     let mut ranks = Ranks::new(1);
     ranks.call(0, (1000, 1100), "MPI_Barrier", &[WORLD]);
@@ -194,10 +219,19 @@ fn what_is_on_the_path_has_no_slack_and_something_always_is() {
     let on_path: u64 = found.ranks.iter().map(|rank| rank.path_ps).sum();
     assert_eq!(on_path, found.to_ps - found.from_ps, "without a gap");
     assert_eq!(found.slack.len(), 6);
+    let first = found.stretches.first().map(|stretch| stretch.rank);
     for part in &found.ranks {
+        // Before its first call a rank has no slack that would be known.
+        let before = match first == Some(part.rank) {
+            true => found.before_ps,
+            false => 0,
+        };
         let rank = found.slack.iter().find(|rank| rank.rank == part.rank);
         let rank = rank.unwrap();
-        assert!(rank.critical_ps >= part.path_ps, "{part:?}, {rank:?}");
+        assert!(
+            rank.critical_ps + before >= part.path_ps,
+            "{part:?}, {rank:?}"
+        );
     }
     assert!(found.slack.iter().any(|rank| rank.most_ps > 0), "{found:?}");
 }

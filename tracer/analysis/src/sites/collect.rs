@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use belljar_job::{Communicators, ProcessKey};
+use belljar_sim::figures::significant;
 use belljar_trace::{Event, TraceHeader};
 
 use super::number::SiteNumbers;
 use super::{CallSites, SiteFrame, SiteStat, TransitionStat};
-use crate::stat::Volume;
+use crate::stat::{DIGITS, Volume};
 use crate::waiting::WaitCollector;
 
 /// Transitions that are kept, at most.
@@ -239,7 +240,7 @@ impl<'a> SiteCollector<'a> {
                 mean_ps: times.mean(),
                 min_ps: times.min,
                 max_ps: times.max,
-                harmonic_mean_s: times.count as f64 / times.reciprocal_seconds,
+                harmonic_mean_s: significant(times.count as f64 / times.reciprocal_seconds, DIGITS),
             });
         let mut transitions: Vec<TransitionStat> = transitions.collect();
         transitions.sort_by_key(|it| (std::cmp::Reverse(it.total_ps), it.from, it.to));

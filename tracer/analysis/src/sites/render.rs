@@ -6,7 +6,7 @@ use std::io;
 
 use super::{CallSites, SiteStat};
 use crate::dump::frames::lines;
-use crate::table::{Table, bytes, count, percent, time};
+use crate::table::{Table, bytes, count, counted_as, percent, time};
 
 impl CallSites {
     /// Writes the statistics as text tables; those of transitions if `transitions`.
@@ -27,18 +27,20 @@ impl CallSites {
             self.write_transitions(out)?;
         }
         self.write_probes(out)?;
-        for (number, what) in [
+        for (number, one, many) in [
             (
                 self.beyond,
-                "calls are of further sites, which are not told",
+                "call is of a further site, which is not listed",
+                "calls are of further sites, which are not listed",
             ),
             (
                 self.transitions_beyond,
-                "intervals are of further transitions, which are not told",
+                "interval is of a further transition, which is not listed",
+                "intervals are of further transitions, which are not listed",
             ),
         ] {
             if number > 0 {
-                writeln!(out, "  {} {what}", count(number))?;
+                writeln!(out, "  {}", counted_as(number, one, many))?;
             }
         }
         Ok(())
@@ -90,7 +92,7 @@ impl CallSites {
             ];
             cells.extend(times.map(time));
             // Cut to picoseconds, as all times are.
-            cells.push(time((transition.harmonic_mean_s * 1e12) as u64));
+            cells.push(time((transition.harmonic_mean_s * 1e12).round() as u64));
             cells.push(time(transition.total_ps));
             table.row(cells);
         }

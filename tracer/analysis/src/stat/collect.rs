@@ -9,10 +9,14 @@ use std::collections::BTreeMap;
 
 use belljar_job::{Communicators, Member, ProcessKey};
 use belljar_mpi::FUNCTIONS;
+use belljar_sim::figures::significant;
 use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Transfer};
 
 use super::collected::Lacking;
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
+
+/// Significant digits of harmonic means: sums of reciprocals know no more.
+pub(crate) const DIGITS: usize = 12;
 
 #[derive(Debug, Default)]
 pub(super) struct FunctionSum {
@@ -36,6 +40,8 @@ pub(super) struct ProcessSum {
     pub(super) calls: u64,
     pub(super) compute: u64,
     pub(super) mpi: u64,
+    /// Of that, in calls that start or end MPI.
+    pub(super) start_and_end: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) intervals: Intervals,
@@ -196,6 +202,9 @@ impl<'a> StatCollector<'a> {
         }
         let duration = span(event.entry, exit);
         process.mpi = process.mpi.saturating_add(duration);
+        if event.meaning().boundary().is_some() {
+            process.start_and_end = process.start_and_end.saturating_add(duration);
+        }
         function.durations.push(duration);
     }
 
@@ -318,6 +327,7 @@ impl ProcessSum {
             calls: self.calls,
             compute_ps: self.compute,
             mpi_ps: self.mpi,
+            start_and_end_ps: self.start_and_end,
             sent: self.sent,
             received: self.received,
             intervals: self.intervals.finish(),
@@ -345,7 +355,7 @@ impl Intervals {
             if self.count == 0 {
                 0.0
             } else {
-                self.count as f64 / reciprocals
+                significant(self.count as f64 / reciprocals, DIGITS)
             }
         };
         IntervalStat {

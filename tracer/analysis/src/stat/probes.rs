@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Statistics;
 use crate::dump::Filter;
 use crate::dump::probes::Records;
-use crate::table::{Table, count, time};
+use crate::table::{Table, count, counted, time};
 
 /// The calls that a probe saw. Times are in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -151,10 +151,10 @@ impl Statistics {
         }
         table.write(out)?;
         if self.unfollowed > 0 {
-            let calls = count(self.unfollowed);
+            let calls = counted(self.unfollowed, "call");
             writeln!(
                 out,
-                "  of {calls} calls the return was not followed: too many were open"
+                "  of {calls} the return was not followed: too many were open"
             )?;
         }
         writeln!(out)

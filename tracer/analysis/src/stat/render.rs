@@ -5,8 +5,10 @@
 
 use std::io;
 
+use belljar_sim::figures::decimal;
+
 use super::{IntervalStat, Statistics, TrafficStat};
-use crate::table::{Table, bytes, count, percent, time};
+use crate::table::{Table, bytes, count, counted, counted_as, percent, time};
 
 /// Ranks up to which the traffic is shown as a square.
 const MAX_SQUARE: u32 = 10;
@@ -57,11 +59,11 @@ impl Statistics {
                 };
                 let messages = count(sum(|stat| stat.messages));
                 let bytes = bytes(sum(|stat| stat.bytes));
-                let pairs = count(self.traffic.len() as u64);
+                let pairs = counted(self.traffic.len() as u64, "pair");
                 writeln!(
                     out,
-                    "Messages: {messages} of {bytes} between {pairs} pairs of ranks in {jobs} {}",
-                    if jobs == 1 { "job" } else { "jobs" }
+                    "Messages: {messages} of {bytes} between {pairs} of ranks in {}",
+                    counted(jobs.into(), "job")
                 )?;
                 writeln!(out)?;
             }
@@ -117,7 +119,7 @@ impl Statistics {
             table.row(row);
         }
         table.write(out)?;
-        left_out(out, called.len(), most, "functions")?;
+        left_out(out, called.len(), most, "more function")?;
         let unrecorded = self
             .functions
             .iter()
@@ -128,10 +130,10 @@ impl Statistics {
             let recorded = stat.calls.saturating_add(stat.nested);
             writeln!(
                 out,
-                "  of {} calls of {} only {} were recorded",
-                count(seen),
+                "  of {} of {} only {} recorded",
+                counted(seen, "call"),
                 stat.function,
-                count(recorded)
+                counted_as(recorded, "was", "were")
             )?;
         }
         writeln!(out)
@@ -148,8 +150,8 @@ impl Statistics {
             "received",
         ];
         if !self.untimed {
-            heads.splice(3..3, ["compute", "MPI", "in MPI"]);
-            heads.push("interval (harmonic mean)");
+            heads.splice(3..3, ["compute", "MPI", "start, end", "in MPI"]);
+            heads.push("interval (harmonic)");
         }
         let mut table = Table::new(heads);
         for stat in self.ranks.iter().take(most) {
@@ -165,18 +167,23 @@ impl Statistics {
                 bytes(stat.received),
             ];
             if !self.untimed {
-                let all = stat.mpi_ps.saturating_add(stat.compute_ps);
-                let share = percent(stat.mpi_ps, all);
-                row.splice(3..3, [time(stat.compute_ps), time(stat.mpi_ps), share]);
+                let main = stat.mpi_ps.saturating_sub(stat.start_and_end_ps);
+                let share = percent(main, main.saturating_add(stat.compute_ps));
+                let times = [stat.compute_ps, stat.mpi_ps, stat.start_and_end_ps].map(time);
+                row.splice(3..3, times.into_iter().chain([share]));
                 row.push(interval(&stat.intervals));
             }
             table.row(row);
         }
         table.write(out)?;
-        left_out(out, self.ranks.len(), most, "ranks")?;
+        left_out(out, self.ranks.len(), most, "more rank")?;
         if self.untimed {
             return writeln!(out);
         }
+        writeln!(
+            out,
+            "  MPI is the time in all calls; in MPI is the share of the time between start and end"
+        )?;
         writeln!(
             out,
             "  compute intervals of all ranks: {}, harmonic mean {}",
@@ -324,7 +331,7 @@ fn remove_times(value: &mut serde_json::Value) {
 fn left_out(out: &mut dyn io::Write, all: usize, most: usize, what: &str) -> io::Result<()> {
     match all.checked_sub(most) {
         None | Some(0) => Ok(()),
-        Some(more) => writeln!(out, "  and {} more {what}", count(more as u64)),
+        Some(more) => writeln!(out, "  and {}", counted(more as u64, what)),
     }
 }
 
@@ -334,9 +341,9 @@ fn interval(stat: &IntervalStat) -> String {
     }
     let ps = stat.harmonic_mean_s * 1e12;
     format!(
-        "{:.0} cycles = {}",
-        stat.harmonic_mean_cycles,
-        time(ps as u64)
+        "{} cycles = {}",
+        decimal(stat.harmonic_mean_cycles, 0),
+        time(ps.round() as u64)
     )
 }
 

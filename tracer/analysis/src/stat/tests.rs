@@ -228,6 +228,7 @@ fn a_page_of_many_jobs_is_a_page() {
         calls: 1,
         compute_ps: 1,
         mpi_ps: 1,
+        start_and_end_ps: 0,
         sent: 1,
         received: 1,
         intervals: IntervalStat::default(),

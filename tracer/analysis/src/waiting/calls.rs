@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_job::{Member, ProcessKey};
-use belljar_mpi::FUNCTIONS;
+use belljar_mpi::{FUNCTIONS, meaning};
 
 use super::dependency::{Dependency, Needed, Point};
 use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
@@ -130,6 +130,9 @@ struct RankSum {
     member: Member,
     mpi: u64,
     waiting: u64,
+    /// Time in calls that start or end MPI, and how much of it was waiting.
+    boundary: u64,
+    boundary_waiting: u64,
 }
 
 /// All calls, and what they waited.
@@ -143,6 +146,8 @@ pub(super) struct Calls {
     next: Call,
     functions: BTreeMap<u16, FunctionSum>,
     kinds: Kinds,
+    /// Of calls that start or end MPI.
+    boundary: Kinds,
     ranks: BTreeMap<ProcessKey, RankSum>,
     caused: BTreeMap<Member, u64>,
     longest: Vec<CallWait>,
@@ -163,8 +168,13 @@ impl Calls {
                 member: entered.member,
                 mpi: 0,
                 waiting: 0,
+                boundary: 0,
+                boundary_waiting: 0,
             });
             rank.mpi = rank.mpi.saturating_add(time);
+            if is_boundary(entered.function) {
+                rank.boundary = rank.boundary.saturating_add(time);
+            }
             let label = self.labels.entry(entered.label).or_default();
             label.calls = label.calls.saturating_add(entered.calls);
             label.total = label.total.saturating_add(time);
@@ -241,12 +251,6 @@ impl Calls {
         let function = self.functions.entry(entered.function).or_default();
         function.waited += 1;
         function.waiting = function.waiting.saturating_add(waiting);
-        self.kinds.entry(cause.kind).or_default().add(waiting);
-        if let Some(rank) = self.ranks.get_mut(&entered.process) {
-            rank.waiting = rank.waiting.saturating_add(waiting);
-        }
-        let caused = self.caused.entry(cause.by).or_default();
-        *caused = caused.saturating_add(waiting);
         let wait = CallWait {
             kind: cause.kind,
             job: entered.member.job,
@@ -257,10 +261,30 @@ impl Calls {
             for_job: cause.by.job,
             for_rank: cause.by.rank,
         };
-        self.longest.push(wait);
         if let Some(waits) = &mut self.waits {
             waits.push(wait);
         }
+        self.add(entered, cause, wait);
+    }
+
+    /// Adds a wait to the sums by cause and by process; start and end of MPI have sums of their own.
+    fn add(&mut self, entered: &Entered, cause: Cause, wait: CallWait) {
+        let waiting = wait.waiting_ps;
+        let rank = self.ranks.get_mut(&entered.process);
+        if is_boundary(entered.function) {
+            self.boundary.entry(cause.kind).or_default().add(waiting);
+            if let Some(rank) = rank {
+                rank.boundary_waiting = rank.boundary_waiting.saturating_add(waiting);
+            }
+            return;
+        }
+        self.kinds.entry(cause.kind).or_default().add(waiting);
+        if let Some(rank) = rank {
+            rank.waiting = rank.waiting.saturating_add(waiting);
+        }
+        let caused = self.caused.entry(cause.by).or_default();
+        *caused = caused.saturating_add(waiting);
+        self.longest.push(wait);
         if self.longest.len() >= 2 * LONGEST {
             self.cut();
         }
@@ -316,13 +340,20 @@ impl Calls {
             rank: sum.member.rank,
             node: process.0,
             mpi_ps: sum.mpi,
+            start_and_end_ps: sum.boundary,
             waiting_ps: sum.waiting,
+            start_and_end_waiting_ps: sum.boundary_waiting,
             caused_ps: self.caused.get(&sum.member).copied().unwrap_or(0),
         });
         let mut ranks: Vec<RankWait> = ranks.collect();
         ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
         Waiting {
             kinds: kinds.to_vec(),
+            start_and_end: self
+                .boundary
+                .iter()
+                .map(|(kind, sum)| shown(*kind, *sum))
+                .collect(),
             functions,
             ranks,
             longest: self.longest,
@@ -338,6 +369,11 @@ fn shown(kind: WaitKind, sum: KindSum) -> KindWait {
         waiting_ps: sum.waiting,
         max_ps: sum.max,
     }
+}
+
+/// True for functions that start or end MPI.
+fn is_boundary(function: u16) -> bool {
+    meaning(function).boundary().is_some()
 }
 
 fn name(function: u16) -> &'static str {

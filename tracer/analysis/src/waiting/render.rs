@@ -6,7 +6,7 @@ use std::io;
 
 use super::{KindWait, RankWait, Waiting};
 use crate::dump::frames::lines;
-use crate::table::{Table, count, percent, time};
+use crate::table::{Table, count, counted, counted_as, percent, time};
 
 /// Call sites that text shows.
 const SITES: usize = 20;
@@ -25,29 +25,39 @@ impl Waiting {
         self.write_longest(out)?;
         writeln!(
             out,
-            "Matched: {} messages and {} collective operations. {}",
-            count(self.messages),
-            count(self.collectives),
+            "Matched: {} and {}. {}",
+            counted(self.messages, "message"),
+            counted(self.collectives, "collective operation"),
             match self.own_clocks {
                 false => "All ranks have one clock: these times are exact, and none was corrected.",
                 true =>
                     "Times are as the clocks of their hosts had them, and as exact as these agree.",
             }
         )?;
-        for (number, what) in [
-            (self.lone_sends, "sends have no receive"),
-            (self.lone_receives, "receives have no send"),
+        for (number, one, many) in [
+            (
+                self.lone_sends,
+                "send has no receive",
+                "sends have no receive",
+            ),
+            (
+                self.lone_receives,
+                "receive has no send",
+                "receives have no send",
+            ),
             (
                 self.lone_collectives,
+                "collective operation lacks processes",
                 "collective operations lack processes",
             ),
             (
                 self.unresolved,
-                "messages and parts of operations are of communicators, or got from somebody, that the trace does not tell",
+                "message or part of an operation is of a communicator, or of a sender, that the trace does not tell",
+                "messages and parts of operations are of communicators, or of senders, that the trace does not tell",
             ),
         ] {
             if number > 0 {
-                writeln!(out, "  {} {what}", count(number))?;
+                writeln!(out, "  {}", counted_as(number, one, many))?;
             }
         }
         Ok(())
@@ -60,6 +70,7 @@ impl Waiting {
             if jobs { "job.rank" } else { "rank" },
             "node",
             "MPI",
+            "start, end",
             "waiting",
             "of MPI",
             "others wait for it",
@@ -68,6 +79,7 @@ impl Waiting {
             let RankWait {
                 node,
                 mpi_ps,
+                start_and_end_ps,
                 waiting_ps,
                 caused_ps,
                 ..
@@ -76,8 +88,9 @@ impl Waiting {
                 name(jobs, stat.job, stat.rank),
                 node.to_string(),
                 time(mpi_ps),
+                time(start_and_end_ps),
                 time(waiting_ps),
-                percent(waiting_ps, mpi_ps),
+                percent(waiting_ps, mpi_ps.saturating_sub(start_and_end_ps)),
                 time(caused_ps),
             ]);
         }
@@ -102,6 +115,15 @@ impl Waiting {
         table.write(out)?;
         if whole == 0 {
             writeln!(out, "  no call waited for another process")?;
+        }
+        for stat in &self.start_and_end {
+            writeln!(
+                out,
+                "  start and end of MPI, not in these figures: {}, {}, {}",
+                stat.kind.name(),
+                counted(stat.calls, "call"),
+                time(stat.waiting_ps)
+            )?;
         }
         writeln!(out)
     }
@@ -186,7 +208,8 @@ impl Waiting {
         }
         table.write(out)?;
         if let Some(more) = self.sites.len().checked_sub(SITES).filter(|more| *more > 0) {
-            writeln!(out, "  {more} further sites waited less; --json has them")?;
+            let more = counted(more as u64, "further site");
+            writeln!(out, "  {more} waited less; --json has them")?;
         }
         writeln!(out)
     }

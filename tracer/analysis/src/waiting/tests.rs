@@ -245,10 +245,26 @@ fn calls_that_synchronise_wait_for_the_last_that_comes() {
     let expected = [
         (WaitKind::AllToAll, 0, "MPI_Comm_dup", 900, 1),
         (WaitKind::AllToAll, 2, "MPI_Comm_dup", 500, 1),
-        (WaitKind::Barrier, 0, "MPI_Finalize", 300, 1),
-        (WaitKind::Barrier, 2, "MPI_Finalize", 200, 1),
     ];
     assert_eq!(calls(&found), expected);
+    // Start and end of MPI stand apart: 300 and 200 of waiting, in 1200 - 300 - 100 of time.
+    let [end] = found.start_and_end[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(end.kind, WaitKind::Barrier);
+    assert_eq!(
+        (end.calls, end.waiting_ps, end.max_ps),
+        (2, 500_000, 300_000)
+    );
+    let barriers = found.kinds.iter().find(|it| it.kind == WaitKind::Barrier);
+    assert_eq!(barriers.map(|it| it.waiting_ps), Some(0));
+    let apart = found
+        .ranks
+        .iter()
+        .map(|rank| (rank.start_and_end_ps, rank.start_and_end_waiting_ps));
+    let expected = [(400_000, 300_000), (100_000, 0), (300_000, 200_000)];
+    assert_eq!(apart.collect::<Vec<_>>(), expected);
+    assert_eq!(found.ranks[1].caused_ps, 1_400_000);
     assert_eq!((found.collectives, found.lone_collectives), (0, 0));
 }
 
@@ -305,7 +321,7 @@ fn what_has_no_partner_is_counted() {
     let mut text = Vec::new();
     found.write(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("1 sends have no receive"), "{text}");
+    assert!(text.contains("1 send has no receive"), "{text}");
 }
 
 /// A trace of a stencil with a site for each function, in a file.
@@ -362,9 +378,12 @@ fn sites_and_phases_are_parts_of_the_whole() {
         assert_eq!(site.frames.len(), 1);
     }
     let phases = &found.phases;
+    // Phases have all calls; sums by cause leave out those that start or end MPI.
+    let apart: u64 = found.start_and_end.iter().map(|it| it.waiting_ps).sum();
+    assert!(apart > 0);
     assert_eq!(
         phases.iter().map(|phase| phase.waiting_ps).sum::<u64>(),
-        whole
+        whole + apart
     );
     let calls: Vec<u64> = phases.iter().map(|phase| phase.calls).collect();
     // Init and Finalize of each rank are outside of the loop.

@@ -2,6 +2,8 @@
 //!
 //! Counted as events are read, told once at the end.
 
+use belljar_sim::figures::counted_as;
+
 use crate::amounts::Counting;
 
 /// What was passed over.
@@ -30,38 +32,45 @@ impl Counts {
     pub(super) fn notes(&self, counting: Counting) -> Vec<String> {
         let score_p = "collective operations in place, of which Score-P counts one member less, may be taken for operations of other lengths";
         let mut notes = Vec::new();
-        for (count, what) in [
+        for (count, one, many) in [
             (
                 self.others,
+                "visit of the program's own functions is left out",
                 "visits of the program's own functions are left out",
             ),
             (
                 self.outside,
+                "message or the like is left out: it is in no function of MPI",
                 "messages and the like are left out: they are in no function of MPI",
             ),
             (
                 self.unknown,
+                "record of a kind that is not known is left out",
                 "records of kinds that are not known are left out",
             ),
             (
                 self.untold,
+                "receive or collective operation that was begun has neither peer nor length: the archive does not tell its end",
                 "receives and collective operations that were begun have neither peer nor length: the archive does not tell their end",
             ),
             (
                 self.matched,
+                "message of MPI_Mprobe and MPI_Mrecv is left out",
                 "messages of MPI_Mprobe and MPI_Mrecv are left out",
             ),
             (
                 self.pieces,
+                "part in a collective operation has pieces of equal length: the archive tells their sum alone",
                 "parts in collective operations have pieces of equal length: the archive tells their sum alone",
             ),
             (
                 self.unpaired,
+                "function is left without being entered, or ends with the trace",
                 "functions are left without being entered, or end with the trace",
             ),
         ] {
             if count > 0 {
-                notes.push(format!("{count} {what}"));
+                notes.push(counted_as(count, one, many));
             }
         }
         if self.operations > 0 && counting == Counting::Members {

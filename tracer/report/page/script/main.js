@@ -2,7 +2,6 @@
 /** @file Shows the report: unpacks its data, and makes its sections, those that are seen first first. */
 
 import { dataOf } from "./data/binary.js";
-import { kindOf } from "./data/colours.js";
 import { controls } from "./timeline/controls.js";
 import { element, missing, named, section } from "./data/elements.js";
 import { flames } from "./sections/flames.js";
@@ -28,7 +27,7 @@ async function timelineSection(runs) {
   }
   const span = new Span(Math.max(...traced.map(({ traced: { timeline } }) => timeline.to - timeline.from)));
   const timelines = traced.map((run) => new Timeline(run.traced.timeline, run === runs[0] ? "a" : "b", span, run.name));
-  const kinds = new Set(traced.flatMap((run) => run.traced.timeline.functions.map(kindOf)));
+  const kinds = new Set(traced.flatMap((run) => /** @type {number[]} */ (run.traced.timeline.function_kinds)));
   own.append(controls(span, timelines), legendOf([...kinds].sort((a, b) => a - b)));
   for (const [number, timeline] of timelines.entries()) {
     if (timelines.length > 1) own.append(element("h3", {}, [traced[number].name]));
@@ -63,7 +62,7 @@ async function show() {
   document.title = `${data.runs.map((/** @type {any} */ own) => own.name).join(" and ")} \u2013 Belljar report`;
   named("title").textContent = data.runs.map((/** @type {any} */ own) => own.name).join(" and ");
   named("state").remove();
-  summarySection(data.runs);
+  summarySection(data.runs, data.changed);
   if (other !== undefined) compareSection(data.runs, data.diff);
   await breath();
   await timelineSection(data.runs);

@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { Reader } from "../script/data/binary.js";
 import { arranged, rowsOf } from "../script/timeline/classes.js";
-import { colourOf, kindName, kindOf } from "../script/data/colours.js";
+import { colourOf, kindName } from "../script/data/colours.js";
 import { marks, xOf, yOf } from "../script/timeline/drawing.js";
 import { paired, rankWords } from "../script/data/comparing.js";
 import { boxesOf, joined } from "../script/sections/flames.js";
@@ -16,7 +16,7 @@ import { factsOf } from "../script/sections/overview.js";
 import { siteWords } from "../script/sections/sections.js";
 import { sorted } from "../script/data/tables.js";
 import { Span } from "../script/timeline/span.js";
-import { byteWords, changeWords, countWords, manyWords, shareWords, timeWords } from "../script/data/units.js";
+import { byteWords, changeWords, countWords, decimalWords, manyWords, shareWords, timeWords } from "../script/data/units.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
 
@@ -33,6 +33,24 @@ test("numbers are said with four digits and their unit", () => {
   assert.equal(plain(changeWords(100, 150)), "+50.0 %");
   assert.equal(plain(changeWords(100, 50)), "\u221250.0 %");
   assert.equal(plain(changeWords(10, 100)), "10 times");
+});
+
+// The tables of sim/src/figures.rs.
+test("figures are rounded as the command does", () => {
+  const times = [
+    [0, "0 ps"], [999, "999 ps"], [1_500, "1.500 ns"], [1_234_567, "1.235 us"], [9_999_499, "9.999 us"], [9_999_500, "10.00 us"],
+    [36_106_559_614, "36.11 ms"], [99_995_000_000, "100.0 ms"], [185_849_999_999, "185.8 ms"], [185_850_000_000, "185.9 ms"],
+    [999_949_999_999, "999.9 ms"], [999_950_000_000, "1.000 s"], [90_000_000_000_000, "90.00 s"], [5_000_500_000_000_000, "5001 s"],
+  ];
+  for (const [ps, words] of times) assert.equal(plain(timeWords(ps)), words);
+  const shares = [[1, 3, "33.3 %"], [2, 3, "66.7 %"], [1, 2000, "0.1 %"], [1, 2001, "0.0 %"], [1235, 10_000, "12.4 %"], [3, 2, "150.0 %"], [9996, 10_000, "100.0 %"]];
+  for (const [part, whole, words] of shares) assert.equal(plain(shareWords(part, whole)), words);
+  const decimals = [[0.125, 2, "0.13"], [2.5, 0, "3"], [-0.25, 1, "-0.3"], [-0.04, 1, "0.0"], [1234.5678, 2, "1234.57"], [0.999, 2, "1.00"], [12, 3, "12.000"], [0, 1, "0.0"]];
+  for (const [value, places, words] of decimals) assert.equal(decimalWords(value, places), words);
+  assert.equal(plain(byteWords(999_949)), "999.9 kB");
+  assert.equal(plain(byteWords(999_999)), "1.000 MB");
+  assert.equal(plain(changeWords(2000, 2001)), "+0.1 %");
+  assert.equal(plain(changeWords(2000, 1999)), "\u22120.1 %");
 });
 
 test("numbers are read as they were written", () => {
@@ -117,14 +135,9 @@ test("places in the picture follow from the view", () => {
   assert.deepEqual(marks(0, 100, 5), [0, 20, 40, 60, 80, 100]);
 });
 
-test("every function has one kind", () => {
-  const kinds = (names) => names.map((name) => kindName(kindOf(name)));
-  assert.deepEqual(kinds(["MPI_Send", "MPI_Isend", "MPI_Ssend", "MPI_Start"]), Array(4).fill("send"));
-  assert.deepEqual(kinds(["MPI_Recv", "MPI_Irecv", "MPI_Mrecv"]), Array(3).fill("receive"));
-  assert.deepEqual(kinds(["MPI_Allreduce", "MPI_Ialltoallv", "MPI_Reduce_scatter"]), Array(3).fill("to all, or from all"));
-  assert.deepEqual(kinds(["MPI_Bcast", "MPI_Ireduce", "MPI_Gatherv"]), Array(3).fill("with a root"));
-  assert.deepEqual(kinds(["MPI_Init", "MPI_Waitall", "MPI_Ibarrier", "MPI_Comm_split"]), ["start and end", "wait and test", "barrier", "other MPI"]);
-  assert.equal(colourOf("MPI_Send").length, 3);
+test("every kind of function has a name and a colour", () => {
+  assert.deepEqual([0, 1, 7].map(kindName), ["start and end", "barrier", "other MPI"]);
+  assert.ok([0, 1, 2, 3, 4, 5, 6, 7].every((kind) => colourOf(kind).length === 3));
 });
 
 test("cells have places on the scale by their logarithm", () => {

@@ -1,29 +1,20 @@
 // @ts-check
-/** @file Colours that people with any kind of colour vision tell apart, after Okabe and Ito (2008), and which function has which. Called by drawings. */
+/** @file Colours that people with any kind of colour vision tell apart, after Okabe and Ito (2008), by kind of function. Called by drawings. */
 
-/** Kinds of functions: name, pattern, colour by light and by dark. The first that fits counts. */
+/** Kinds of functions, by the numbers that the data has for them (tracer/report/src/timeline/kinds.rs): name, and colour by light and by dark. */
 const KINDS = [
-  { name: "start and end", pattern: /^MPI_(Init|Finalize)/, colour: [120, 120, 128] },
-  { name: "barrier", pattern: /^MPI_I?[Bb]arrier/, colour: [240, 228, 66] },
-  { name: "wait and test", pattern: /^MPI_(Wait|Test|Probe|Iprobe|Improbe|Mprobe)/, colour: [230, 159, 0] },
-  { name: "to all, or from all", pattern: /^MPI_I?(All|all|Reduce_scatter|reduce_scatter)/, colour: [0, 158, 115] },
-  { name: "with a root", pattern: /^MPI_I?(Bcast|Reduce|Gather|Scatter|Scan|Exscan|bcast|reduce|gather|scatter|scan|exscan)/, colour: [204, 121, 167] },
-  { name: "send", pattern: /^MPI_(I?[BSRbsr]?[Ss]end|Start)/, colour: [0, 114, 178] },
-  { name: "receive", pattern: /^MPI_(I?[Mm]?[Rr]ecv)/, colour: [213, 94, 0] },
-  { name: "other MPI", pattern: /./, colour: [86, 180, 233] },
+  { name: "start and end", colour: [120, 120, 128] },
+  { name: "barrier", colour: [240, 228, 66] },
+  { name: "wait and test", colour: [230, 159, 0] },
+  { name: "to all, or from all", colour: [0, 158, 115] },
+  { name: "with a root", colour: [204, 121, 167] },
+  { name: "send", colour: [0, 114, 178] },
+  { name: "receive", colour: [213, 94, 0] },
+  { name: "other MPI", colour: [86, 180, 233] },
 ];
 
 /** Of waiting, which is drawn over the others. */
 export const WAITING_COLOUR = [150, 20, 40];
-
-/**
- * The kind of a function, by its number among all of them.
- * @param {string} name
- * @returns {number}
- */
-export function kindOf(name) {
-  return KINDS.findIndex((kind) => kind.pattern.test(name));
-}
 
 /**
  * The name of a kind.
@@ -35,12 +26,12 @@ export function kindName(kind) {
 }
 
 /**
- * The colour of a function: that of its kind.
- * @param {string} name
+ * The colour of a kind of functions.
+ * @param {number} kind
  * @returns {number[]} Red, green and blue.
  */
-export function colourOf(name) {
-  return KINDS[kindOf(name)].colour;
+export function colourOf(kind) {
+  return KINDS[kind].colour;
 }
 
 /**

@@ -36,7 +36,7 @@ export const timeColumn = (name, key, of) => ({
 export const countColumn = (name, key, say = countWords) => ({
   name,
   say: (row) => (row[key] === null ? "" : say(row[key])),
-  by: (row) => Number(row[key]),
+  by: (row) => (row[key] === null ? NaN : Number(row[key])),
 });
 
 /**

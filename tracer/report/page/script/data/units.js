@@ -1,19 +1,60 @@
 // @ts-check
-/** @file Numbers in words: times, bytes, counts and shares. Called by everything that shows numbers. */
+/**
+ * @file Numbers in words: times, bytes, counts and shares. Called by everything that shows numbers.
+ *
+ * The rule is that of the command (`sim/src/figures.rs`): the nearest number with the digits shown, and from the middle of two away from zero. Tests hold both to one table.
+ */
 
 /** Non-breaking, so that a number and its unit stay together. */
 const SPACE = "\u00a0";
+const TIMES = ["ps", "ns", "us", "ms", "s"];
+const BYTES = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 
 /**
- * Four digits of a number.
+ * The nearest whole number to a quotient of whole numbers; half is rounded up.
+ * @param {bigint} value
+ * @param {bigint} by
+ * @returns {bigint}
+ */
+function divided(value, by) {
+  return (2n * value + by) / (2n * by);
+}
+
+/**
+ * Four significant digits of a whole number, with the largest unit of which there is at least one.
  * @param {number} value
+ * @param {string[]} units Each a thousand of the one before.
  * @returns {string}
  */
-function digits(value) {
-  const size = Math.abs(value);
-  if (size >= 1000) return value.toFixed(0);
-  if (size >= 100) return value.toFixed(1);
-  return value.toFixed(size >= 10 ? 2 : 3);
+function scaled(value, units) {
+  const whole = BigInt(Math.round(Math.abs(value)));
+  const sign = value < 0 && whole > 0n ? "\u2212" : "";
+  let [unit, power] = [0, 1n];
+  while (unit + 1 < units.length && divided(whole * 10n, power) >= 10_000n) {
+    power *= 1000n;
+    unit += 1;
+  }
+  if (unit === 0) return `${sign}${whole}${SPACE}${units[0]}`;
+  let places = 3;
+  while (places > 0 && divided(whole * 10n ** BigInt(places), power) >= 10_000n) places -= 1;
+  const digits = String(divided(whole * 10n ** BigInt(places), power)).padStart(places + 1, "0");
+  const point = digits.length - places;
+  return sign + (places === 0 ? digits : `${digits.slice(0, point)}.${digits.slice(point)}`) + SPACE + units[unit];
+}
+
+/**
+ * A number with so many decimal places.
+ * @param {number} value
+ * @param {number} places
+ * @returns {string}
+ */
+export function decimalWords(value, places) {
+  const rounded = Math.round(Math.abs(value) * 10 ** places);
+  if (!Number.isSafeInteger(rounded)) return value.toFixed(places);
+  const digits = String(rounded).padStart(places + 1, "0");
+  const point = digits.length - places;
+  const sign = value < 0 && rounded > 0 ? "-" : "";
+  return sign + (places === 0 ? digits : `${digits.slice(0, point)}.${digits.slice(point)}`);
 }
 
 /**
@@ -22,14 +63,16 @@ function digits(value) {
  * @returns {string}
  */
 export function timeWords(ps) {
-  const units = ["ps", "ns", "us", "ms", "s"];
-  let value = ps;
-  let unit = 0;
-  while (Math.abs(value) >= 1000 && unit < units.length - 1) {
-    value /= 1000;
-    unit += 1;
-  }
-  return (unit === 0 ? value.toFixed(0) : digits(value)) + SPACE + units[unit];
+  return scaled(ps, TIMES);
+}
+
+/**
+ * A point in time, in seconds to the nanosecond.
+ * @param {number} ps In picoseconds.
+ * @returns {string}
+ */
+export function secondWords(ps) {
+  return decimalWords(ps / 1e12, 9);
 }
 
 /**
@@ -38,14 +81,7 @@ export function timeWords(ps) {
  * @returns {string}
  */
 export function byteWords(bytes) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  let value = bytes;
-  let unit = 0;
-  while (Math.abs(value) >= 1000 && unit < units.length - 1) {
-    value /= 1000;
-    unit += 1;
-  }
-  return (unit === 0 ? String(value) : digits(value)) + SPACE + units[unit];
+  return scaled(bytes, BYTES);
 }
 
 /**
@@ -58,13 +94,14 @@ export function countWords(value) {
 }
 
 /**
- * So many of something.
+ * A count and its noun.
  * @param {number} count
  * @param {string} one What one is called.
+ * @param {string} [many] What several are called, where it is not the singular with an s.
  * @returns {string}
  */
-export function manyWords(count, one) {
-  return `${countWords(count)} ${one}${count === 1 ? "" : "s"}`;
+export function manyWords(count, one, many = `${one}s`) {
+  return `${countWords(count)} ${count === 1 ? one : many}`;
 }
 
 /**
@@ -74,7 +111,18 @@ export function manyWords(count, one) {
  * @returns {string}
  */
 export function shareWords(part, whole) {
-  return (whole > 0 ? (100 * part) / whole : 0).toFixed(1) + SPACE + "%";
+  if (!(whole > 0)) return `0.0${SPACE}%`;
+  if (!Number.isSafeInteger(part) || !Number.isSafeInteger(whole) || part < 0) return decimalWords((100 * part) / whole, 1) + SPACE + "%";
+  return thousandthWords(Number(divided(BigInt(part) * 1000n, BigInt(whole))));
+}
+
+/**
+ * Thousandths as percent.
+ * @param {number} thousandths
+ * @returns {string}
+ */
+export function thousandthWords(thousandths) {
+  return `${Math.floor(thousandths / 10)}.${thousandths % 10}${SPACE}%`;
 }
 
 /**
@@ -84,9 +132,10 @@ export function shareWords(part, whole) {
  * @returns {string}
  */
 export function changeWords(before, after) {
+  if (Number.isNaN(before) || Number.isNaN(after)) return "";
   if (before === after) return "the same";
   if (before === 0) return "new";
   const change = after / before;
-  if (change >= 10) return change.toFixed(0) + SPACE + "times";
-  return (change >= 1 ? "+" : "\u2212") + Math.abs(100 * (change - 1)).toFixed(1) + SPACE + "%";
+  if (change >= 10) return decimalWords(change, 0) + SPACE + "times";
+  return (change >= 1 ? "+" : "\u2212") + shareWords(Math.abs(after - before), before);
 }

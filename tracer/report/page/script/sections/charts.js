@@ -2,7 +2,7 @@
 /** @file Loads of links over time, by uPlot. Called by sections. */
 
 import { element, styled } from "../data/elements.js";
-import { byteWords, timeWords } from "../data/units.js";
+import { byteWords, decimalWords, timeWords } from "../data/units.js";
 
 /** Colours of lines, after Okabe and Ito; and dashes, so that more lines differ. */
 const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999"];
@@ -14,7 +14,7 @@ const SHOWN = 6;
 /** What is drawn: the name, the values' key, and how they are said. */
 const MEASURES = [
   { name: "rate", key: "bytes", say: (/** @type {number} */ value) => `${byteWords(value)}/s` },
-  { name: "busy", key: "busy", say: (/** @type {number} */ value) => `${(100 * value).toFixed(0)} %` },
+  { name: "busy", key: "busy", say: (/** @type {number} */ value) => `${decimalWords(100 * value, 0)} %` },
   { name: "longest queue", key: "queue", say: byteWords },
 ];
 

@@ -3,7 +3,7 @@
 
 import { between } from "../data/colours.js";
 import { canvas, element, fit, styled, tip } from "../data/elements.js";
-import { shareWords, timeWords } from "../data/units.js";
+import { manyWords, shareWords, timeWords } from "../data/units.js";
 
 /** Height of a line, in CSS pixels. */
 const FLAME = 19;
@@ -132,7 +132,7 @@ export function flames(into, profiles) {
     }
   };
   const counted = (/** @type {number} */ samples, /** @type {number} */ run) =>
-    `${shareWords(samples, all[run])}: ${samples} samples, about ${timeWords(samples * profiles[run].every)}`;
+    `${shareWords(samples, all[run])}: ${manyWords(samples, "sample")}, about ${timeWords(samples * profiles[run].every)}`;
   const lines = (/** @type {Box} */ { node }) =>
     node.of === undefined ? [node.name, counted(node.samples, 0)] : [node.name, `a ${counted(node.of[0], 0)}`, `b ${counted(node.of[1], 1)}`];
   const under = (/** @type {PointerEvent | MouseEvent} */ event) => {

@@ -12,7 +12,7 @@ import { changeWords, countWords, manyWords, shareWords, timeWords } from "../da
  */
 function whenWords(when) {
   if (when.in === "always") return "";
-  if (when.in === "some") return `in ${countWords(when.times)} of ${countWords(when.of)} iterations: `;
+  if (when.in === "some") return `in ${countWords(when.times)} of ${manyWords(when.of, "iteration")}: `;
   return "in some iterations: ";
 }
 
@@ -85,7 +85,7 @@ export function loopsSection(runs) {
     const twin = others?.classes.find((/** @type {any} */ own) => own.name === found.name);
     const same = twin !== undefined && sameParts(found.body, twin.body);
     const details = element("details", found === loops.classes[0] ? { open: "" } : {}, [
-      element("summary", {}, [`${found.name}: ${countWords(found.calls)} calls, ${shareWords(found.outermost_ps, found.time_ps)} of the time in loops${twin === undefined ? "" : `; in b ${countWords(twin.calls)} calls, ${shareWords(twin.outermost_ps, twin.time_ps)}`}`]),
+      element("summary", {}, [`${found.name}: ${manyWords(found.calls, "call")}, ${shareWords(found.outermost_ps, found.time_ps)} of the time in loops${twin === undefined ? "" : `; in b ${manyWords(twin.calls, "call")}, ${shareWords(twin.outermost_ps, twin.time_ps)}`}`]),
     ]);
     if (found.phases.length > 0) {
       details.append(compared(`Phases of ${found.name}`, [
@@ -102,5 +102,5 @@ export function loopsSection(runs) {
     }
     own.append(details);
   }
-  if (loops.count > loops.classes.length) missing(own, `${loops.count - loops.classes.length} more classes of ranks:`, "belljar trace loops DIR");
+  if (loops.count > loops.classes.length) missing(own, `${manyWords(loops.count - loops.classes.length, "more class", "more classes")} of ranks:`, "belljar trace loops DIR");
 }

@@ -6,7 +6,7 @@ import { between, onScale, rgb } from "../data/colours.js";
 import { compared } from "../data/comparing.js";
 import { canvas, element, fit, styled, tip } from "../data/elements.js";
 import { table } from "../data/tables.js";
-import { byteWords, countWords } from "../data/units.js";
+import { byteWords, countWords, manyWords } from "../data/units.js";
 
 /** Room for numbers of ranks, in CSS pixels. */
 const EDGE = 36;
@@ -149,8 +149,8 @@ class HeatMap {
    */
   lines(from, to) {
     const cell = this.byPlace.get(from * this.size + to);
-    const unit = this.about.by === "wire" ? ["node", "frames"] : ["rank", "messages"];
-    const said = (/** @type {Cell | undefined} */ own) => (own === undefined ? "nothing" : `${byteWords(own.bytes)} in ${countWords(own.messages)} ${unit[1]}`);
+    const unit = this.about.by === "wire" ? ["node", "frame"] : ["rank", "message"];
+    const said = (/** @type {Cell | undefined} */ own) => (own === undefined ? "nothing" : `${byteWords(own.bytes)} in ${manyWords(own.messages, unit[1])}`);
     const traffic = this.differs && cell !== undefined ? [`a: ${said(cell.a)}`, `b: ${said(cell.b)}`] : [said(cell)];
     return [`${unit[0]} ${this.name(from)} to ${unit[0]} ${this.name(to)}`, ...traffic];
   }
@@ -199,13 +199,13 @@ const COUNTED = /** @type {Record<string, string>} */ ({
  */
 function showMatrix(into, about, cells) {
   const map = new HeatMap(about, cells);
-  const [rank, messages] = about.by === "wire" ? ["node", "frames"] : ["rank", "messages"];
+  const [rank, messages] = about.by === "wire" ? ["node", "frame"] : ["rank", "message"];
   const most = [...cells].sort((a, b) => Math.abs(b.bytes) - Math.abs(a.bytes)).slice(0, 200);
   const sides = [most.flatMap((cell) => cell.a ?? []), most.flatMap((cell) => cell.b ?? [])];
   const columns = [
     { name: `from ${rank}`, say: (/** @type {Cell} */ cell) => map.name(cell.from), by: (/** @type {Cell} */ cell) => cell.from, label: true },
     { name: `to ${rank}`, say: (/** @type {Cell} */ cell) => map.name(cell.to), by: (/** @type {Cell} */ cell) => cell.to, label: true },
-    { name: messages, say: (/** @type {Cell} */ cell) => countWords(cell.messages), by: (/** @type {Cell} */ cell) => cell.messages, both: true },
+    { name: `${messages}s`, say: (/** @type {Cell} */ cell) => countWords(cell.messages), by: (/** @type {Cell} */ cell) => cell.messages, both: true },
     { name: "bytes", say: (/** @type {Cell} */ cell) => byteWords(cell.bytes), by: (/** @type {Cell} */ cell) => cell.bytes, of: map.most, both: true },
   ];
   if (map.differs) {
@@ -223,7 +223,7 @@ function showMatrix(into, about, cells) {
     ` each pair, on a logarithmic scale; rows send, columns receive.`,
   ]);
   into.replaceChildren(
-    element("p", {}, [`${countWords(about.messages)} ${messages} of ${byteWords(about.bytes)}, ${COUNTED[about.by] ?? about.by}.`]),
+    element("p", {}, [`${manyWords(about.messages, messages)} of ${byteWords(about.bytes)}, ${COUNTED[about.by] ?? about.by}.`]),
     legend,
     element("div", { class: "split" }, [
       map.canvas,

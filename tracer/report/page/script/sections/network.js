@@ -5,7 +5,7 @@ import { loads } from "./charts.js";
 import { both, compared, countColumn, largest, timeColumn } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
 import { sorted } from "../data/tables.js";
-import { byteWords } from "../data/units.js";
+import { byteWords, manyWords } from "../data/units.js";
 
 /**
  * Both directions of a run's links, the busiest first.
@@ -40,7 +40,7 @@ export function loadsSection(runs) {
     if (runs.length > 1) own.append(element("h3", {}, [run.name]));
     if (run.loads === null || run.loads.lines.length === 0) missing(own, "This run has no figures over time. Run it with", "belljar run SCENARIO --set network.statistics='\"1 ms\"'");
     else loads(own, run.loads, run === runs[0] ? "a" : "b");
-    if (run.loads?.left_out > 0) missing(own, `${run.loads.left_out} less busy directions of links are not drawn.`);
+    if (run.loads?.left_out > 0) missing(own, `${manyWords(run.loads.left_out, "less busy direction of links is", "less busy directions of links are")} not drawn.`);
   }
   const lists = runs.map(sidesOf);
   if (lists.flat().length > 0) own.append(linkTotals(lists));

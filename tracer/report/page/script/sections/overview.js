@@ -4,7 +4,7 @@
 import { rankWords } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
 import { table } from "../data/tables.js";
-import { byteWords, changeWords, countWords, timeWords } from "../data/units.js";
+import { byteWords, changeWords, countWords, thousandthWords, timeWords } from "../data/units.js";
 
 /**
  * Names of facts, each with what it is in every run. The first of a name in one run is held against the first in the other, and so on.
@@ -28,13 +28,16 @@ export function factsOf(runs) {
   return [...all.values()];
 }
 
-/** @param {any[]} runs One, or two that are compared. */
-export function summarySection(runs) {
+/**
+ * @param {any[]} runs One, or two that are compared.
+ * @param {any[]} changed Keys and options with other values in the second run.
+ */
+export function summarySection(runs, changed) {
   const [run, other] = runs;
-  const own = section("summary", "What ran, and what bounds it", "Each bar is a share of all ranks' time together, or of the longest rank's work. The largest says where to look first; its heading leads there.");
+  const own = section("summary", "What ran, and what bounds it", "Each bar is a share of all ranks' time together between start and end of MPI, or of the longest rank's work; the last is a share of all time. The largest of the others says where to look first; its heading leads there.");
   if (run.traced === null) missing(own, "This run has no trace of MPI calls, so nothing is known of its ranks. Run it with", "trace.enabled = true");
   else {
-    const percent = (/** @type {any} */ verdict) => `${(verdict.thousandths / 10).toFixed(1)}\u00a0%`;
+    const percent = (/** @type {any} */ verdict) => thousandthWords(verdict.thousandths);
     const cards = run.traced.verdicts.map((/** @type {any} */ verdict) => {
       const twin = other?.traced?.verdicts.find((/** @type {any} */ own) => own.about === verdict.about);
       const bar = element("span", { class: "bar", "aria-hidden": "true" });
@@ -49,6 +52,14 @@ export function summarySection(runs) {
     });
     own.append(element("div", { class: "cards" }, cards));
     if (run.traced.incomplete !== null) missing(own, `The trace is not whole: ${run.traced.incomplete}. What is before that place is shown.`);
+  }
+  if (runs.length > 1) {
+    if (changed.length === 0) own.append(element("p", {}, ["No key of the scenario and no option of a replay differs."]));
+    else own.append(table("Keys and options that differ", [
+      { name: "key", say: (row) => row.key },
+      { name: "a", say: (row) => row.a ?? "not set" },
+      { name: "b", say: (row) => row.b ?? "not set" },
+    ], changed));
   }
   own.append(element("dl", {}, factsOf(runs).flatMap(([name, values]) => [
     element("dt", {}, [name]),

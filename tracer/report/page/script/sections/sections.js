@@ -2,7 +2,7 @@
 /** @file Calls, ranks and call sites, of one run or of two side by side. Called by main. */
 
 import { Reader, dataOf } from "../data/binary.js";
-import { colourOf, kindName, kindOf, rgb } from "../data/colours.js";
+import { colourOf, kindName, rgb } from "../data/colours.js";
 import { RANK, both, compared, countColumn, largest, rankWords, timeColumn } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
 import { sorted } from "../data/tables.js";
@@ -55,7 +55,7 @@ export function callsSection(runs) {
  * @returns {Promise<Map<string, Map<number, number>>>}
  */
 async function kindSums(run, letter) {
-  const { rows, functions } = run.traced.timeline;
+  const { rows, function_kinds: kindsOf } = run.traced.timeline;
   const reader = new Reader(await dataOf(`${letter}-sums`));
   /** @type {Map<string, Map<number, number>>} */
   const sums = new Map();
@@ -63,7 +63,7 @@ async function kindSums(run, letter) {
     const [row, name, , time] = [reader.number(), reader.number(), reader.number(), reader.number()];
     const key = rankWords(rows[row]);
     const kinds = sums.get(key) ?? new Map();
-    const kind = kindOf(functions[name - 1]);
+    const kind = kindsOf[name - 1];
     kinds.set(kind, (kinds.get(kind) ?? 0) + time);
     sums.set(key, kinds);
   }
@@ -85,13 +85,13 @@ function stackLine(rank, kinds, longest) {
     line.append(made);
   };
   part(rank.compute_ps, "var(--compute)", "outside MPI");
-  for (const [kind, time] of sorted([...(kinds ?? [])], ([kind]) => kind, false)) part(time, rgb(kindColour(kind)), kindName(kind));
+  for (const [kind, time] of sorted([...(kinds ?? [])], ([kind]) => kind, false)) part(time, rgb(colourOf(kind)), kindName(kind));
   return line;
 }
 
 /** @param {any[]} runs One, or two that are compared. */
 export async function ranksSection(runs) {
-  const own = section("ranks", "Ranks", "Each line is a rank's time from its first call to its last return: outside MPI (grey), and in MPI by kind of function. Lines of different colours are ranks that do different things; grey parts of different length are unequal work.");
+  const own = section("ranks", "Ranks", "Each line is a rank's time from its first call to its last return: outside MPI (grey), and in MPI by kind of function. Lines of different colours are ranks that do different things; grey parts of different length are unequal work. The share in MPI is of the time between start and end of MPI.");
   const lists = runs.map((run) => run.traced.statistics.ranks);
   const [ranks] = lists;
   const sums = await Promise.all(runs.map((run, number) => kindSums(run, "ab"[number])));
@@ -118,11 +118,21 @@ export async function ranksSection(runs) {
     countColumn("calls", "calls"),
     both(timeColumn("outside MPI", "compute_ps", longest)),
     both(timeColumn("in MPI", "mpi_ps", longest)),
-    { name: "share in MPI", say: (row) => shareWords(row.mpi_ps, row.mpi_ps + row.compute_ps), by: (row) => row.mpi_ps / Math.max(row.mpi_ps + row.compute_ps, 1) },
+    timeColumn("start and end", "start_and_end_ps", longest),
+    { name: "share in MPI", say: (row) => shareWords(mainOf(row), mainOf(row) + row.compute_ps), by: (row) => mainOf(row) / Math.max(mainOf(row) + row.compute_ps, 1) },
     countColumn("sent", "sent", byteWords),
     countColumn("received", "received", byteWords),
     { name: "interval", say: (row) => timeWords(row.intervals.harmonic_mean_s * 1e12), by: (row) => row.intervals.harmonic_mean_s },
   ], lists, rankWords));
+}
+
+/**
+ * A rank's time in MPI between the start and the end of MPI.
+ * @param {any} rank
+ * @returns {number}
+ */
+function mainOf(rank) {
+  return rank.mpi_ps - rank.start_and_end_ps;
 }
 
 /**
@@ -142,12 +152,6 @@ function groupsOf(runs) {
   return groups;
 }
 
-/** @param {number} kind */
-function kindColour(kind) {
-  const names = ["MPI_Init", "MPI_Barrier", "MPI_Wait", "MPI_Allreduce", "MPI_Bcast", "MPI_Send", "MPI_Recv", "MPI_Other"];
-  return colourOf(names[kind]);
-}
-
 /**
  * What colours mean.
  * @param {number[]} kinds
@@ -159,7 +163,7 @@ export function legendOf(kinds) {
     made.style.background = colour;
     return element("span", { class: "entry" }, [made, name]);
   };
-  return element("p", { class: "legend" }, [patch("var(--compute)", "outside MPI"), ...kinds.map((kind) => patch(rgb(kindColour(kind)), kindName(kind)))]);
+  return element("p", { class: "legend" }, [patch("var(--compute)", "outside MPI"), ...kinds.map((kind) => patch(rgb(colourOf(kind)), kindName(kind)))]);
 }
 
 /** @param {any[]} runs One, or two that are compared. */

@@ -3,8 +3,9 @@
 
 import { RANK, both, compared, countColumn, largest, rankWords, timeColumn } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
+import { siteWords } from "./sections.js";
 import { table } from "../data/tables.js";
-import { countWords, shareWords, timeWords } from "../data/units.js";
+import { manyWords, secondWords, shareWords, timeWords } from "../data/units.js";
 
 /** What the kinds of waiting mean. */
 const KINDS_OF_WAITING = /** @type {Record<string, [string, string]>} */ ({
@@ -27,7 +28,7 @@ export function waitWords(kind) {
 
 /** @param {any[]} runs One, or two that are compared. */
 export function waitingSection(runs) {
-  const own = section("waiting", "Waiting", "Time in which a call could not continue because another rank had not come yet. A faster network does not help; more even work does. \u201cOthers wait for it\u201d names the ranks that come late.");
+  const own = section("waiting", "Waiting", "Time from a call's entry until the rank that it needs has come, at most until its return; calls that start or end MPI are not in the sums by cause and by rank. A faster network does not help; more even work does. \u201cOthers wait for it\u201d names the ranks that come late.");
   const all = runs.map((run) => run.traced.waiting);
   const kinds = all.map((waiting) => waiting.kinds.filter((/** @type {any} */ row) => row.calls > 0));
   const functions = all.map((waiting) => waiting.functions);
@@ -53,13 +54,15 @@ export function waitingSection(runs) {
       RANK,
       { ...countColumn("node", "node"), label: true },
       timeColumn("in MPI", "mpi_ps"),
+      timeColumn("start and end", "start_and_end_ps"),
       both(timeColumn("waiting", "waiting_ps", most)),
       both(timeColumn("others wait for it", "caused_ps", most)),
     ], ranks, rankWords),
+    ...siteTables(all),
   );
   for (const [number, waiting] of all.entries()) {
     own.append(table(`The longest waits${runs.length > 1 ? ` of ${"ab"[number]}` : ""}`, [
-      { name: "at (s)", say: (row) => (row.at_ps / 1e12).toFixed(9), by: (row) => row.at_ps },
+      { name: "at (s)", say: (row) => secondWords(row.at_ps), by: (row) => row.at_ps },
       RANK,
       { name: "function", say: (row) => row.function },
       timeColumn("waited", "waiting_ps"),
@@ -69,6 +72,26 @@ export function waitingSection(runs) {
   }
 }
 
+/**
+ * Waiting by call site, with source lines; nothing where the trace does not have them.
+ * @param {any[]} all Waiting of each run.
+ * @returns {HTMLElement[]}
+ */
+function siteTables(all) {
+  const sites = all.map((waiting) => waiting.sites);
+  if (sites.flat().length === 0) {
+    return [element("p", { class: "missing" }, ["No call site is known to have waited. Source lines of waits need trace.frames: belljar run SCENARIO --set trace.frames=3"])];
+  }
+  return [compared("By call site", [
+    { name: "function", say: (row) => row.function },
+    { name: "place", say: (row) => siteWords(row.frames) },
+    countColumn("calls", "calls"),
+    both(countColumn("of them waited", "waited")),
+    timeColumn("time", "total_ps", largest(sites, "total_ps")),
+    both(timeColumn("waiting", "waiting_ps", largest(sites, "total_ps"))),
+  ], sites, (row) => `${row.function} ${siteWords(row.frames)}`)];
+}
+
 /** @param {any[]} runs One, or two that are compared. */
 export function pathSection(runs) {
   const own = section("path", "Critical path", "The chain of work and waiting that made the run last as long as it did. What is on it makes the run shorter when it becomes faster; what is not on it has slack. The timeline draws it.");
@@ -76,7 +99,7 @@ export function pathSection(runs) {
   const lengths = paths.map((path) => path.to_ps - path.from_ps);
   const length = Math.max(...lengths);
   for (const [number, path] of paths.entries()) {
-    own.append(element("p", {}, [`${runs.length > 1 ? `${"ab"[number]}: ` : ""}${timeWords(lengths[number])} with ${countWords(path.changes)} changes of rank.`]));
+    own.append(element("p", {}, [`${runs.length > 1 ? `${"ab"[number]}: ` : ""}${timeWords(lengths[number])} from the run's first call to its last return, with ${manyWords(path.changes, "change")} of rank; of it ${timeWords(path.start_and_end_ps)} in calls that start or end MPI, and ${timeWords(path.before_ps)} before the first call of the rank that it begins on.`]));
   }
   const share = { name: "share", say: (/** @type {any} */ row) => shareWords(row.path_ps, length), by: (/** @type {any} */ row) => row.path_ps };
   own.append(
@@ -86,6 +109,7 @@ export function pathSection(runs) {
       both(timeColumn("on the path", "path_ps", length)),
       share,
       both(timeColumn("outside MPI", "compute_ps", length)),
+      timeColumn("start and end", "start_and_end_ps", length),
     ], paths.map((path) => path.ranks), rankWords),
     compared("MPI calls on the path", [
       { name: "function", say: (row) => row.function },

@@ -21,9 +21,13 @@ function pixel(colour) {
 
 /** Colours of functions by how much of a bucket is theirs. */
 export class Palette {
-  /** @param {string[]} functions By number, from 1. */
-  constructor(functions) {
+  /**
+   * @param {string[]} functions By number, from 1.
+   * @param {number[]} kinds Of each function.
+   */
+  constructor(functions, kinds) {
     this.functions = functions;
+    this.kinds = kinds;
     this.dark = !isDark();
     this.pixels = new Uint32Array(0);
     /** Of single calls, and where they begin. */
@@ -37,7 +41,7 @@ export class Palette {
     if (this.dark === isDark()) return;
     this.dark = isDark();
     const computing = this.dark ? [52, 56, 64] : [232, 234, 238];
-    const all = [computing, ...this.functions.map(colourOf)];
+    const all = [computing, ...this.kinds.map(colourOf)];
     this.calls = Uint32Array.from(all, pixel);
     this.edges = Uint32Array.from(all, (colour) => pixel(between(colour, [0, 0, 0], 0.35)));
     /** 16 steps for each function. */

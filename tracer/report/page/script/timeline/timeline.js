@@ -9,7 +9,7 @@ import { grouped, levelsOf, scaleFor, waitOf } from "./levels.js";
 import { PageStore, firstOf, placesOf, wordsOf } from "./pages.js";
 import { Palette, Raster } from "./raster.js";
 import { table } from "../data/tables.js";
-import { countWords, shareWords, timeWords } from "../data/units.js";
+import { countWords, manyWords, secondWords, shareWords, timeWords } from "../data/units.js";
 
 /** Lines of a picture, at most; where there are more rows, several share one. */
 const MOST_LINES_HIGH = 200;
@@ -33,7 +33,7 @@ export class Timeline {
     this.rows = new Rows(about.classes, about.rows.length, (row) => this.rowName(row), () => this.arranged());
     this.first = 0;
     this.shown = this.rows.lines.length;
-    this.palette = new Palette(about.functions);
+    this.palette = new Palette(about.functions, about.function_kinds);
     this.raster = new Raster(this.palette);
     this.canvas = canvas(
       `Timeline of ${name}: ${about.rows.length} rows. Plus and minus zoom, arrows move, Home shows all, Page Up and Down show fewer or more rows, C shows ranks that are alike as one or all, digits open a class of them.`,
@@ -203,7 +203,7 @@ export class Timeline {
     const alike = byClass ? ` ${countWords(lines.length)} of ${countWords(this.about.rows.length)} ranks, which stand for others that are alike.` : "";
     const share = view.group > 1 ? ` ${view.group} ranks share a line.` : "";
     const more = exact < calls ? ` This file has ${countWords(exact)} of ${countWords(calls)} calls one by one; belljar report --from and --to choose others.` : "";
-    const what = pages.length > 0 ? ` Single calls, ${countWords(messages)} messages${messages > MOST_LINES ? ", too many for lines: zoom in" : ""}.` : " Buckets of time; zoom in for single calls.";
+    const what = pages.length > 0 ? ` Single calls, ${manyWords(messages, "message")}${messages > MOST_LINES ? ", too many for lines: zoom in" : ""}.` : " Buckets of time; zoom in for single calls.";
     this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${alike}${share}${more}`;
   }
 
@@ -227,7 +227,7 @@ export class Timeline {
         : table(`Calls in view${calls.length === MOST_LISTED ? `, the first ${MOST_LISTED}` : ""}`, [
             { name: "rank", say: (call) => this.rowName(call.row), by: (call) => call.row },
             { name: "function", say: (call) => call.name },
-            { name: "at (s)", say: (call) => (call.entry / 1e12).toFixed(9), by: (call) => call.entry },
+            { name: "at (s)", say: (call) => secondWords(call.entry), by: (call) => call.entry },
             { name: "time", say: (call) => (call.time < 0 ? "did not return" : timeWords(call.time)), by: (call) => call.time },
             { name: "arguments", say: (call) => call.words },
           ], calls),
@@ -290,7 +290,7 @@ export class Timeline {
     }
     return [
       this.about.functions[page.kind[call] - 1],
-      `${name}, at ${(entry / 1e12).toFixed(9)} s${exit < 0 ? ", did not return" : `, took ${timeWords(exit - entry)}`}`,
+      `${name}, at ${secondWords(entry)} s${exit < 0 ? ", did not return" : `, took ${timeWords(exit - entry)}`}`,
       ...wordsOf(page, call).split("\n"),
       ...waited,
     ];
