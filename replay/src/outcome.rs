@@ -22,7 +22,7 @@ pub struct Outcome {
     pub total_ps: u64,
     /// The same in the trace.
     pub traced_ps: u64,
-    /// The main part: from the last return of a call that starts MPI to the first entry of a call that ends it.
+    /// The main part: from the first return of a call that starts MPI to the last entry of a call that ends it.
     pub main_ps: u64,
     /// The same in the trace.
     pub traced_main_ps: u64,
@@ -146,8 +146,8 @@ impl Outcome {
         Self {
             total_ps: ends.span(),
             traced_ps: were.span(),
-            main_ps: main.span(program),
-            traced_main_ps: main_were.span(program),
+            main_ps: main.span(),
+            traced_main_ps: main_were.span(),
             ranks,
             functions,
             stuck: stuck(program, &played.stuck)

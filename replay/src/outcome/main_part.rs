@@ -1,13 +1,12 @@
 //! The main part of a job: the time between the start and the end of MPI.
 //!
-//! In each MPI program it begins with the last return of a process's first call that starts MPI, and ends with the first
-//! entry of a process's last call that ends it. A process without such a call counts by its first entry and its last return.
-//! Of several programs, such as spawned ones, the earliest beginning and the latest end count. Called by `outcome`.
+//! It begins with the first return of a process's first call that starts MPI, and ends with the last entry of a process's
+//! last call that ends it. A process without such a call counts by its first entry and its last return.
+//! Called by `outcome`.
 
 use std::collections::BTreeMap;
 
 use belljar_mpi::{Boundary, meaning};
-use belljar_program::Program;
 
 /// The calls of one process, as far as they bound its main part.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +42,13 @@ impl MainPart {
     }
 
     /// Its length in picoseconds; 0 where the end is before the beginning.
-    pub(super) fn span(&self, program: &Program) -> u64 {
-        let mut jobs: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        for (process, bounds) in &self.0 {
-            let from = bounds.start.map_or(bounds.calls.0, |(_, exit)| exit);
-            let to = bounds.end.unwrap_or(bounds.calls.1);
-            let job = program.processes[*process as usize].job;
-            let own = jobs.entry(job).or_insert((from, to));
-            *own = (own.0.max(from), own.1.min(to));
-        }
-        let from = jobs.values().map(|(from, _)| *from).min();
-        let to = jobs.values().map(|(_, to)| *to).max();
-        to.unwrap_or(0).saturating_sub(from.unwrap_or(0))
+    pub(super) fn span(&self) -> u64 {
+        let all = self.0.values();
+        let from = all
+            .clone()
+            .map(|it| it.start.map_or(it.calls.0, |(_, exit)| exit));
+        let to = all.map(|it| it.end.unwrap_or(it.calls.1));
+        let from = from.min().unwrap_or(0);
+        to.max().unwrap_or(0).saturating_sub(from)
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn text(said: &Said<'_>, stuck: &[String], out: &mut dyn Write) -> io
     )?;
     writeln!(
         out,
-        "Main part: {} from the last return of a call that starts MPI to the first entry of one that ends it; traced {}{}",
+        "Main part: {} from the first return of a call that starts MPI to the last entry of one that ends it; traced {}{}",
         time_words(outcome.main_ps),
         time_words(outcome.traced_main_ps),
         match change(outcome.traced_main_ps, outcome.main_ps) {
