@@ -79,7 +79,7 @@ impl Calibration {
     }
 
     /// Residuals on another network.
-    pub(crate) fn carried(&self, program: &Program) -> Cow<'_, Vec<Vec<i64>>> {
+    pub(crate) fn carried(&self, program: &Program) -> Cow<'_, [Vec<i64>]> {
         if !self.is_lossy() {
             return Cow::Borrowed(&self.residuals);
         }

@@ -103,8 +103,7 @@ impl Joined {
             whole.threads.push(own);
         }
         self.windows += windows;
-        self.residuals
-            .extend(calibration.carried(program).iter().cloned());
+        self.residuals.extend(calibration.carried(program).to_vec());
         let threads = thread..whole.threads.len() as u32;
         self.jobs
             .push((threads, process..whole.processes.len() as u32));

@@ -122,7 +122,7 @@ impl Congestion {
         self.sent = now;
     }
 
-    /// The next segment follows when nothing is under way: the window is halved for each timeout that has passed (RFC 2861), down to that of a new connection.
+    /// Halves the window for each timeout that nothing was sent for (RFC 2861), down to that of a new connection. Called before the next segment.
     pub(super) fn idle(&mut self, now: Time, timeout: Span) {
         let mut left = now.since(self.sent);
         while self.window > INITIAL && left > timeout && timeout > Span::ZERO {
@@ -216,7 +216,7 @@ impl Congestion {
         cubic.reno_counted += segments;
         let elapsed = ((now + trip).since(epoch).as_ps() / (1_000_000_000_000 >> 10)).min(1 << 20);
         let cube = elapsed.abs_diff(cubic.inflection).pow(3);
-        let change = (u128::from(cube) * 2 / 5 >> 30) as u64;
+        let change = ((u128::from(cube) * 2 / 5) >> 30) as u64;
         let target = match elapsed < cubic.inflection {
             true => cubic.origin.saturating_sub(change),
             false => cubic.origin.saturating_add(change),

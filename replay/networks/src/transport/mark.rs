@@ -17,7 +17,7 @@ const ACKNOWLEDGES: u32 = 1 << 31;
 pub(super) enum Mark {
     /// A segment of a connection. Its data are the frame's rest.
     Segment(u32, Leaving),
-    /// An acknowledgement of what came on a connection.
+    /// An acknowledgement of segments of a connection.
     Acknowledgement(u32, Acknowledgement),
 }
 

@@ -1,7 +1,7 @@
 //! The receiving end of a connection: reassembly in order, acknowledgements, the window that it offers.
 //!
-//! Segments that a host takes in one after the other without a pause are one batch (GRO) with one acknowledgement; else every second is acknowledged (RFC 5681, 4.2), and at once
-//! what is out of order or ends a message. The offered window begins at 64 KiB and grows by two segments for each received one, as measured on Linux 6.1.
+//! Segments that a host takes in without a pause are one batch (GRO) with one acknowledgement. Outside of batches every second segment is acknowledged (RFC 5681, 4.2). A segment out of
+//! order is acknowledged at once. The offered window begins at 64 KiB and grows by two segments for each received one, as measured on Linux 6.1.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -54,7 +54,7 @@ pub(super) struct Receiver {
     acknowledged: u64,
 }
 
-/// What follows from a segment.
+/// The acknowledgement that a segment causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// An acknowledgement goes at once.

@@ -18,7 +18,7 @@ use crate::network::{MOST_BYTES, SEGMENT, frames_of};
 /// Segments with selective acknowledgements from which earlier ones count as lost at once.
 const OVERTAKEN: u64 = 3;
 
-/// A segment that was sent and of which not all before it are known to have come.
+/// A segment that was sent, and that no cumulative acknowledgement covers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Segment {
     /// When it was sent last.
@@ -33,7 +33,7 @@ struct Segment {
     repeated: bool,
 }
 
-/// What a sender knows of a segment.
+/// State of a segment at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Fate {
     UnderWay,
@@ -71,7 +71,7 @@ enum Phase {
     },
 }
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Timer {
     Probe,
