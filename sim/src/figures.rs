@@ -2,7 +2,7 @@
 //!
 //! One rule holds for every command and for the page of a report: a figure is the decimal number with the digits shown
 //! that is nearest to the exact value, and a value in the middle of two is rounded away from zero ("half up"). Times and
-//! bytes have four significant digits with the largest unit of which there is at least one after rounding. Whole numbers
+//! bytes have four significant digits, and the largest unit with a value of at least one after rounding. Whole numbers
 //! are rounded in whole numbers, so that the figures are the same on every host. The page's script
 //! (`tracer/report/page/script/data/units.js`) follows the same rule, and its tests have the same table.
 
@@ -110,7 +110,7 @@ pub fn decimal(value: f64, places: usize) -> String {
     }
 }
 
-/// The number that has these significant digits and is nearest to `value`: for what a calculation knows no better, such as
+/// The nearest number to `value` with these significant digits. Removes the noise of a calculation, such as
 /// `2.0000000000000004`.
 pub fn significant(value: f64, digits: usize) -> f64 {
     if !value.is_finite() || value == 0.0 {

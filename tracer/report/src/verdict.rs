@@ -1,4 +1,4 @@
-//! What bounds a run, in a sentence each: computing, waiting, uneven work, the network, start and end.
+//! The verdict on a run, in a sentence each: computing, waiting, uneven work, the network, start and end.
 //!
 //! Shares are of the main part: all ranks' time without the calls that start or end MPI, which have a sentence of their own.
 //! Each sentence has the numbers that it is made of, which are those of the analyses. Made for a [`Report`](crate::Report).
@@ -13,7 +13,7 @@ use crate::{Summary, Traced};
 /// A sentence, with the section that says more.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
-    /// What it is about.
+    /// The subject.
     pub(crate) about: &'static str,
     pub(crate) sentence: String,
     /// The element's name of the section.

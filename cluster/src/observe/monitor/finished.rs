@@ -118,9 +118,10 @@ fn render(mut figures: Figures) -> String {
         let share = 100.0 * busy / (figures.virtual_time_ps.max(1) as f64);
         let _ = writeln!(
             text,
-            "link {:<24} {:>14} bytes {share:>7.3} % busy",
+            "link {:<24} {:>14} bytes {:>7} % busy",
             link.link,
-            bytes(link)
+            bytes(link),
+            decimal(share, 3)
         );
     }
     for warning in &figures.warnings {
