@@ -2,9 +2,9 @@
 //!
 //! Printed with the result, and kept in its JSON. Called by `replay`.
 
-use belljar_analysis::time_words;
 use belljar_program::Program;
 use belljar_replay::{Calibration, NetworkModel, Outcome, Setting, replay};
+use belljar_sim::figures::{self, counted, plural};
 
 /// Share of the time in calls that may be unexplained without a warning.
 const UNEXPLAINED: f64 = 0.2;
@@ -37,13 +37,18 @@ pub(super) fn doubts(
 fn stuck(outcome: &Outcome) -> Option<String> {
     let calls = outcome.stuck.len();
     (calls > 0).then(|| {
-        format!("{calls} calls never return: the predicted time is that of the calls before them")
+        format!(
+            "{} never {}: the predicted time is that of the calls before",
+            counted(calls as u64, "call"),
+            plural(calls as u64, "returns", "return")
+        )
     })
 }
 
 fn as_traced(outcome: &Outcome) -> Option<String> {
     outcome.as_traced.then(|| {
-        "frames are lost on the network of the trace: calls have the times of the trace, as which frames are lost is chance".to_owned()
+        "the network of the trace loses frames, by chance: calls keep the times of the trace"
+            .to_owned()
     })
 }
 
@@ -52,7 +57,8 @@ fn lost_there(outcome: &Outcome, lost: u64) -> Option<String> {
     let there = outcome.lost_in_trace;
     (there > 0 && !outcome.as_traced && lost == 0).then(|| {
         format!(
-            "the network of the trace loses frames ({there} in a replay): what calls take beyond a millisecond more than hosts' costs explain was left out as waiting for them"
+            "the network of the trace loses frames ({} in a replay): residuals of more than a millisecond are left out, as waiting for timers of TCP",
+            counted(there, "frame")
         )
     })
 }
@@ -73,7 +79,9 @@ fn lost_here(outcome: &Outcome, lost: u64) -> Option<String> {
         .map(|link| format!("{} at {}", link.dropped, link.name))
         .collect();
     Some(format!(
-        "{lost} frames are lost ({}{}): which of them wait for a timer of TCP, of 4 to 200 ms and more, is chance, and so is the predicted time",
+        "{} {} lost ({}{}): losses wait for timers of TCP, of 4 to 200 ms and more, by chance, and the predicted time is as uncertain",
+        counted(lost, "frame"),
+        plural(lost, "is", "are"),
         named.join(", "),
         if links.len() > LINKS { " ..." } else { "" }
     ))
@@ -84,9 +92,9 @@ fn unexplained(program: &Program, calibration: &Calibration) -> Option<String> {
     let share = (fit.more_ps as f64 + fit.less_ps as f64) / fit.inside_ps.max(1) as f64;
     (share > UNEXPLAINED).then(|| {
         format!(
-            "{:.0} % of the {} in calls that move data are not what hosts' costs and the network explain: another network is predicted with them as they are",
-            share * 100.0,
-            time_words(fit.inside_ps)
+            "hosts' costs and the network do not explain {} of the {} in calls that move data: another network is predicted with the same residuals",
+            figures::share(share, 0),
+            figures::time(fit.inside_ps)
         )
     })
 }
@@ -112,9 +120,9 @@ fn models(
     let apart = other.total_ps.abs_diff(outcome.total_ps) as f64 / outcome.total_ps.max(1) as f64;
     (apart > APART).then(|| {
         format!(
-            "the model flow predicts {}, {:+.0} %: queues, windows or losses decide, which it does not have",
-            time_words(other.total_ps),
-            (other.total_ps as f64 / outcome.total_ps.max(1) as f64 - 1.0) * 100.0
+            "the model flow predicts {}, {}: the result depends on queues, windows or losses, which that model lacks",
+            figures::time(other.total_ps),
+            figures::change(outcome.total_ps, other.total_ps)
         )
     })
 }
