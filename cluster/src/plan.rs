@@ -100,7 +100,7 @@ pub struct Plan {
     pub network: Settings,
     /// What it is, in words.
     pub network_words: String,
-    /// Links and ports of it that carry nothing, each with what would change that.
+    /// Warnings of its links and ports that carry nothing, each with a remedy.
     pub network_warnings: Vec<String>,
     /// How nodes get to know each other's hardware addresses.
     pub arp: Arp,

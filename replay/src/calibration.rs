@@ -1,8 +1,7 @@
-//! What calls of a trace took beyond what hosts' costs and the network explain: their residuals.
+//! Residuals of calls: traced durations less the work and the waiting that hosts' costs and the network explain.
 //!
-//! A residual is work of the library that no cost has, or waiting that the network's model does not have. Both are carried to another network. Where frames were lost, most of
-//! the waiting is for timers of TCP, which another network does not start: residuals beyond a millisecond then count as such waiting, and the calls carry what others of their kind
-//! have. Made by `calibrate`, used by `replay`.
+//! A residual is work of the library that no cost has, or waiting that the network's model does not have. Both are carried to another network. On a network that loses frames, residuals of
+//! more than a millisecond are waiting for timers of TCP, which another network does not start: there such calls have the median residual of their function. Made by `calibrate`, used by `replay`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ use crate::replay::Setting;
 /// A residual that is more than this, in picoseconds, is waiting for a timer where frames were lost: Linux's shortest timer of TCP expires after 4 ms.
 const TIMER_PS: u64 = 1_000_000_000;
 
-/// What calls took beyond what is explained.
+/// Residuals of all calls of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     /// By thread and call, in picoseconds.
@@ -28,14 +27,14 @@ pub struct Calibration {
     pub(crate) setting: Option<Box<Setting>>,
 }
 
-/// How well hosts' costs and the network explain what calls took.
+/// Quality of a calibration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
-    /// Picoseconds in calls that move data, of all threads; without those that begin and end MPI, which do other things, too.
+    /// Picoseconds in calls that move data, of all threads, without the start and the end of MPI.
     pub inside_ps: u64,
-    /// How much of that is in residuals above zero: hosts' work that is not in the costs.
+    /// Sum of the residuals above zero: work or waiting that the model lacks.
     pub more_ps: u64,
-    /// How much was explained that was not there: residuals below zero.
+    /// Sum of the residuals below zero, without their sign: time that the model has in excess.
     pub less_ps: u64,
 }
 
@@ -49,14 +48,14 @@ impl Calibration {
         }
     }
 
-    /// Calls take what is explained.
+    /// No residuals.
     #[cfg(test)]
     pub(crate) fn nothing(program: &Program) -> Self {
         let threads = program.threads.iter();
         Self::of(threads.map(|thread| vec![0; thread.calls.len()]).collect())
     }
 
-    /// Calls take what they took in the program, and whatever they wait for besides: of a program whose calls have no waiting in them.
+    /// Residuals as long as the calls: for a program whose calls contain no waiting.
     pub fn own(program: &Program) -> Self {
         let threads = program.threads.iter();
         let own = |thread: &Thread| {
@@ -114,7 +113,7 @@ impl Calibration {
             .collect()
     }
 
-    /// How well calls are explained.
+    /// The quality of the calibration.
     pub fn fit(&self, program: &Program) -> Fit {
         let mut fit = Fit::default();
         for (thread, residuals) in program.threads.iter().zip(&self.residuals) {

@@ -10,7 +10,7 @@
 
 /// A job that is played over a network while others use it.
 mod background;
-/// What calls took beyond what is explained.
+/// Residuals of calls.
 mod calibration;
 /// Many programs on one network.
 mod contention;

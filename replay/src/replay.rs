@@ -106,7 +106,7 @@ pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, Re
     })
 }
 
-/// Plays a program in a setting. Where the network lost frames in the calibration and is the same, calls keep the times of the trace: which frames are lost is chance. `each` is told of each call that is entered, and says whether to continue; if not, the outcome is of the calls that returned until then.
+/// Plays a program in a setting. On the network of the trace, calls keep the times of the trace if that network loses frames. `each` is told of each call that is entered, and says whether to continue; if not, the outcome is of the calls that returned until then.
 ///
 /// # Errors
 /// [`ReplayError`] when the setting does not fit.

@@ -138,7 +138,7 @@ fn describe(combination: &Combination) -> String {
     format!("with {}", values.join(", "))
 }
 
-/// Warnings of networks by what they are, as combinations share them.
+/// Warnings by network: combinations share networks.
 #[derive(Default)]
 struct NetworkWarnings(BTreeMap<String, Vec<String>>);
 

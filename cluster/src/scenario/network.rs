@@ -66,7 +66,7 @@ pub struct Network {
     pub switch_queue: Bytes,
     /// The place of each node in the network, node 0 first, then of each host of background jobs: the number of the place that it would have otherwise. As they are numbered when absent.
     pub places: Option<Vec<u32>>,
-    /// How one of several ways is chosen; when absent d-mod-k in fat trees and k-ary n-trees, ecmp in
+    /// Choice among several routes; by default d-mod-k in fat trees and k-ary n-trees, ecmp in
     /// dragonflies, and shortest in all others.
     #[schemars(with = "Option<RoutingNames>")]
     pub routing: Option<RoutingName>,
@@ -83,7 +83,7 @@ pub struct Network {
     pub pcap: Vec<String>,
 }
 
-/// How many links join each two groups of a dragonfly.
+/// Number of links between each two groups of a dragonfly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GlobalWiringName {

@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::{RoutingName, TopologyKind};
 
-/// The shape of a scenario's network; `None` where it is wrong, which is reported by those that read it.
+/// The shape of a scenario's network; `None` for a shape in error, which the parser of scenarios reports.
 fn topology(scenario: &toml::Table) -> Option<TopologyKind> {
     match scenario.get("network").and_then(|it| it.get("topology")) {
         Some(topology) => topology.clone().try_into().ok(),
@@ -166,7 +166,7 @@ mod tests {
         let to_tree = ["network.topology=fat-tree"];
         let star = kept("", &[]);
         assert_eq!(parse(&star, &to_tree).network.routing(), Routing::DModK);
-        // A choice is kept, and so is that of the command line.
+        // A routing of the file or of the command line is kept.
         let chosen = kept("topology = \"fat-tree\"\nrouting = \"adaptive\"", &[]);
         assert_eq!(parse(&chosen, &torus).network.routing(), Routing::Adaptive);
         let both = [torus[0], torus[1], "network.routing=ecmp"];

@@ -1,7 +1,7 @@
 //! The hosts' TCP: messages become frames, and frames messages.
 //!
-//! All messages of a stream share a connection and arrive in order of sending. A host makes frames one after the other: first those that an acknowledgement lets go, as
-//! its system does, then those of the connections that its processes write to, one message after the other. A receiving host takes frames in one after the other;
+//! All messages of a stream share a connection and arrive in order of sending. A host makes frames one after the other: first those that an acknowledgement releases, in
+//! its kernel, then those of its processes, one message after the other. A receiving host takes frames in one after the other;
 //! frames that find its card full are lost. Acknowledgements of messages of several segments are frames of their own. Frames to be carried are left in `outbox`. Losses are found and
 //! repaired as Linux does it (`sender`, `rtt`, `congestion`). Called by networks of frames.
 
@@ -63,7 +63,7 @@ struct Host {
     dropped: u64,
 }
 
-/// What happens at hosts, in the order at one time.
+/// An event at a host. At one time, events have the order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Event {
     /// A sender learns of an acknowledgement.
@@ -251,7 +251,7 @@ impl Transport {
         }
     }
 
-    /// A connection sends what it may from `time` on, before those of processes if it is `urgent`.
+    /// Queues a connection that may send from `time` on; an `urgent` one precedes those of processes.
     fn line_up(&mut self, time: Time, number: u32, urgent: bool) {
         self.watch(number);
         let Some(connection) = self.state.connections.get_mut(number) else {
@@ -426,7 +426,7 @@ impl Transport {
             // The next segment of the batch has come.
             Reply::Batch if of.arriving > 0 => {}
             Reply::Batch if segment.first && segment.last => {
-                // It comes back with what the receiver sends anyway.
+                // Its acknowledgement travels in a frame of other data.
                 let acknowledgement = of.receiver.acknowledge(segment.number);
                 let back = self.ways.between(&self.topology, to, from).empty();
                 let event = Event::Acknowledged(number, acknowledgement);
@@ -441,7 +441,7 @@ impl Transport {
         }
     }
 
-    /// A receiver acknowledges what came with `segment`.
+    /// A receiver sends an acknowledgement, with the block of `segment`.
     fn acknowledge(&mut self, now: Time, number: u32, segment: u64) {
         let Some(of) = self.state.connections.get_mut(number) else {
             return;

@@ -84,7 +84,7 @@ fn on_the_traced_network_a_replay_is_the_trace() {
 
 #[test]
 fn latency_adds_once_for_each_leg() {
-    // Small: one leg. The first large one: seven, of which six come before the sender is done.
+    // A small message has one leg. The first large one has seven, and its sender returns after six.
     for (bytes, sender, receiver) in [(1000, 0, 1), (1_000_000, 6, 7)] {
         let program = message(bytes, 0, [5000, 6000]);
         let near = settings(2, Span::from_us(1));
@@ -131,7 +131,7 @@ fn a_first_large_message_takes_two_legs_more() {
     let [near, ..] = settings(2, Span::from_us(1));
     let [far, ..] = settings(2, Span::from_us(1001));
     let outcome = played(&program, &near, &far);
-    // Of the sender: six legs of two milliseconds instead of four, and a round trip more as the congestion window is still that of a new connection.
+    // The first send has six legs of two milliseconds instead of four, and one round trip more, as the congestion window is that of a new connection.
     let took = |call: usize| outcome.times[0][call].1 - outcome.times[0][call].0;
     let more = took(0) - took(1);
     assert!(more.abs_diff(4 * 2000 * US) < 200 * US, "{more} ps");
@@ -170,7 +170,7 @@ fn waiting_for_lost_frames_stays_on_the_network_that_loses_them() {
     let other = played(&program, &short, &wide);
     assert!(!other.as_traced && other.stuck.is_empty());
     assert!(other.total_ps < 5_000 * US, "{} ps", other.total_ps);
-    // Where nothing is lost the same waiting is work that no cost has.
+    // On a network without losses the same waiting is a residual like others.
     let worked = played(&program, &wide, &wide);
     assert_eq!(
         (worked.as_traced, worked.total_ps),

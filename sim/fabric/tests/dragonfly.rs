@@ -1,4 +1,4 @@
-//! Links between the groups of a dragonfly: how many, at which switches, and what they carry.
+//! Links between the groups of a dragonfly: their number, their switches and their load.
 #![allow(missing_docs)]
 
 mod net;
@@ -42,7 +42,7 @@ fn a_dragonfly_spreads_all_links_that_its_ports_allow() {
     };
     let one = one.build(256, &PARTS).unwrap();
     assert_eq!(gates_used(&one, 8), [32, 24, 0, 0, 0, 0, 0, 0]);
-    // Where ports are just enough for one link to each group, both are the same.
+    // With ports for one link to each group, both wirings are equal.
     let full = dragonfly(4, 2, 2, 9);
     let one = Dragonfly {
         wiring: GlobalWiring::OneLink,

@@ -42,9 +42,9 @@ pub struct CriticalPath {
     pub from_ps: u64,
     /// When it ends: the last return of all calls.
     pub to_ps: u64,
-    /// How much of it is before the first call of the process that it begins on; outside MPI.
+    /// The part of it before the first call of the process that it begins on; outside MPI.
     pub before_ps: u64,
-    /// How much of it is in calls that start or end MPI.
+    /// The part of it in calls that start or end MPI.
     pub start_and_end_ps: u64,
     /// How many times it goes from one process to another.
     pub changes: u64,
@@ -88,9 +88,9 @@ pub struct PathRank {
     pub node: u32,
     /// Time on the path.
     pub path_ps: u64,
-    /// How much of that was outside MPI, the time before its first call included.
+    /// The part outside MPI, with the time before its first call.
     pub compute_ps: u64,
-    /// How much of the path was in calls that start or end MPI.
+    /// The part of the path in calls that start or end MPI.
     pub start_and_end_ps: u64,
 }
 

@@ -115,7 +115,7 @@ pub struct RankStat {
     pub compute_ps: u64,
     /// Time in MPI calls.
     pub mpi_ps: u64,
-    /// How much of that was in calls that start or end MPI, which the program's main part is between.
+    /// The part of that in calls that start or end MPI.
     pub start_and_end_ps: u64,
     /// Bytes sent.
     pub sent: u64,

@@ -90,7 +90,7 @@ pub struct Waiting {
     pub sites: Vec<SiteWait>,
     /// By phase of the program, where that was asked for.
     pub phases: Vec<PhaseWait>,
-    /// The calls that waited longest; those that start or end MPI are left out.
+    /// The longest waits, without calls that start or end MPI.
     pub longest: Vec<CallWait>,
     /// Messages of which both sides are known.
     pub messages: u64,
@@ -185,13 +185,13 @@ pub struct RankWait {
     pub node: u32,
     /// Time in MPI calls.
     pub mpi_ps: u64,
-    /// How much of that was in calls that start or end MPI.
+    /// The part of that in calls that start or end MPI.
     pub start_and_end_ps: u64,
-    /// How much of the others was waiting.
+    /// Waiting in all other calls.
     pub waiting_ps: u64,
-    /// How long calls that start or end MPI waited.
+    /// Waiting in calls that start or end MPI.
     pub start_and_end_waiting_ps: u64,
-    /// How long others waited for it, calls that start or end MPI left out.
+    /// Waiting of other processes for it, without calls that start or end MPI.
     pub caused_ps: u64,
 }
 

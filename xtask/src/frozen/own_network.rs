@@ -1,6 +1,6 @@
 //! Replays of pinned traces on their own networks, compared with the traces.
 //!
-//! A replay on the traced network gives the traced time; what it takes longer shows a wrong match or a wrong dependence.
+//! A replay on the traced network gives the traced time; a longer time shows a wrong match or a wrong dependence.
 //! Golden files of versions have no meaningful times, and a replay refuses a trace with kept iterations alone. Called for
 //! each row of the packet model's replay.
 

@@ -130,7 +130,7 @@ pub(in crate::command) struct Job<'a> {
     text: String,
     /// What its processes did.
     pub(in crate::command) program: Program,
-    /// What the replay lacks: each is printed as it is found.
+    /// Warnings about the trace and its program, printed when they were read.
     pub(super) warnings: Vec<String>,
 }
 
@@ -189,7 +189,7 @@ impl Job<'_> {
         self.setting(&scenario, (topology, settings), hosts, scale)
     }
 
-    /// The scenario with what options change, and its file.
+    /// The scenario as the options change it, and its file.
     pub(super) fn wanted_scenario(&self) -> Result<(Scenario, &Path)> {
         Ok((self.scenario(&self.arguments.overrides())?, &self.path))
     }
@@ -334,7 +334,7 @@ fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
     }
 }
 
-/// What a replay of a program lacks.
+/// Warnings about parts of a program that a replay leaves out or guesses.
 fn lacks(program: &Program, state: &TraceState) -> Vec<String> {
     let mut warnings = Vec::new();
     if let TraceState::Incomplete { offset, reason } = state {

@@ -144,7 +144,7 @@ impl Combination {
                 self.placement.ranks_per_node = Some(each.max(1));
             }
             "topology" => self.job.topology = Some(word),
-            // Single keys of the network change what the whole one says.
+            // Single keys of the network then change the whole one.
             "network" => self.job.set.insert(0, format!("network={value}")),
             key if key.contains('.') => self.job.set.push(format!("{key}={value}")),
             _ => bail!(

@@ -15,13 +15,13 @@ const MIX_FILE: &str = "mix.toml";
 /// A combination's row, in its folder: in a form whose numbers come back to the last bit.
 const ROW_FILE: &str = "row.toml";
 
-/// The version of what the mix means: rows of another one are simulated again.
+/// The version of the rules of simulation: rows of another version are simulated again.
 const RULES: u32 = 2;
 
 /// A row as it is kept.
 #[derive(Serialize, Deserialize)]
 struct KeptRow {
-    /// The version of what the mix meant; absent before there were versions.
+    /// The version of the rules of simulation; absent in rows that precede versions.
     #[serde(default)]
     rules: u32,
     #[serde(flatten)]

@@ -23,7 +23,7 @@ impl Plan {
         Ok((network.topology, network.settings))
     }
 
-    /// The same of a machine that nobody boots, which may have more nodes than a run.
+    /// The network of a machine that is simulated, with more nodes than a run may have.
     ///
     /// # Errors
     /// When it cannot be: see [`PlanError`].

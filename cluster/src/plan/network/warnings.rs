@@ -7,10 +7,10 @@ use belljar_fabric::{GlobalPorts, LinkUsage, Routing, RoutingError, Settings, To
 
 use crate::scenario::RoutingName;
 
-/// Where only some routes were followed, a part of the links smaller than one of so many is no evidence.
+/// In a survey of some routes alone, a smaller part of the links than this is no evidence.
 const IDLE_SHARE: u32 = 8;
 
-/// Describes links that no route uses, and global ports without a link; each with what would change that.
+/// Describes links that no route uses, and global ports without a link, each with a remedy.
 ///
 /// # Errors
 /// When the topology does not fit the routing.

@@ -84,7 +84,7 @@ impl Connections {
         self.all.get_mut(number as usize)
     }
 
-    /// How many there are.
+    /// Number of connections.
     pub(super) fn len(&self) -> u32 {
         self.all.len() as u32
     }

@@ -32,7 +32,7 @@ pub(super) struct RoundTrip {
     smoothed: Option<Span>,
     variation: Span,
     least: Span,
-    /// How often the timeout was doubled since anything was acknowledged.
+    /// Doublings of the timeout since the last acknowledgement.
     doublings: u32,
 }
 

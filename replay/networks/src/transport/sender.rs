@@ -1,7 +1,7 @@
 //! The sending end of a connection: which segment goes next, and which are lost.
 //!
 //! Messages are one stream of segments, each message from a segment of its own on. Losses are found by RACK and tail loss probes (RFC 8985) with selective acknowledgements (RFC
-//! 2018), and else by the retransmission timeout (RFC 6298). The window shrinks in proportion to what arrives (RFC 6937). Called by `transport` for each segment and
+//! 2018), and else by the retransmission timeout (RFC 6298). In recovery the window shrinks by proportional rate reduction (RFC 6937). Called by `transport` for each segment and
 //! acknowledgement.
 
 use std::collections::VecDeque;
@@ -44,16 +44,16 @@ enum Fate {
     Again,
 }
 
-/// A message of which not all segments were sent.
+/// A message with segments that were never sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Unsent {
     /// Bytes that are left.
     bytes: u64,
-    /// None of it was sent.
+    /// No segment of it was sent.
     whole: bool,
 }
 
-/// How a sender is recovering.
+/// Phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
     Open,
@@ -110,7 +110,7 @@ pub(super) struct Sender {
     phase: Phase,
     /// Of the segments that have come: when the one that was sent last was sent, its number, and its round trip.
     newest: (Time, u64, Span),
-    /// A segment leaves whatever the window, to probe for the loss of a tail.
+    /// A tail loss probe is due: one segment leaves beyond the window.
     probe: bool,
     /// A probe has left, and nothing was acknowledged since.
     probed: bool,
@@ -376,7 +376,7 @@ impl Sender {
         }
     }
 
-    /// True if the window, and not the program, bounds what is under way.
+    /// True if the window, and not the program, bounds the segments under way.
     fn is_limited(&self) -> bool {
         let half = self.congestion.is_slow_start() && self.congestion.window() < 2 * self.most;
         self.limited || half
@@ -448,7 +448,7 @@ impl Sender {
         self.congestion.set_window(under_way + more);
     }
 
-    /// Sets the timer that what is under way needs.
+    /// Sets the timer for the segments under way.
     fn arm(&mut self, now: Time) {
         if self.flight.is_empty() {
             self.timer = None;

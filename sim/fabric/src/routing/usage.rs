@@ -14,7 +14,7 @@ const ENOUGH: u64 = 1 << 23;
 /// Steps, at most: somewhat more than half a second.
 const MOST: u64 = 1 << 25;
 
-/// Links between switches, and those that no route between two hosts uses while all links work.
+/// Links between switches, with the number of those that no route uses while all links work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkUsage {
     /// Links between switches.
