@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Only programs whose names have this in them; the table is printed, and the page stays as it is.
     #[arg(long)]
     only: Option<String>,
+    /// The command to validate; built when absent.
+    #[arg(long, value_name = "FILE")]
+    belljar: Option<PathBuf>,
 }
 
 /// A network on which programs run.
@@ -90,19 +93,18 @@ struct Program {
 /// Runs, replays, and writes the table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&[BUILD, TEST])?;
-    let binary = shell::build_belljar(shell::Profile::Release)?;
-    let belljar = binary
-        .to_str()
-        .context("the target folder's path is not text")?;
+    let binary = match &arguments.belljar {
+        Some(binary) => {
+            fs::canonicalize(binary).with_context(|| format!("cannot find {}", binary.display()))?
+        }
+        None => shell::build_belljar(shell::Profile::Release)?,
+    };
+    let belljar = binary.to_str().context("the command's path is not text")?;
     for image in ["mpich", "gromacs"] {
         let recipe = format!("images/bookworm-{image}.toml");
         shell::run(belljar, &["image", "build", "--keep-lock", &recipe])?;
     }
-    let folder = binary
-        .parent()
-        .and_then(Path::parent)
-        .context("the target folder has no parent")?
-        .join("validate");
+    let folder = crate::root().join("target/validate");
     fs::create_dir_all(&folder)?;
     let kernels = folder.join("kernels");
     let compiled = kernels.to_string_lossy();
@@ -246,19 +248,21 @@ trace taken on another one.\n",
     let _ = writeln!(
         page,
         "*base* is {BASE}; the others change what their names say, and *tree* has two nodes or switches below each switch, with 10 us and 5 Gb/s between switches.\n\n\
-*run* is what it really took there, from the first call's entry to the last's return, some 30 ms of `MPI_Init` and `MPI_Finalize` included, *total* how far the prediction \
-of that is off, *rank* how far the worst rank's is. \
-*functions* and *calls* leave out `MPI_Init` and `MPI_Finalize`: sums over functions, and over calls, of how far each is off, over the real time in calls. The \
+*run* is the time of the run on the second network, from the first call's entry to the last's return, some 30 ms of `MPI_Init` and `MPI_Finalize` included, and *total* the error of its prediction; \
+*rank* is the error of the worst rank's time. *main part* is the error over the time between `MPI_Init` and `MPI_Finalize` ([definition](replay.md)). \
+*functions* and *calls* leave out `MPI_Init` and `MPI_Finalize`: sums over functions, and over calls, of the errors of each, over the time in calls of the run. The \
 kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
-*SMPI* is how far the total of SimGrid's `smpirun -replay` is off, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
+*SMPI* is the error of the total of SimGrid's `smpirun -replay` is off, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
 with what `MPI_Init` and `MPI_Finalize` took in the trace: with SimGrid's own settings, and *calibrated* with the hosts' costs that replay has (`smpi/os`, `smpi/or`), \
 the library's rendezvous threshold, collective operations as the messages of the library that ran (`--messages`), and no factors on bandwidth and latency but the frames' headers.\n\n\
-| program | nodes | traced on | replayed on | run | total | rank | functions | calls | SMPI | calibrated |\n|---|---|---|---|---|---|---|---|---|---|---|"
+| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls | SMPI | calibrated |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for row in rows {
         let Errors {
             real_ps,
             total,
+            real_main_ps,
+            main,
             rank,
             functions,
             calls,
@@ -275,26 +279,34 @@ the library's rendezvous threshold, collective operations as the messages of the
         });
         let _ = writeln!(
             page,
-            "| {} | {} | {} | {} | {:.1} ms | {:+.1} % | {:.1} % | {:.1} % | {calls} | {simgrid} | {calibrated} |",
+            "| {} | {} | {} | {} | {:.1} ms | {:+.1} % | {:+.1} % of {:.1} ms | {:.1} % | {:.1} % | {calls} | {simgrid} | {calibrated} |",
             row.program,
             row.nodes,
             row.from,
             row.to,
             real_ps / 1e9,
             total * 100.0,
+            main * 100.0,
+            real_main_ps / 1e9,
             rank * 100.0,
             functions * 100.0
         );
     }
-    let _ = writeln!(page, "\nHow far {} totals are off:\n", rows.len());
+    let _ = writeln!(page, "\nErrors of {} predictions:\n", rows.len());
     let _ = writeln!(page, "| | mean | worst |\n|---|---|---|");
     let totals = |of: fn(&Row) -> Option<f64>| -> Vec<f64> {
         rows.iter().filter_map(of).map(f64::abs).collect()
     };
     for (whose, errors) in [
-        ("replay", totals(|row| Some(row.errors.total))),
-        ("SMPI", totals(|row| row.simgrid[0])),
-        ("SMPI, calibrated", totals(|row| row.simgrid[1])),
+        ("replay, main part", totals(|row| Some(row.errors.main))),
+        ("replay, total", totals(|row| Some(row.errors.total))),
+        (
+            "replay, by function",
+            totals(|row| Some(row.errors.functions)),
+        ),
+        ("replay, by call", totals(|row| row.errors.calls)),
+        ("SMPI, total", totals(|row| row.simgrid[0])),
+        ("SMPI, calibrated, total", totals(|row| row.simgrid[1])),
     ] {
         let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
         let worst = errors.into_iter().fold(0.0, f64::max);

@@ -12,10 +12,14 @@ use serde_json::Value;
 /// How far a replay is off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Errors {
-    /// What the run took, in picoseconds.
+    /// The run's time from the first call to the last return, in picoseconds.
     pub(super) real_ps: f64,
     /// Of the total, with its sign.
     pub(super) total: f64,
+    /// The run's main part, between start and end of MPI, in picoseconds.
+    pub(super) real_main_ps: f64,
+    /// Of the main part, with its sign.
+    pub(super) main: f64,
     /// Of the worst rank's total.
     pub(super) rank: f64,
     /// Summed over functions.
@@ -25,7 +29,7 @@ pub(super) struct Errors {
 }
 
 /// Functions that are no part of what is compared.
-pub(super) const APART: [&str; 2] = ["MPI_Init", "MPI_Finalize"];
+pub(super) const APART: [&str; 3] = ["MPI_Init", "MPI_Init_thread", "MPI_Finalize"];
 
 /// Replays the run in `from` with these keys, and compares that with the run in `to`.
 pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Result<Errors> {
@@ -40,6 +44,7 @@ pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Re
     let real = json(belljar, &["replay", &to, "--json", "--model", "loggops"])?;
     let total = |of: &Value, key: &str| of[key].as_f64().unwrap_or(0.0);
     let real_ps = total(&real, "traced_ps");
+    let real_main_ps = total(&real, "traced_main_ps");
     let (ranks, were) = (
         by(&predicted, "ranks", "rank", "total_ps"),
         by(&real, "ranks", "rank", "traced_ps"),
@@ -55,6 +60,8 @@ pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Re
     Ok(Errors {
         real_ps,
         total: total(&predicted, "total_ps") / real_ps - 1.0,
+        real_main_ps,
+        main: total(&predicted, "main_ps") / real_main_ps - 1.0,
         rank: rank.fold(0.0, f64::max),
         functions: apart(&is, &was),
         calls,
