@@ -167,7 +167,7 @@ impl Congestion {
             round.last = now;
             // The delay of an acknowledgement: four bursts of 64 KiB at twice the window for each round trip, a millisecond at most.
             let burst = (4 << 16) / crate::network::SEGMENT;
-            let delay = Span::from_ps(trip.as_ps() / (2 * self.window) * burst);
+            let delay = Span::from_ps((trip.as_ps() / (2 * self.window)).saturating_mul(burst));
             let most = self.least_trip + delay.min(Span::from_ms(1));
             if now.since(round.begin).as_ps() > most.as_ps() / 2 {
                 self.threshold = self.window;
