@@ -252,7 +252,7 @@ trace taken on another one.\n",
 *rank* is the error of the worst rank's time. *main part* is the error over the time between `MPI_Init` and `MPI_Finalize` ([definition](replay.md)). \
 *functions* and *calls* leave out `MPI_Init` and `MPI_Finalize`: sums over functions, and over calls, of the errors of each, over the time in calls of the run. The \
 kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
-*SMPI* is the error of the total of SimGrid's `smpirun -replay` is off, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
+*SMPI* is the error of the total of SimGrid's `smpirun -replay`, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
 with what `MPI_Init` and `MPI_Finalize` took in the trace: with SimGrid's own settings, and *calibrated* with the hosts' costs that replay has (`smpi/os`, `smpi/or`), \
 the library's rendezvous threshold, collective operations as the messages of the library that ran (`--messages`), and no factors on bandwidth and latency but the frames' headers.\n\n\
 | program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls | SMPI | calibrated |\n|---|---|---|---|---|---|---|---|---|---|---|---|"

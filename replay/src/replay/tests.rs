@@ -300,7 +300,7 @@ fn a_rank_must_have_a_host() {
 }
 
 #[test]
-fn the_main_part_is_between_the_last_start_and_the_first_end() {
+fn the_main_part_is_between_the_first_start_and_the_last_end() {
     let mut builder = Builder::new(2);
     // Rank 0: start until 10 us, work until 60, end from 60 to 70. Rank 1: start until 30, work until 50, end until 90.
     for (rank, [start, work, end]) in [(0, [10, 50, 10]), (1, [30, 20, 40])] {
@@ -313,7 +313,7 @@ fn the_main_part_is_between_the_last_start_and_the_first_end() {
     let outcome = played(&program, &setting, &setting);
     assert_eq!(
         (outcome.main_ps, outcome.traced_main_ps),
-        (20 * US, 20 * US)
+        (50 * US, 50 * US)
     );
     let fast = Setting {
         scale: 0.5,
@@ -322,6 +322,6 @@ fn the_main_part_is_between_the_last_start_and_the_first_end() {
     let outcome = played(&program, &setting, &fast);
     assert_eq!(
         (outcome.main_ps, outcome.traced_main_ps),
-        (10 * US, 20 * US)
+        (25 * US, 50 * US)
     );
 }
