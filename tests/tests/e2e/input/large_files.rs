@@ -78,7 +78,7 @@ fn programs_read_and_change_them_and_see_plain_files_on_one_host_and_on_two() {
     assert!(run.bytes("files/node1/own") == bytes);
     let plan = run.text("plan.txt");
     assert!(
-        plan.contains("file       in/big, 41943040 bytes, read from a disk"),
+        plan.contains("file       in/big, 41 943 040 bytes, read from a disk"),
         "{plan}"
     );
 
