@@ -131,7 +131,7 @@ fn a_first_large_message_takes_two_legs_more() {
     let [near, ..] = settings(2, Span::from_us(1));
     let [far, ..] = settings(2, Span::from_us(1001));
     let outcome = played(&program, &near, &far);
-    // The first send has six legs of two milliseconds instead of four, and one round trip more, as the congestion window is that of a new connection.
+    // The first send has six legs of two milliseconds instead of four, and one round trip more, as the congestion window is the initial one.
     let took = |call: usize| outcome.times[0][call].1 - outcome.times[0][call].0;
     let more = took(0) - took(1);
     assert!(more.abs_diff(4 * 2000 * US) < 200 * US, "{more} ps");

@@ -185,8 +185,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// With what D-mod-K divides a destination's number by at each switch of a tree, whose leaves
-    /// are numbered subtree by subtree.
+    /// The divisor of D-mod-K at each switch of a tree with leaves in the order of subtrees.
     pub(crate) fn levelled(mut self, divisors: Vec<u64>) -> Self {
         self.divisors = Some(divisors);
         self.cut_by(CutRule::Numbered)

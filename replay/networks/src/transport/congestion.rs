@@ -122,7 +122,7 @@ impl Congestion {
         self.sent = now;
     }
 
-    /// Halves the window for each idle timeout (RFC 2861), down to that of a new connection. Called before the next segment.
+    /// Halves the window for each idle timeout (RFC 2861), down to the initial window. Called before the next segment.
     pub(super) fn idle(&mut self, now: Time, timeout: Span) {
         let mut left = now.since(self.sent);
         while self.window > INITIAL && left > timeout && timeout > Span::ZERO {
