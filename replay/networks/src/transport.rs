@@ -356,21 +356,15 @@ impl Transport {
 
     /// A host receives a frame at `at`, which is not over.
     pub(crate) fn came(&mut self, at: Time, to: u32, frame: &Frame) {
-        let event = match mark_of(frame.head()) {
-            Some(Mark::Acknowledgement(connection, acknowledgement)) => {
-                Event::Acknowledged(connection, acknowledgement)
+        let (number, event, is_segment) = match mark_of(frame.head()) {
+            Some(Mark::Acknowledgement(number, acknowledgement)) => {
+                (number, Event::Acknowledged(number, acknowledgement), false)
             }
-            Some(Mark::Segment(connection, segment)) => Event::Comes(connection, segment),
+            Some(Mark::Segment(number, segment)) => (number, Event::Comes(number, segment), true),
             None => return,
         };
-        let (Event::Comes(number, _) | Event::Acknowledged(number, _)) = event else {
-            return;
-        };
         let of = self.state.connections.get_mut(number);
-        let host = of.map(|of| match event {
-            Event::Comes(..) => of.to,
-            _ => of.from,
-        });
+        let host = of.map(|of| if is_segment { of.to } else { of.from });
         // A frame that was restored may be for another host, or of no connection.
         if host == Some(to) {
             self.schedule(at, event);
