@@ -69,6 +69,7 @@ impl Joined {
                     Operation::Send { channel: of, .. }
                     | Operation::Receive { channel: of, .. }
                     | Operation::Access { channel: of, .. }
+                    | Operation::Flush { channel: of }
                     | Operation::Probe { channel: of } => *of += channel,
                     Operation::SendPartitioned {
                         channel: of,

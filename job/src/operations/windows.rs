@@ -196,8 +196,8 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// The process that a call on a window names.
-    pub(super) fn target(&self, event: &Event) -> Option<Member> {
+    /// The process that a call on a window names; `None` if it names none, or one that the trace does not know.
+    pub fn target(&self, event: &Event) -> Option<Member> {
         let own = self.windows.of(event)?;
         let peer = event.implementation.peer(integer(event, "rank")?);
         self.communicators

@@ -298,3 +298,6 @@ fn a_rank_must_have_a_host() {
         "rank 1 is placed on host 9, and the network has 2 hosts"
     );
 }
+
+/// One-sided operations.
+mod one_sided;
