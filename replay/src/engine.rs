@@ -11,12 +11,14 @@
 mod access;
 /// Collective operations.
 mod collective;
-/// Calls that wait for flushes.
-mod flush;
 /// Locks of windows.
 mod locks;
 /// Messages, from the call that sends one to the call that has it.
 mod message;
+/// Messages in partitions.
+mod partitioned;
+/// The operations of a call, one after the other.
+mod sequence;
 /// Numbers that are used again.
 mod slab;
 /// An engine's running state as plain values.

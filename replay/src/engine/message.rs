@@ -126,7 +126,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// A message on a channel, which has not left.
-    fn on_channel(
+    pub(super) fn on_channel(
         &mut self,
         channel: ChannelId,
         party: Party,
@@ -148,38 +148,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         })
     }
 
-    /// A message on a channel that will leave when as many calls as are known have made its partitions ready.
-    pub(super) fn send_partitioned(
-        &mut self,
-        now: u64,
-        channel: ChannelId,
-        party: Party,
-        (bytes, pieces, partitioned): (u64, bool, u32),
-    ) {
-        let calls = self.program.partitioned[partitioned as usize];
-        if calls == 0 {
-            return self.send(now, channel, party, (bytes, SendMode::Standard, pieces));
-        }
-        let message = self.on_channel(channel, party, (bytes, SendMode::Standard, pieces));
-        self.unready.insert(partitioned, (message, calls));
-        self.sent(now, channel, message);
-    }
-
-    /// A call made some partitions of a message ready: with the last such call it leaves.
-    pub(super) fn ready(&mut self, now: u64, partitioned: u32) {
-        let Some((message, calls)) = self.unready.get_mut(&partitioned) else {
-            return;
-        };
-        *calls = calls.saturating_sub(1);
-        if *calls == 0 {
-            let message = *message;
-            self.unready.remove(&partitioned);
-            self.post(now, message);
-        }
-    }
-
     /// A message is the next of its channel.
-    fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
+    pub(super) fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
             Some(wanted) => self.wanted_by(now, message, wanted),

@@ -9,7 +9,7 @@ use belljar_networks::Network;
 use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
-use super::flush::{Entered, Suspended};
+use super::sequence::{Entered, Suspended};
 use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
 /// A thread as it is played.
@@ -22,7 +22,7 @@ pub(super) struct ThreadState {
     /// What each slot stands for.
     pub(super) slots: Vec<Option<OperationId>>,
     /// Calls that wait. In a calibration there may be several: they return when they did, whatever they wait for.
-    waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<Waiting>,
     /// The call that waits for a flush before it does the rest of its operations.
     pub(super) suspended: Option<Suspended>,
     /// Calls that were entered meanwhile, in a calibration.
@@ -39,16 +39,28 @@ pub(super) struct Waiting {
     pub(super) call: u32,
     entry: u64,
     /// When its own work was done.
-    done: u64,
+    pub(super) done: u64,
     /// Picoseconds for which it waited for flushes.
     flushing: u64,
     /// What it still waits for.
-    left: u32,
+    pub(super) left: u32,
     /// When what it waited for was over, and the work that is left for it.
     over: Vec<(u64, u64)>,
 }
 
 impl Waiting {
+    /// A call that was entered.
+    pub(super) fn new(entered: Entered) -> Self {
+        Self {
+            call: entered.call,
+            entry: entered.entry,
+            done: 0,
+            flushing: 0,
+            left: 0,
+            over: Vec::new(),
+        }
+    }
+
     /// The call waited for flushes, for so long until now.
     pub(super) fn flushed(&mut self, now: u64, waited: u64) {
         self.flushing = self.flushing.saturating_add(waited);
@@ -107,7 +119,7 @@ impl ThreadState {
 }
 
 /// Whether the library sees what has come, in a call that does this.
-fn looks(operation: &Operation) -> bool {
+pub(super) fn looks(operation: &Operation) -> bool {
     matches!(
         operation,
         Operation::Wait { .. }
@@ -149,76 +161,6 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A call begins its operations.
-    pub(super) fn begin_call(&mut self, now: u64, number: u32, entered: Entered) {
-        let program = self.program;
-        let thread = &program.threads[number as usize];
-        let (first, last) = entered.operations;
-        let operations = &thread.operations[first..last];
-        let flushes = matches!(operations.first(), Some(Operation::Flush { .. }));
-        let meets = |it: &Operation| matches!(it, Operation::Collective { .. });
-        let looks = match flushes && operations.iter().any(meets) {
-            // A flush before a meeting of all processes sees the answers that have come.
-            true => Some(0),
-            false => operations.iter().position(looks),
-        };
-        if operations.is_empty() {
-            self.look(thread.process, now);
-        }
-        let waiting = Waiting {
-            call: entered.call,
-            entry: entered.entry,
-            done: 0,
-            flushing: 0,
-            left: 0,
-            over: Vec::new(),
-        };
-        self.proceed(now, number, waiting, (first, last), looks);
-    }
-
-    /// A call does operations of its thread, from `first` on, and then waits. The library sees what has come before the operation at `looks`.
-    pub(super) fn proceed(
-        &mut self,
-        now: u64,
-        number: u32,
-        mut waiting: Waiting,
-        (first, last): (usize, usize),
-        looks: Option<usize>,
-    ) {
-        let program = self.program;
-        let thread = &program.threads[number as usize];
-        let process = thread.process;
-        let mut flushes = 0;
-        for (at, operation) in thread.operations[first..last].iter().enumerate() {
-            let flushed = match operation {
-                Operation::Flush { channel } => Some(*channel),
-                _ => None,
-            };
-            if flushes > 0 && flushed.is_none() {
-                let rest = (first + at, last);
-                return self.suspend(now, number, (waiting, flushes), rest);
-            }
-            if looks == Some(at) {
-                self.look(process, now);
-            }
-            match flushed {
-                Some(channel) => flushes += u32::from(self.flush(now, channel, number)),
-                None => self.operate(now, number, *operation, &mut waiting),
-            }
-        }
-        if flushes > 0 {
-            return self.suspend(now, number, (waiting, flushes), (last, last));
-        }
-        waiting.done = self.free(process, now);
-        match waiting.left {
-            0 => self.leave(number, waiting),
-            _ => {
-                self.processes[process as usize].blocked += 1;
-                self.threads[number as usize].waiting.push(waiting);
-            }
-        }
-    }
-
     /// In a calibration the call returns when it did, and the next is entered when it was.
     fn as_traced(&mut self, now: u64, number: u32, (index, looks): (usize, bool)) {
         if matches!(self.timing, Timing::Replayed(_)) {
@@ -245,7 +187,13 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// A call does one of the things that it does.
-    fn operate(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
+    pub(super) fn operate(
+        &mut self,
+        now: u64,
+        number: u32,
+        operation: Operation,
+        waiting: &mut Waiting,
+    ) {
         let process = self.program.threads[number as usize].process;
         match operation {
             Operation::Send {
@@ -406,7 +354,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// All that a call waited for is over.
-    fn leave(&mut self, number: u32, mut waiting: Waiting) {
+    pub(super) fn leave(&mut self, number: u32, mut waiting: Waiting) {
         let thread = &self.program.threads[number as usize];
         let index = waiting.call as usize;
         let traced = thread.calls[index];

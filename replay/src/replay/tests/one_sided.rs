@@ -176,7 +176,10 @@ fn a_lock_after_an_early_unlock_is_had() {
         let calibration = calibrate(&program, &setting).unwrap();
         let least = -200 * US as i64;
         for residual in &calibration.of_thread(0)[..9] {
-            assert!((least..0).contains(residual) || *residual == 0, "{residual}");
+            assert!(
+                (least..0).contains(residual) || *residual == 0,
+                "{residual}"
+            );
         }
         let outcome = replay(&program, &calibration, &setting, || true).unwrap();
         assert!(outcome.stuck.is_empty());

@@ -1,13 +1,13 @@
-//! Calls that wait for flushes before they do the rest of their operations.
+//! The operations of a call, one after the other.
 //!
-//! An unlock flushes before it releases the lock, and a fence before its barrier. In a calibration the next call may be entered meanwhile; its
+//! A call that flushes does the rest of its operations when all is complete: an unlock flushes before it releases the lock, and a fence before its barrier. In a calibration the next call may be entered meanwhile; its
 //! operations then follow, so that a process never asks for a lock before it has released it. Called by threads and accesses.
 
 use belljar_networks::Network;
-use belljar_program::Thread;
+use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
-use super::thread::Waiting;
+use super::thread::{Waiting, looks};
 use super::{Engine, Event};
 
 /// A call that was entered and has not begun its operations.
@@ -51,6 +51,69 @@ impl Suspended {
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
+    /// A call begins its operations.
+    pub(super) fn begin_call(&mut self, now: u64, number: u32, entered: Entered) {
+        let program = self.program;
+        let thread = &program.threads[number as usize];
+        let (first, last) = entered.operations;
+        let operations = &thread.operations[first..last];
+        let flushes = matches!(operations.first(), Some(Operation::Flush { .. }));
+        let meets = |it: &Operation| matches!(it, Operation::Collective { .. });
+        let looks = match flushes && operations.iter().any(meets) {
+            // A flush before a meeting of all processes sees the answers that have come.
+            true => Some(0),
+            false => operations.iter().position(looks),
+        };
+        if operations.is_empty() {
+            self.look(thread.process, now);
+        }
+        let waiting = Waiting::new(entered);
+        self.proceed(now, number, waiting, (first, last), looks);
+    }
+
+    /// A call does operations of its thread, from `first` on, and then waits. The library sees what has come before the operation at `looks`.
+    pub(super) fn proceed(
+        &mut self,
+        now: u64,
+        number: u32,
+        mut waiting: Waiting,
+        (first, last): (usize, usize),
+        looks: Option<usize>,
+    ) {
+        let program = self.program;
+        let thread = &program.threads[number as usize];
+        let process = thread.process;
+        let mut flushes = 0;
+        for (at, operation) in thread.operations[first..last].iter().enumerate() {
+            let flushed = match operation {
+                Operation::Flush { channel } => Some(*channel),
+                _ => None,
+            };
+            if flushes > 0 && flushed.is_none() {
+                let rest = (first + at, last);
+                return self.suspend(now, number, (waiting, flushes), rest);
+            }
+            if looks == Some(at) {
+                self.look(process, now);
+            }
+            match flushed {
+                Some(channel) => flushes += u32::from(self.flush(now, channel, number)),
+                None => self.operate(now, number, *operation, &mut waiting),
+            }
+        }
+        if flushes > 0 {
+            return self.suspend(now, number, (waiting, flushes), (last, last));
+        }
+        waiting.done = self.free(process, now);
+        match waiting.left {
+            0 => self.leave(number, waiting),
+            _ => {
+                self.processes[process as usize].blocked += 1;
+                self.threads[number as usize].waiting.push(waiting);
+            }
+        }
+    }
+
     /// A call waits for so many flushes, and then does the rest of its operations.
     pub(super) fn suspend(
         &mut self,
