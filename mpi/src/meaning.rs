@@ -109,8 +109,10 @@ pub enum Epoch {
     Unlock,
     /// `MPI_Win_unlock_all`.
     UnlockAll,
-    /// `MPI_Win_flush`, `MPI_Win_flush_all` and their local forms.
+    /// `MPI_Win_flush` and `MPI_Win_flush_all`.
     Flush,
+    /// `MPI_Win_flush_local` and `MPI_Win_flush_local_all`.
+    FlushLocal,
     /// `MPI_Win_sync`.
     Sync,
 }
@@ -120,8 +122,18 @@ impl Epoch {
     pub const fn ends_accesses(self) -> bool {
         matches!(
             self,
-            Self::Fence | Self::Complete | Self::Unlock | Self::UnlockAll | Self::Flush
+            Self::Fence
+                | Self::Complete
+                | Self::Unlock
+                | Self::UnlockAll
+                | Self::Flush
+                | Self::FlushLocal
         )
+    }
+
+    /// True if the call returns after accesses of this process are over at their targets, too.
+    pub const fn ends_accesses_at_targets(self) -> bool {
+        self.ends_accesses() && !matches!(self, Self::FlushLocal)
     }
 }
 

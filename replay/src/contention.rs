@@ -24,16 +24,65 @@ pub struct Joined {
     windows: u32,
 }
 
+/// The first numbers of a job's channels, collective operations, parts, partitioned messages and windows.
+#[derive(Clone, Copy)]
+struct Numbers {
+    channel: u32,
+    collective: u32,
+    part: u32,
+    message: u32,
+    window: u32,
+}
+
+impl Numbers {
+    /// Adds them to those of an operation; its window's own number, if it has one.
+    fn add_to(self, operation: &mut Operation) -> Option<u32> {
+        match operation {
+            Operation::Send { channel, .. }
+            | Operation::Receive { channel, .. }
+            | Operation::Access { channel, .. }
+            | Operation::Flush { channel }
+            | Operation::Probe { channel } => *channel += self.channel,
+            Operation::SendPartitioned {
+                channel, message, ..
+            } => {
+                *channel += self.channel;
+                *message += self.message;
+            }
+            Operation::Ready { message } => *message += self.message,
+            Operation::Lock {
+                channel, window, ..
+            } => {
+                let own = *window;
+                *channel += self.channel;
+                *window += self.window;
+                return Some(own);
+            }
+            Operation::Collective {
+                collective, part, ..
+            } => {
+                *collective += self.collective;
+                *part += self.part;
+            }
+            Operation::Test { .. } | Operation::Wait { .. } | Operation::Nothing { .. } => {}
+        }
+        None
+    }
+}
+
 impl Joined {
     /// One more job, which does this program with these residuals; its number is how many there were before.
     pub fn add(&mut self, program: &Program, calibration: &Calibration) {
         let whole = &mut self.program;
         let process = whole.processes.len() as u32;
         let thread = whole.threads.len() as u32;
-        let channel = whole.channels.len() as u32;
-        let collective = whole.collectives.len() as u32;
-        let part = whole.parts.len() as u32;
-        let message = whole.partitioned.len() as u32;
+        let numbers = Numbers {
+            channel: whole.channels.len() as u32,
+            collective: whole.collectives.len() as u32,
+            part: whole.parts.len() as u32,
+            message: whole.partitioned.len() as u32,
+            window: self.windows,
+        };
         let job = self.jobs.len() as u32;
         whole.processes.extend(program.processes.iter().map(|own| {
             let mut own = *own;
@@ -65,40 +114,8 @@ impl Joined {
             own.process += process;
             own.start -= first;
             for operation in &mut own.operations {
-                match operation {
-                    Operation::Send { channel: of, .. }
-                    | Operation::Receive { channel: of, .. }
-                    | Operation::Access { channel: of, .. }
-                    | Operation::Probe { channel: of } => *of += channel,
-                    Operation::SendPartitioned {
-                        channel: of,
-                        message: which,
-                        ..
-                    } => {
-                        *of += channel;
-                        *which += message;
-                    }
-                    Operation::Ready { message: which } => *which += message,
-                    Operation::Lock {
-                        channel: of,
-                        window,
-                        ..
-                    } => {
-                        *of += channel;
-                        windows = windows.max(*window + 1);
-                        *window += self.windows;
-                    }
-                    Operation::Collective {
-                        collective: of,
-                        part: way,
-                        ..
-                    } => {
-                        *of += collective;
-                        *way += part;
-                    }
-                    Operation::Test { .. } | Operation::Wait { .. } | Operation::Nothing { .. } => {
-                    }
-                }
+                let window = numbers.add_to(operation);
+                windows = windows.max(window.map_or(0, |window| window + 1));
             }
             whole.threads.push(own);
         }

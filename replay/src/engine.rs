@@ -7,12 +7,18 @@
 //! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends come back through
 //! `Engine::end`.
 
+/// Accesses to other processes' memory, flushes and locks.
+mod access;
 /// Collective operations.
 mod collective;
 /// Locks of windows.
 mod locks;
 /// Messages, from the call that sends one to the call that has it.
 mod message;
+/// Messages in partitions.
+mod partitioned;
+/// The operations of a call, one after the other.
+mod sequence;
 /// Numbers that are used again.
 mod slab;
 /// An engine's running state as plain values.
@@ -31,6 +37,7 @@ use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::costs::Spans;
+use access::Unanswered;
 use collective::CollectiveState;
 use locks::Locks;
 use message::{Channel, MpiMessage};
@@ -50,6 +57,8 @@ enum Event {
     Arrives(MessageId),
     /// A message's next leg leaves its host.
     Leaves(MessageId),
+    /// A thread's call continues after a flush.
+    Resumes(u32),
     /// A thread enters its next call.
     Enters(u32),
     /// A thread has left its last call.
@@ -134,6 +143,8 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
     locks: Locks,
+    /// Accesses that were not answered, by origin and target.
+    unanswered: BTreeMap<(ProcessId, ProcessId), Unanswered>,
     /// Pairs of processes that have exchanged a large message.
     contacts: BTreeSet<(ProcessId, ProcessId)>,
     /// Partitioned messages that have not left, and how many calls are still to make partitions of them ready.
@@ -193,6 +204,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             messages: Slab::default(),
             operations: Slab::default(),
             locks: Locks::default(),
+            unanswered: BTreeMap::new(),
             contacts: BTreeSet::new(),
             unready: BTreeMap::new(),
             left: left(program),
@@ -278,6 +290,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.messages = Slab::default();
         self.operations = Slab::default();
         self.locks = Locks::default();
+        self.unanswered.clear();
         self.contacts.clear();
         self.unready.clear();
         self.collectives.clear();
@@ -381,6 +394,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         match event {
             Event::Arrives(message) => self.arrives(now, message),
             Event::Leaves(message) => self.leaves(now, message),
+            Event::Resumes(thread) => self.resume(now, thread),
             Event::Enters(thread) => self.enter(now, thread),
             Event::Ends(thread) => {
                 let process = self.program.threads[thread as usize].process;

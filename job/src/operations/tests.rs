@@ -204,3 +204,31 @@ fn a_synchronisation_ends_accesses_to_its_target_alone() {
     let ended: Vec<u64> = ended.map(|(operation, _)| operation).collect();
     assert_eq!(ended, [second, first]);
 }
+
+#[test]
+fn a_lock_that_is_asserted_to_be_free_is_neither_requested_nor_released() {
+    const NOCHECK: i32 = 1024;
+    const SHARED: i32 = 235;
+    let mut ranks = Ranks::new(2);
+    for rank in 0..2 {
+        let arguments = [BUFFER, 64, int(1), INFO_NULL, WORLD];
+        ranks.make(rank, "MPI_Win_create", &arguments, WINDOW);
+    }
+    let mut lock = |assert: i32| {
+        ranks.call(0, "MPI_Win_lock_all", &[int(assert), WINDOW]);
+        ranks.call(0, "MPI_Win_unlock_all", &[WINDOW]);
+        let arguments = [int(SHARED), int(1), int(assert), WINDOW];
+        ranks.call(0, "MPI_Win_lock", &arguments);
+        ranks.call(0, "MPI_Win_unlock", &[int(1), WINDOW]);
+        let facts = ranks.facts();
+        let locks = facts.iter().filter(|fact| {
+            let lock = |what: &Operation| matches!(what, Operation::Lock { .. });
+            matches!(fact, Fact::Begun { what, .. } if lock(what))
+        });
+        locks.count()
+    };
+    assert_eq!(lock(NOCHECK), 0);
+    // Both at all two processes, and both at one.
+    assert_eq!(lock(0), 6);
+    assert_eq!(lock(NOCHECK), 6);
+}

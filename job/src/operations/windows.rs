@@ -5,7 +5,7 @@
 //! it. Open MPI begins an epoch or asks for a lock in the same way, and waits for the answer where accesses have to be
 //! over. Called for each event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use belljar_mpi::{CallKind, Epoch, Meeting, Object};
@@ -37,6 +37,8 @@ pub(super) struct Windows {
     made: BTreeMap<(ProcessKey, u32), u32>,
     /// The processes of epochs that are under way: of exposure if true, else of accesses.
     epochs: BTreeMap<(ProcessKey, WindowId, bool), Vec<Member>>,
+    /// Locks that the program asserts to be free, at one process or at all: the library neither requests nor releases them.
+    unchecked: BTreeSet<(ProcessKey, WindowId, Option<Member>)>,
 }
 
 impl Windows {
@@ -196,8 +198,8 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// The process that a call on a window names.
-    pub(super) fn target(&self, event: &Event) -> Option<Member> {
+    /// The process that a call on a window names; `None` if it names none, or one that the trace does not know.
+    pub fn target(&self, event: &Event) -> Option<Member> {
         let own = self.windows.of(event)?;
         let peer = event.implementation.peer(integer(event, "rank")?);
         self.communicators
@@ -217,8 +219,18 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         let Some(own) = self.windows.of(event) else {
             return;
         };
+        let target = self.target(event);
+        let held = (call.process, own.window, target);
+        let free = &mut self.windows.unchecked;
+        let nothing = match how {
+            Locking::Release => free.remove(&held),
+            _ => unchecked(event) && free.len() < MOST_ACCESSES && free.insert(held),
+        };
+        if nothing {
+            return;
+        }
         let targets: Vec<Member> = match integer(event, "rank") {
-            Some(_) => self.target(event).into_iter().collect(),
+            Some(_) => target.into_iter().collect(),
             None => {
                 let all = self.communicators.members(call.process, own.number);
                 let most = self.communicators.processes();

@@ -201,6 +201,7 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
             } => self.collective(collective, part, (thread, slot), blocking),
             Operation::Wait { slot } => self.wait((thread, slot)),
             Operation::Access { .. }
+            | Operation::Flush { .. }
             | Operation::Lock { .. }
             | Operation::Ready { .. }
             | Operation::Test { .. }

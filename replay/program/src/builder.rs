@@ -9,7 +9,8 @@ use std::sync::Arc;
 use belljar_mpi::{FUNCTIONS, SendMode};
 
 use crate::program::{
-    Call, Channel, ChannelId, Collective, Operation, Part, Process, Program, Slot, Thread,
+    AccessCompletion, Call, Channel, ChannelId, Collective, Locking, Operation, Part, Process,
+    Program, Slot, Thread,
 };
 
 /// The communicator of all messages.
@@ -109,6 +110,43 @@ impl Builder {
             channel,
             slot,
             pieces: false,
+        })
+    }
+
+    /// A rank begins to access the memory of another one; bytes that it sends and receives.
+    pub fn access(
+        &mut self,
+        rank: u32,
+        to: u32,
+        (sent, received): (u64, u64),
+        completion: AccessCompletion,
+    ) -> Slot {
+        let channel = self.channel(rank, to, i32::MIN);
+        self.begin(rank, |slot| Operation::Access {
+            channel,
+            slot,
+            sent,
+            received,
+            completion,
+        })
+    }
+
+    /// The present call continues when the accesses of its rank to this one are complete.
+    pub fn flush(&mut self, rank: u32, to: u32) {
+        let channel = self.channel(rank, to, i32::MIN);
+        self.makings[rank as usize].begun += 1;
+        let thread = &mut self.program.threads[rank as usize];
+        thread.operations.push(Operation::Flush { channel });
+    }
+
+    /// A rank locks the only window at another one, or releases the lock.
+    pub fn lock(&mut self, rank: u32, to: u32, how: Locking) -> Slot {
+        let channel = self.channel(rank, to, i32::MIN);
+        self.begin(rank, |slot| Operation::Lock {
+            channel,
+            slot,
+            window: 0,
+            how,
         })
     }
 

@@ -7,6 +7,8 @@
 
 /// Properties of single calls.
 mod calls;
+/// Flushes of accesses to windows.
+mod flushes;
 /// Operations as those of the program.
 mod operations;
 /// Channels, collective operations and processes, which all threads share.
@@ -29,6 +31,7 @@ use belljar_trace::{Ending, Event, TraceError, TraceHeader, TraceState, TraceSum
 use crate::program::{Operation, Program, Slot};
 use crate::thread::{Growing, Times};
 pub use calls::{asks_time, found_nothing};
+use flushes::Flushes;
 use tables::Shared;
 use wildcards::Wildcard;
 
@@ -63,6 +66,7 @@ struct Extractor<'a> {
     shared: Shared<'a>,
     threads: BTreeMap<ThreadKey, Growing>,
     open: BTreeMap<OperationId, Open>,
+    flushes: Flushes,
     /// Wildcard receives whose channel is unknown.
     wildcards: BTreeMap<OperationId, Wildcard>,
     /// Those of them whose channel stays unknown.
@@ -104,6 +108,7 @@ pub fn extract(
         shared: Shared::new(&communicators, other),
         threads: BTreeMap::new(),
         open: BTreeMap::new(),
+        flushes: Flushes::default(),
         wildcards: BTreeMap::new(),
         lost: Vec::new(),
         stopped: BTreeSet::new(),
@@ -133,6 +138,9 @@ impl Extractor<'_> {
         // Polls that found nothing begin nothing.
         let returned = call.filter(|_| event.exit.is_some() && !found_nothing(event));
         let mut done = Vec::new();
+        if let Some(call) = returned {
+            self.flush(call);
+        }
         for fact in facts.drain(..) {
             self.learn(fact, returned, &mut done);
         }

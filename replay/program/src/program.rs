@@ -112,6 +112,17 @@ pub enum Locking {
     Release,
 }
 
+/// The completion of an access to another process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessCompletion {
+    /// The transport writes or reads the memory. A [flush](Operation::Flush) asks it whether it has.
+    Flush,
+    /// The target's library answers. A flush waits for the answer.
+    Answer,
+    /// The same, and the operation is over with the answer: its request waits for it.
+    Request,
+}
+
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
@@ -146,7 +157,7 @@ pub enum Operation {
         /// Stands for it until it is over.
         slot: Slot,
     },
-    /// Reads from or writes to another process's memory: over when a round trip is.
+    /// Reads from or writes to another process's memory. A write is over when its data has left; all else when a round trip is.
     Access {
         /// The channel to the process whose memory it is.
         channel: ChannelId,
@@ -156,6 +167,14 @@ pub enum Operation {
         sent: u64,
         /// Bytes of data that come back.
         received: u64,
+        /// The completion at the target.
+        completion: AccessCompletion,
+    },
+    /// Completes accesses at the target: operations after it begin when all accesses on this channel are complete. Flushes that follow one another wait
+    /// together.
+    Flush {
+        /// The channel to the process whose memory it is.
+        channel: ChannelId,
     },
     /// Begins to send a message as soon as all of its partitions are ready (`MPI_Psend_init`).
     SendPartitioned {

@@ -153,6 +153,7 @@ impl ProgramState {
             Operation::Send { channel: of, .. }
             | Operation::Receive { channel: of, .. }
             | Operation::Access { channel: of, .. }
+            | Operation::Flush { channel: of }
             | Operation::Lock { channel: of, .. }
             | Operation::Probe { channel: of } => channel(of),
             Operation::SendPartitioned {

@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 
 use belljar_mpi::SendMode;
 use belljar_networks::{Message, Network};
-use belljar_program::{ChannelId, Locking, ProcessId};
+use belljar_program::{ChannelId, ProcessId};
 use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
+use super::access::Request;
 use super::{Deferred, Engine, Event, MessageId, OperationId, Party};
 use crate::costs::{Leg, Protocol};
 
@@ -35,10 +36,10 @@ pub(super) struct MpiMessage {
     /// Its channel, if it is the program's own message.
     channel: Option<ChannelId>,
     pub(super) bytes: u64,
-    sender: Party,
+    pub(super) sender: Party,
     /// Whose it is, once somebody wants it.
     pub(super) receiver: Option<Party>,
-    transport: Transport,
+    pub(super) transport: Transport,
     /// By which protocol it goes, if it is large.
     protocol: Protocol,
     /// It is the first large message of its two processes.
@@ -47,22 +48,50 @@ pub(super) struct MpiMessage {
     there: bool,
     /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
     seen: bool,
-    /// The window that it locks or unlocks.
-    lock: Option<(u32, Locking)>,
 }
 
 /// How a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Transport {
+pub(super) enum Transport {
     /// At once.
     Eager,
     /// By the library's protocol; this leg of it is under way.
     Protocol(usize),
-    /// To another process's memory, and back with so many bytes: whether it is on the way back.
-    Access { back: bool, received: u64 },
+    /// A request, or the target's answer of so many bytes.
+    Access {
+        /// True for the answer.
+        back: bool,
+        /// Bytes of the answer.
+        received: u64,
+        /// The request.
+        request: Request,
+    },
 }
 
 impl MpiMessage {
+    /// A request to a process that answers it.
+    pub(super) fn request(
+        (from, to): (ProcessId, ProcessId),
+        bytes: u64,
+        sender: Party,
+        transport: Transport,
+        protocol: Protocol,
+    ) -> Self {
+        Self {
+            from,
+            to,
+            channel: None,
+            bytes,
+            sender,
+            receiver: Some(Party::Nobody),
+            transport,
+            protocol,
+            contact: false,
+            there: false,
+            seen: false,
+        }
+    }
+
     /// Whether it could be between so many processes and on one of so many channels.
     pub(super) fn is_sound(&self, processes: usize, channels: usize) -> bool {
         let leg = match self.transport {
@@ -97,7 +126,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// A message on a channel, which has not left.
-    fn on_channel(
+    pub(super) fn on_channel(
         &mut self,
         channel: ChannelId,
         party: Party,
@@ -116,42 +145,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             contact: false,
             there: false,
             seen: false,
-            lock: None,
         })
     }
 
-    /// A message on a channel that will leave when as many calls as are known have made its partitions ready.
-    pub(super) fn send_partitioned(
-        &mut self,
-        now: u64,
-        channel: ChannelId,
-        party: Party,
-        (bytes, pieces, partitioned): (u64, bool, u32),
-    ) {
-        let calls = self.program.partitioned[partitioned as usize];
-        if calls == 0 {
-            return self.send(now, channel, party, (bytes, SendMode::Standard, pieces));
-        }
-        let message = self.on_channel(channel, party, (bytes, SendMode::Standard, pieces));
-        self.unready.insert(partitioned, (message, calls));
-        self.sent(now, channel, message);
-    }
-
-    /// A call made some partitions of a message ready: with the last such call it leaves.
-    pub(super) fn ready(&mut self, now: u64, partitioned: u32) {
-        let Some((message, calls)) = self.unready.get_mut(&partitioned) else {
-            return;
-        };
-        *calls = calls.saturating_sub(1);
-        if *calls == 0 {
-            let message = *message;
-            self.unready.remove(&partitioned);
-            self.post(now, message);
-        }
-    }
-
     /// A message is the next of its channel.
-    fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
+    pub(super) fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
             Some(wanted) => self.wanted_by(now, message, wanted),
@@ -196,7 +194,6 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             contact: false,
             there: false,
             seen: false,
-            lock: None,
         };
         let number = self.messages.insert(message);
         self.post(now, number);
@@ -204,7 +201,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// A message's first leg begins.
-    fn post(&mut self, now: u64, number: MessageId) {
+    pub(super) fn post(&mut self, now: u64, number: MessageId) {
         let Some(message) = self.messages.get(number) else {
             return;
         };
@@ -222,7 +219,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 let done = self.work(from, now, self.spans.send(from, bytes));
                 self.end(done, sender, 0);
             }
-            Transport::Protocol(_) | Transport::Access { .. } => {
+            Transport::Access { .. } => {
+                let leaves = begins.saturating_add(self.spans.first(from));
+                self.schedule_event(leaves, Event::Leaves(number));
+                self.work(from, now, self.spans.send(from, bytes));
+            }
+            Transport::Protocol(_) => {
                 self.first_contact(number);
                 let leaves = self.work(from, now, self.spans.first(from));
                 self.schedule_event(leaves, Event::Leaves(number));
@@ -239,35 +241,6 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let pair = (message.from.min(message.to), message.from.max(message.to));
         let large = matches!(message.transport, Transport::Protocol(_));
         message.contact = large && self.contacts.insert(pair);
-    }
-
-    /// An access to the memory of the process at the channel's end begins, or it is asked for its window's lock.
-    pub(super) fn access(
-        &mut self,
-        now: u64,
-        channel: ChannelId,
-        party: Party,
-        (sent, received): (u64, u64),
-        lock: Option<(u32, Locking)>,
-    ) {
-        let of = self.program.channels[channel as usize];
-        let back = false;
-        let message = MpiMessage {
-            from: of.from,
-            to: of.to,
-            channel: None,
-            bytes: sent,
-            sender: party,
-            receiver: Some(Party::Nobody),
-            transport: Transport::Access { back, received },
-            protocol: self.protocol(false),
-            contact: false,
-            there: false,
-            seen: false,
-            lock,
-        };
-        let message = self.messages.insert(message);
-        self.post(now, message);
     }
 
     /// A call begins to receive from a channel; `party` is told when the message is there.
@@ -329,7 +302,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                     },
                 )
             }
-            Transport::Access { back, received } => match back {
+            Transport::Access { back, received, .. } => match back {
                 false => (true, message.bytes.saturating_add(header)),
                 true => (false, received.saturating_add(header)),
             },
@@ -416,28 +389,16 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             return;
         };
         let (transport, sender, receiver) = (message.transport, message.sender, message.receiver);
-        let (bytes, protocol, lock) = (message.bytes, message.protocol, message.lock);
+        let (bytes, protocol) = (message.bytes, message.protocol);
         let contact = message.contact;
         let (from, to) = (message.from, message.to);
         match transport {
             Transport::Eager => {}
-            Transport::Access { back: true, .. } => {
-                self.messages.remove(number);
-                self.end(now, sender, self.spans.control(from));
-            }
-            Transport::Access { received, .. } => {
-                let back = Transport::Access {
-                    back: true,
-                    received,
-                };
-                let Some((window, how)) = lock else {
-                    return self.next(now, number, back, process);
-                };
-                let asks = (number, message.from);
-                for number in self.locks.ask((window, process), asks, how) {
-                    self.next(now, number, back, process);
-                }
-            }
+            Transport::Access {
+                back,
+                received,
+                request,
+            } => self.answer_request(now, number, (back, received, request)),
             Transport::Protocol(leg) => {
                 if protocol.sender_done(contact) == Some(leg) {
                     self.end(now, sender, self.spans.control(from));
@@ -453,13 +414,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A message's next leg begins, from this process.
+    /// The next leg of a protocol begins, from this process.
     fn next(&mut self, now: u64, number: MessageId, transport: Transport, process: ProcessId) {
-        let Some(message) = self.messages.get_mut(number) else {
+        let Some(message) = self.messages.get(number) else {
             return;
         };
-        message.transport = transport;
-        (message.there, message.seen) = (false, false);
         let (bytes, sender, protocol) = (message.bytes, message.sender, message.protocol);
         let contact = message.contact;
         let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg, contact).data);
@@ -468,8 +427,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             _ => 0,
         };
         let work = self.spans.control(process).saturating_add(more);
-        let leaves = self.work(process, now, work);
-        self.schedule_event(leaves, Event::Leaves(number));
+        self.next_leg(now, number, transport, (process, work));
         if data {
             let all = self.spans.send(process, bytes);
             let further = all.saturating_sub(self.spans.first(process));
@@ -477,6 +435,22 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             if protocol.sender_done(contact).is_none() {
                 self.end(done, sender, 0);
             }
+        }
+    }
+
+    /// A message's next leg leaves after so much work of its process.
+    pub(super) fn next_leg(
+        &mut self,
+        now: u64,
+        number: MessageId,
+        transport: Transport,
+        (process, work): (ProcessId, u64),
+    ) {
+        if let Some(message) = self.messages.get_mut(number) {
+            message.transport = transport;
+            (message.there, message.seen) = (false, false);
+            let leaves = self.work(process, now, work);
+            self.schedule_event(leaves, Event::Leaves(number));
         }
     }
 }

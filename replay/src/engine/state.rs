@@ -10,6 +10,7 @@ use belljar_networks::{MOST_BYTES, Network};
 use belljar_program::ProcessId;
 use serde::{Deserialize, Serialize};
 
+use super::access::Unanswered;
 use super::collective::CollectiveSaved;
 use super::locks::Locks;
 use super::message::{Channel, MpiMessage};
@@ -26,6 +27,7 @@ pub(crate) struct EngineState {
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
     locks: Locks,
+    unanswered: Vec<((ProcessId, ProcessId), Unanswered)>,
     contacts: BTreeSet<(ProcessId, ProcessId)>,
     unready: BTreeMap<u32, (MessageId, u32)>,
     left: Vec<u32>,
@@ -46,6 +48,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             messages: self.messages.clone(),
             operations: self.operations.clone(),
             locks: self.locks.clone(),
+            unanswered: self.unanswered.clone().into_iter().collect(),
             contacts: self.contacts.clone(),
             unready: self.unready.clone(),
             left: self.left.clone(),
@@ -73,6 +76,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.messages = state.messages;
         self.operations = state.operations;
         self.locks = state.locks;
+        self.unanswered = state.unanswered.into_iter().collect();
         self.contacts = state.contacts;
         self.unready = state.unready;
         self.left = state.left;
@@ -91,6 +95,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let mut messages = state.messages.iter();
         let thread = |number: u32| (number as usize) < program.threads.len();
         let mut operations = state.operations.iter();
+        let mut unanswered = state.unanswered.iter();
         let mut events = state.events.iter();
         let mut once = BTreeSet::new();
         same && threads.all(|(state, thread)| state.is_sound(thread))
@@ -99,9 +104,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             && state.operations.is_sound()
             && operations.all(|it| it.waiter.is_none_or(|(number, _)| thread(number)))
             && events.all(|(_, event)| match event {
-                Event::Enters(number) | Event::Ends(number) => thread(*number),
+                Event::Resumes(number) | Event::Enters(number) | Event::Ends(number) => {
+                    thread(*number)
+                }
                 Event::Arrives(_) | Event::Leaves(_) => true,
             })
+            && unanswered.all(|(_, own)| own.threads.iter().all(|it| thread(*it)))
             && state.collectives.iter().all(|(id, _)| once.insert(*id))
     }
 }

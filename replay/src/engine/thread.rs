@@ -3,10 +3,13 @@
 //! A call does all that it does when it is entered, one after the other on its process's processor, and then waits for what it has to
 //! wait for. What it waits for may be over in any order; the work for each is done in the order in which they are over. Called by the engine.
 
+use std::collections::VecDeque;
+
 use belljar_networks::Network;
 use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
+use super::sequence::{Entered, Suspended};
 use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
 /// A thread as it is played.
@@ -19,7 +22,11 @@ pub(super) struct ThreadState {
     /// What each slot stands for.
     pub(super) slots: Vec<Option<OperationId>>,
     /// Calls that wait. In a calibration there may be several: they return when they did, whatever they wait for.
-    waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<Waiting>,
+    /// The call that waits for a flush before it does the rest of its operations.
+    pub(super) suspended: Option<Suspended>,
+    /// Calls that were entered meanwhile, in a calibration.
+    pub(super) entered: VecDeque<Entered>,
     /// By call, where anybody wants to know.
     #[serde(skip)]
     times: Vec<CallTimes>,
@@ -28,15 +35,38 @@ pub(super) struct ThreadState {
 
 /// A call that waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Waiting {
-    call: u32,
+pub(super) struct Waiting {
+    pub(super) call: u32,
     entry: u64,
     /// When its own work was done.
-    done: u64,
+    pub(super) done: u64,
+    /// Picoseconds for which it waited for flushes.
+    flushing: u64,
     /// What it still waits for.
-    left: u32,
+    pub(super) left: u32,
     /// When what it waited for was over, and the work that is left for it.
     over: Vec<(u64, u64)>,
+}
+
+impl Waiting {
+    /// A call that was entered.
+    pub(super) fn new(entered: Entered) -> Self {
+        Self {
+            call: entered.call,
+            entry: entered.entry,
+            done: 0,
+            flushing: 0,
+            left: 0,
+            over: Vec::new(),
+        }
+    }
+
+    /// The call waited for flushes, for so long until now.
+    pub(super) fn flushed(&mut self, now: u64, waited: u64) {
+        self.flushing = self.flushing.saturating_add(waited);
+        // The call cannot return before.
+        self.over.push((now, 0));
+    }
 }
 
 impl ThreadState {
@@ -46,6 +76,8 @@ impl ThreadState {
             operation: 0,
             slots: vec![None; thread.slots as usize],
             waiting: Vec::new(),
+            suspended: None,
+            entered: VecDeque::new(),
             times: vec![CallTimes::default(); thread.calls.len()],
             returned: 0,
         }
@@ -62,12 +94,16 @@ impl ThreadState {
     /// Whether this thread could be in this state, among so many threads.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
         let calls = thread.calls.len();
+        let mut entered = self.entered.iter();
+        let suspended = self.suspended.as_ref();
         let mut waiting = self.waiting.iter();
         self.call <= calls
             && self.returned <= calls
             && self.operation <= thread.operations.len()
             && self.slots.len() == thread.slots as usize
             && waiting.all(|waiting| (waiting.call as usize) < calls)
+            && suspended.is_none_or(|it| it.is_sound(thread))
+            && entered.all(|it| it.is_sound(thread))
     }
 
     /// Calls that returned.
@@ -83,7 +119,7 @@ impl ThreadState {
 }
 
 /// Whether the library sees what has come, in a call that does this.
-fn looks(operation: &Operation) -> bool {
+pub(super) fn looks(operation: &Operation) -> bool {
     matches!(
         operation,
         Operation::Wait { .. }
@@ -112,31 +148,16 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         // What is only begun leaves the library no time to see what has come.
         let looks = operations.iter().any(looks) || operations.is_empty();
         self.as_traced(now, number, (index, looks));
-        let mut waiting = Waiting {
+        let entered = Entered {
             call: index as u32,
             entry: now,
-            done: 0,
-            left: 0,
-            over: Vec::new(),
+            operations: (first.min(last), last),
         };
-        let mut begun = false;
-        for operation in operations {
-            if looks && !begun && self::looks(operation) {
-                begun = true;
-                self.look(process, now);
-            }
-            self.operate(now, number, *operation, &mut waiting);
-        }
-        if looks && !begun {
-            self.look(process, now);
-        }
-        waiting.done = self.free(process, now);
-        match waiting.left {
-            0 => self.leave(number, waiting),
-            _ => {
-                self.processes[process as usize].blocked += 1;
-                self.threads[number as usize].waiting.push(waiting);
-            }
+        let state = &mut self.threads[number as usize];
+        if state.suspended.is_some() || !state.entered.is_empty() {
+            state.entered.push_back(entered);
+        } else {
+            self.begin_call(now, number, entered);
         }
     }
 
@@ -159,14 +180,20 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// A process that is in MPI sees what has come.
-    fn look(&mut self, process: u32, now: u64) {
+    pub(super) fn look(&mut self, process: u32, now: u64) {
         let until = &mut self.processes[process as usize].until;
         *until = (*until).max(now);
         self.do_deferred(process, now);
     }
 
     /// A call does one of the things that it does.
-    fn operate(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
+    pub(super) fn operate(
+        &mut self,
+        now: u64,
+        number: u32,
+        operation: Operation,
+        waiting: &mut Waiting,
+    ) {
         let process = self.program.threads[number as usize].process;
         match operation {
             Operation::Send {
@@ -193,9 +220,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 slot,
                 sent,
                 received,
+                completion,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.access(now, channel, party, (sent, received), None);
+                self.access(now, channel, party, (sent, received, completion));
             }
             Operation::Lock {
                 channel,
@@ -204,7 +232,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 how,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.access(now, channel, party, (0, 0), Some((window, how)));
+                self.lock(now, channel, party, (window, how));
             }
             Operation::SendPartitioned {
                 channel,
@@ -225,6 +253,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 let operation = self.begin(number, slot);
                 self.take_part(now, (process, operation), collective, part);
             }
+            // `proceed` begins flushes.
+            Operation::Flush { .. } => {}
             Operation::Nothing { slot } => {
                 let operation = self.begin(number, slot);
                 self.end(now, Party::Operation(operation), 0);
@@ -324,13 +354,13 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// All that a call waited for is over.
-    fn leave(&mut self, number: u32, mut waiting: Waiting) {
+    pub(super) fn leave(&mut self, number: u32, mut waiting: Waiting) {
         let thread = &self.program.threads[number as usize];
         let index = waiting.call as usize;
         let traced = thread.calls[index];
         waiting.over.sort_unstable();
         let mut now = waiting.done;
-        let mut waited = 0;
+        let mut waited = waiting.flushing;
         // It cannot return before what it waits for is over, whatever its residual is.
         let last = waiting.over.last().map_or(0, |(over, _)| *over);
         for (over, cost) in waiting.over {

@@ -325,3 +325,6 @@ fn the_main_part_is_between_the_first_start_and_the_last_end() {
         (25 * US, 50 * US)
     );
 }
+
+/// One-sided operations.
+mod one_sided;

@@ -139,6 +139,7 @@ impl<'p> Tally<'p> {
             Operation::Wait { .. }
             | Operation::Test { .. }
             | Operation::Ready { .. }
+            | Operation::Flush { .. }
             | Operation::Nothing { .. } => {}
         }
     }

@@ -11,6 +11,7 @@ use belljar_mpi::SendMode;
 use belljar_trace::{Datatype, Direction, Transfer};
 
 use super::calls::meeting_times;
+use super::flushes::{completion, fetched};
 use super::wildcards::Wildcard;
 use super::{Call, Extractor, Open};
 use crate::program::{ChannelId, Locking, Operation, Slot};
@@ -182,18 +183,35 @@ impl Extractor<'_> {
         })
     }
 
-    /// An access to another process's memory: the message goes there and comes back.
+    /// An access to another process's memory. One that sends and fetches has two transfers and is one access.
     fn access(&mut self, call: Call<'_>, transfer: &Transfer, channel: ChannelId) -> Option<Open> {
-        let (sent, received) = match transfer.direction {
-            Direction::Send => (transfer.bytes, 0),
-            Direction::Receive => (0, transfer.bytes),
+        let fetched = fetched(call.event);
+        let (sent, received) = match (transfer.direction, fetched) {
+            (Direction::Send, fetched) => (transfer.bytes, fetched.unwrap_or(0)),
+            (Direction::Receive, Some(_)) => return None,
+            (Direction::Receive, None) => (0, transfer.bytes),
         };
+        self.flushes.accessed(call, channel);
+        let completion = completion(transfer);
         self.add(call, |slot| Operation::Access {
             channel,
             slot,
             sent,
             received,
+            completion,
         })
+    }
+
+    /// Adds the flushes of a call that completes accesses at their targets.
+    pub(super) fn flush(&mut self, call: Call<'_>) {
+        let target = self.operations.target(call.event);
+        let target = target.map(|target| self.shared.process(target));
+        let channels = self.flushes.ended(call, target, &self.shared.program);
+        if let Some(thread) = self.threads.get_mut(&call.key) {
+            for channel in channels {
+                thread.push(Operation::Flush { channel });
+            }
+        }
     }
 
     /// A lock, or a notice between epochs.

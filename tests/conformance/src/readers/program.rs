@@ -2,9 +2,10 @@
 //!
 //! An operation is identified by its rank, its thread and the entry of its call. Called by the comparison of a trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_program::{ChannelId, Operation, Part, Program, Thread};
+use belljar_mpi::{CallKind, Epoch, Object, meaning};
+use belljar_program::{Call, ChannelId, Operation, Part, Program, Thread};
 
 use super::completions::Completions;
 use super::{Difference, Differences, is};
@@ -48,6 +49,7 @@ impl Found<'_> {
     fn thread(&mut self, program: &Program, rank: u32, thread: &Thread) {
         let mut operations = thread.operations.iter();
         let mut completions = Completions::new(self.truth, program);
+        let mut accessed = BTreeSet::new();
         for (call, (entry, _)) in thread.calls.iter().zip(thread.traced()) {
             let key = (rank, thread.thread, entry / CYCLE);
             let own: Vec<Operation> = operations
@@ -59,6 +61,7 @@ impl Found<'_> {
             self.call(key, &messages);
             completions.take(key, &own, &mut self.differences);
             self.accesses(program, key, &own);
+            self.flushes(call, key, &own, &mut accessed);
             self.kinds(program, key, &own);
             self.partitions(program, key, &own);
         }
@@ -174,6 +177,34 @@ impl Found<'_> {
         let expected = self.truth.accesses(key);
         self.differences.unless(found == expected, || {
             format!("{key:?} accesses {found:?} instead of {expected:?}")
+        });
+    }
+
+    /// Flushes of a call: all targets that were accessed, if it completes accesses there. Epochs of a job that name a target access no other.
+    fn flushes(
+        &mut self,
+        call: &Call,
+        key: CallKey,
+        operations: &[Operation],
+        accessed: &mut BTreeSet<ChannelId>,
+    ) {
+        let mut found = BTreeSet::new();
+        for operation in operations {
+            match *operation {
+                Operation::Access { channel, .. } => accessed.insert(channel),
+                Operation::Flush { channel } => found.insert(channel),
+                _ => false,
+            };
+        }
+        let meaning = meaning(call.function);
+        let completes = meaning.kind == CallKind::Free(Object::Window)
+            || meaning.epoch().is_some_and(Epoch::ends_accesses_at_targets);
+        let expected = match completes {
+            true => std::mem::take(accessed),
+            false => BTreeSet::new(),
+        };
+        self.differences.unless(found == expected, || {
+            format!("{key:?} flushes {found:?} instead of {expected:?}")
         });
     }
 
