@@ -59,6 +59,7 @@ use images::Makings;
 pub use kinds::NodeKind;
 use kinds::noise::{self, NoisePlan};
 use network::NetworkPlan;
+use network::card::CardKind;
 pub use network::network_warnings;
 use probes::own::{OwnProbe, System};
 pub use secure_shell::SecureShell;
@@ -100,6 +101,8 @@ pub struct Plan {
     pub network: Settings,
     /// What it is, in words.
     pub network_words: String,
+    /// The nodes' network cards.
+    card: CardKind,
     /// Warnings of its links and ports that carry nothing, each with a remedy.
     pub network_warnings: Vec<String>,
     /// How nodes get to know each other's hardware addresses.
@@ -227,6 +230,7 @@ impl Plan {
             topology: network.topology,
             network: network.settings,
             network_words: network.words,
+            card: network.card,
             arp: scenario.network.arp,
             background: background::resolve(scenario, folder)?,
             pcap: network.pcap,

@@ -97,6 +97,8 @@ pub(crate) fn config(kernel: KernelImage) -> NodeConfig {
         net: Some(NetConfig {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
+            speed: 10_000,
+            offload: false,
         }),
         date: 1_704_067_200,
         streams: 0,

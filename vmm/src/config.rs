@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use belljar_cpu::InstructionSet;
-use belljar_devices::virtio::Disk;
-use belljar_sim::{Frequency, Seed, Span};
+use belljar_devices::virtio::{Disk, NetLink, Offloads};
+use belljar_sim::{Frequency, Seed, Span, Time};
 
 use crate::boot::kernel::KernelImage;
 use crate::boot::layout::MAX_SLOTS;
@@ -42,6 +42,43 @@ pub struct NetConfig {
     pub mac: [u8; 6],
     /// The largest payload of a frame in bytes.
     pub mtu: u16,
+    /// Speed of its link in Mb/s.
+    pub speed: u32,
+    /// True if the card computes checksums, cuts what the guest sends into frames and joins frames that it receives.
+    pub offload: bool,
+}
+
+impl NetConfig {
+    /// The longest time for which a card waits for a packet's next frame, in the range of the interrupt
+    /// moderation of 10 Gb/s cards.
+    const LONGEST_HOLD: Span = Span::from_us(4);
+    /// Frames that may come in between, of other streams.
+    const OTHERS: u64 = 8;
+    /// Bytes of a frame besides its payload: 14 of header, 4 of checksum, 20 of preamble and gap (IEEE 802.3).
+    const OVERHEAD: u64 = 38;
+
+    /// How long a card with offloads waits for the next frame of a packet: the time of eight full frames, at most 4 us. Zero on links
+    /// so slow that not even two frames arrive in that time.
+    fn hold(&self) -> Span {
+        let bits = (u64::from(self.mtu) + Self::OVERHEAD) * 8;
+        let frame = bits * 1_000_000 / u64::from(self.speed.max(1));
+        let longest = Self::LONGEST_HOLD.as_ps();
+        match 2 * frame > longest {
+            true => Span::default(),
+            false => Span::from_ps((frame * Self::OTHERS).min(longest)),
+        }
+    }
+
+    /// The card's link, at this clock.
+    pub(crate) fn link(&self, frequency: Frequency) -> NetLink {
+        NetLink {
+            mtu: self.mtu,
+            speed: self.speed,
+            offloads: self.offload.then(|| Offloads {
+                hold: frequency.cycle_at(Time::ZERO + self.hold()),
+            }),
+        }
+    }
 }
 
 /// What a node is made of. Nodes with equal configurations do the same.
@@ -174,6 +211,6 @@ impl NodeConfig {
 
     /// Cycles in `span`, rounded up.
     pub(crate) fn cycles(&self, span: Span) -> u64 {
-        self.frequency.cycle_at(belljar_sim::Time::ZERO + span)
+        self.frequency.cycle_at(Time::ZERO + span)
     }
 }

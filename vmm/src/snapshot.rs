@@ -30,7 +30,7 @@ use pages::{Contents, Runs};
 
 const MAGIC: &[u8; 8] = b"BELLSNAP";
 /// Grows with every change of the format, or of what saved state means.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes before the header.
 const PREFIX: u64 = 24;
 /// Longest header: what devices hold, not RAM.

@@ -17,6 +17,7 @@ use belljar_sim::{Span, Time};
 use wildmatch::WildMatch;
 
 use super::background;
+use crate::plan::network::card::CardKind;
 use crate::plan::network::error::NetworkError;
 use crate::plan::network::parts::parts;
 use crate::scenario::{
@@ -25,6 +26,8 @@ use crate::scenario::{
 
 /// Files that are read as far as a bound.
 pub(super) mod bounded;
+/// The nodes' network cards.
+pub(super) mod card;
 /// A network in words.
 mod describe;
 /// Why a network cannot be.
@@ -43,8 +46,8 @@ pub use warnings::network_warnings;
 
 /// Names that an error lists at most.
 const LISTED: usize = 12;
-/// Bytes of a full Ethernet frame.
-const FULL_FRAME: usize = 1514;
+/// Bytes of an Ethernet header.
+const ETHERNET_HEADER: usize = 14;
 
 /// A network as it will be operated.
 pub(super) struct NetworkPlan {
@@ -52,6 +55,7 @@ pub(super) struct NetworkPlan {
     pub(super) settings: Settings,
     pub(super) pcap: Vec<LinkId>,
     pub(super) words: String,
+    pub(super) card: CardKind,
 }
 
 impl NetworkPlan {
@@ -88,6 +92,7 @@ impl NetworkPlan {
         pcap.dedup();
         Ok(Self {
             words: words(network),
+            card: CardKind::resolve(network)?,
             topology,
             settings,
             pcap,
@@ -319,8 +324,9 @@ fn check_statistics(network: &Network, topology: &Topology) -> Result<(), Networ
     let Some(length) = network.statistics.map(|length| length.0) else {
         return Ok(());
     };
+    let frame = usize::from(network.mtu) + ETHERNET_HEADER;
     let links = topology.links().iter();
-    let slowest = links.map(|link| link.spec.transmission(FULL_FRAME)).max();
+    let slowest = links.map(|link| link.spec.transmission(frame)).max();
     let least = Span::from_us(1).max(Span::from_ps(slowest.unwrap_or(Span::ZERO).as_ps() / 1000));
     if length < least || !length.as_ps().is_multiple_of(1000) {
         return Err(NetworkError::Statistics(length));
@@ -372,8 +378,14 @@ fn words(network: &Network) -> String {
         Arp::Static => ", static ARP",
     };
     let routing = RoutingName(network.routing());
-    format!("{}, routed {routing}{arp}", network.topology)
+    let mtu = match network.mtu {
+        1500 => String::new(),
+        mtu => format!(", MTU {mtu}"),
+    };
+    let offload = if network.offload { ", TCP offload" } else { "" };
+    format!("{}, routed {routing}{arp}{mtu}{offload}", network.topology)
 }
+
 
 #[cfg(test)]
 mod tests;

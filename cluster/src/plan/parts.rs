@@ -21,6 +21,7 @@ use twox_hash::XxHash3_64;
 use crate::host::memory as host_memory;
 use crate::mpirun::large_files::LargeFilesError;
 use crate::plan::Plan;
+use crate::plan::network::card::Card;
 use crate::plan::code::code_files;
 use crate::plan::probes::RunProbes;
 use crate::plan::processors::Makers;
@@ -29,7 +30,12 @@ use crate::plan::run_disk;
 /// Date of virtual time zero: 2024-01-01, 00:00 UTC.
 pub(crate) const START_DATE: u64 = 1_704_067_200;
 pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
-pub(crate) const MTU: u16 = 1500;
+/// The network card of the node that clones are made of: its driver lets go of it before the snapshot.
+const TEMPLATE_CARD: Card = Card {
+    mtu: 1500,
+    speed: 10_000,
+    offload: false,
+};
 
 /// The nodes' network, as init is told it; node 0's address in it is the run disk's.
 const NETWORK: &str = "10.77.0.0/16";
@@ -173,7 +179,8 @@ impl Parts {
             run: empty,
         };
         let words = "belljar.identity=console";
-        let config = self.config(plan, (kind, 0), TEMPLATE_SEED, disks, words);
+        let mut config = self.config(plan, (kind, 0), TEMPLATE_SEED, disks, words);
+        config.net = Some(net_config(0, TEMPLATE_CARD));
         Node::new(&config, self.makers.node(plan, kind, 0, TEMPLATE_SEED))
     }
 
@@ -254,14 +261,21 @@ impl Parts {
             initrd: Some(image.initrd.clone()),
             command_line: format!("{words} {}", append).trim_end().to_owned(),
             disks,
-            net: Some(NetConfig {
-                mac: Mac::of_host(index).0,
-                mtu: MTU,
-            }),
+            net: Some(net_config(index, plan.card(index))),
             date: START_DATE,
             streams: 2,
             exit_device: false,
         }
+    }
+}
+
+/// The configuration of a node's network card.
+fn net_config(index: u32, card: Card) -> NetConfig {
+    NetConfig {
+        mac: Mac::of_host(index).0,
+        mtu: card.mtu,
+        speed: card.speed,
+        offload: card.offload,
     }
 }
 

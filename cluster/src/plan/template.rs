@@ -19,7 +19,7 @@ use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::plan::Plan;
 use crate::plan::images::ImagePlan;
 use crate::plan::kinds::NodeKind;
-use crate::plan::parts::{MTU, Parts, PartsError};
+use crate::plan::parts::{Parts, PartsError};
 use crate::scenario::Results;
 use crate::scenario::engine::Engine;
 
@@ -103,7 +103,6 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
             format!("{}/{}", kind.ratio.cycles, kind.ratio.instructions),
         ),
         ("time model", format!("{:?}", kind.timing)),
-        ("MTU", MTU.to_string()),
     ];
     if kind.vcpus > 1 {
         identity.push(("slice", plan.slice.to_string()));

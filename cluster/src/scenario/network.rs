@@ -64,6 +64,10 @@ pub struct Network {
     pub switch_latency: Duration,
     /// Room at each output port of a switch.
     pub switch_queue: Bytes,
+    /// Bytes that a frame carries after the Ethernet header, from 576 to 9216.
+    pub mtu: u16,
+    /// Whether the nodes' cards compute checksums, cut large TCP packets into frames (TSO) and join received ones (LRO).
+    pub offload: bool,
     /// The place of each node in the network, node 0 first, then of each host of background jobs: the number of the place that it would have otherwise. As they are numbered when absent.
     pub places: Option<Vec<u32>>,
     /// Choice among several routes; by default d-mod-k in fat trees and k-ary n-trees, ecmp in
@@ -326,6 +330,8 @@ impl Default for Network {
             uplink_latency: None,
             switch_latency: Duration(Span::from_ns(300)),
             switch_queue: Bytes(512 << 10),
+            mtu: 1500,
+            offload: false,
             routing: None,
             tables: None,
             arp: Arp::Dynamic,

@@ -8,7 +8,9 @@ use std::io;
 
 use arbitrary::{Result, Unstructured};
 use belljar_cpu::{GuestRam, guest_ram};
-use belljar_devices::virtio::{Block, Console, Device, Disk, Entropy, Mmio, Net, Window};
+use belljar_devices::virtio::{
+    Block, Console, Device, Disk, Entropy, Mmio, Net, NetLink, Offloads, Window,
+};
 use belljar_sim::{Random, Seed};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -30,16 +32,21 @@ type Feed<D> = fn(&mut Mmio<D>, &GuestRam, &[u8]) -> io::Result<()>;
 pub(crate) fn target(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let random = Random::new(Seed(1), "fuzz", 0);
+    let link = NetLink {
+        mtu: 1500,
+        speed: 10_000,
+        offloads: u.arbitrary::<bool>().unwrap_or(false).then_some(Offloads { hold: 100 }),
+    };
     let _ = match u.arbitrary::<u8>().unwrap_or(0) % 4 {
         0 => drive(&mut u, Console::new(), |console, ram, bytes| {
             console.drive(ram, |device, queues| device.receive(bytes, queues, ram))
         }),
         1 => drive(
             &mut u,
-            Net::new([2, 0, 0, 0, 0, 1], 1500),
+            Net::new([2, 0, 0, 0, 0, 1], link),
             |net, ram, bytes| {
                 let frame = bytes.to_vec();
-                net.drive(ram, |device, queues| device.receive(frame, queues, ram))
+                net.drive(ram, |device, queues| device.receive(frame, 0, queues, ram))
             },
         ),
         2 => drive(&mut u, Entropy::new(random), |_, _, _| Ok(())),

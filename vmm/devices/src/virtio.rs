@@ -16,10 +16,12 @@ mod disk;
 mod entropy;
 /// The register window of a virtio-mmio device, version 2.
 mod mmio;
-/// virtio-net: whole frames in and out, without offloads.
+/// virtio-net: Ethernet frames in and out, with checksum and segmentation offloads.
 mod net;
 /// One virtqueue: rust-vmm's ring with every chain checked before use.
 mod queue;
+/// The register window of a device as the node's buses see it.
+mod window;
 
 use std::io;
 
@@ -32,9 +34,10 @@ pub use chain::Chain;
 pub use console::{Console, ConsoleState};
 pub use disk::{Disk, DiskError, Written};
 pub use entropy::Entropy;
-pub use mmio::{Mmio, MmioState, WINDOW_SIZE, Window};
-pub use net::{Net, NetCounters, NetState};
+pub use mmio::{Mmio, MmioState, WINDOW_SIZE};
+pub use net::{Net, NetCounters, NetLink, NetState, Offloads};
 pub use queue::{QueueError, QueueState, Virtqueue};
+pub use window::Window;
 
 /// What stopped a device.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +111,9 @@ pub trait Device: Send {
 
     /// The device-specific feature bits that it offers.
     fn features(&self) -> u64;
+
+    /// Takes the feature bits that the driver accepted of those offered.
+    fn accept(&mut self, _features: u64) {}
 
     /// The device's configuration space.
     fn config(&self) -> Vec<u8>;

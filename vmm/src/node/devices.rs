@@ -89,7 +89,7 @@ impl Devices {
             power: Power::default(),
             test: config.exit_device.then(TestDevice::default),
             disks: disks.collect(),
-            net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.mtu))),
+            net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.link(config.frequency)))),
             entropy: Mmio::new(Entropy::new(random)),
         }
     }
@@ -150,7 +150,7 @@ impl Devices {
             self.interrupts,
             self.rtc,
             self.power,
-            self.disk_deadline(),
+            self.deadline(),
             self.net_counters()
         )
     }
@@ -188,14 +188,15 @@ impl Devices {
         self.disks.len() + usize::from(self.net.is_some()) + 1
     }
 
-    /// The first cycle at which a disk has something to do.
-    pub(super) fn disk_deadline(&self) -> Option<Cycles> {
+    /// The first cycle at which a disk or the network card has something to do.
+    pub(super) fn deadline(&self) -> Option<Cycles> {
         let disks = self.disks.iter().filter_map(|(_, disk)| disk.deadline());
-        disks.min()
+        let net = self.net.iter().filter_map(Window::deadline);
+        disks.chain(net).min()
     }
 
     /// Does what is due at or before `at`: that processor's timer and what was sent to
-    /// it, then disks by slot.
+    /// it, then disks by slot, then the network card.
     pub(super) fn advance(&mut self, at: Moment) -> Result<(), NodeError> {
         self.interrupts.advance(at);
         for slot in 0..self.disks.len() {
@@ -210,6 +211,21 @@ impl Devices {
                 self.interrupts.set_line(slot_pin(slot), line, at);
             }
         }
+        self.advance_net(at)
+    }
+
+    /// Hands packets over that no frame followed in time.
+    fn advance_net(&mut self, at: Moment) -> Result<(), NodeError> {
+        let slot = self.net_slot();
+        let Some(net) = &mut self.net else {
+            return Ok(());
+        };
+        if net.deadline().is_some_and(|deadline| deadline <= at.now) {
+            let done = net.advance(&self.ram, at.now);
+            let line = net.line();
+            self.interrupts.set_line(slot_pin(slot), line, at);
+            done.map_err(|source| self.host_failed(slot, source))?;
+        }
         Ok(())
     }
 
@@ -223,7 +239,7 @@ impl Devices {
             return Ok(());
         }
         let ram = &self.ram;
-        let done = net.drive(ram, |net, queues| net.receive(frame, queues, ram));
+        let done = net.drive(ram, |net, queues| net.receive(frame, at.now, queues, ram));
         let line = net.line();
         self.interrupts.set_line(slot_pin(slot), line, at);
         done.map_err(|source| self.host_failed(slot, source))

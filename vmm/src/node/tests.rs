@@ -53,6 +53,8 @@ fn config() -> NodeConfig {
         net: Some(NetConfig {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
+            speed: 10_000,
+            offload: false,
         }),
         date: 0,
         streams: 0,
@@ -467,7 +469,9 @@ fn unfit_configurations_are_refused() {
     assert!(
         build(|config| config.net = Some(NetConfig {
             mac: [1; 6],
-            mtu: 1500
+            mtu: 1500,
+            speed: 10_000,
+            offload: false,
         }))
         .contains("unicast")
     );

@@ -318,8 +318,8 @@ impl Node {
 
     /// When something happens that any processor may be the first to come to.
     pub(super) fn next_shared(&self) -> Option<Cycles> {
-        let disks = self.devices.disk_deadline().into_iter();
-        disks.chain(self.arrivals.next()).min()
+        let devices = self.devices.deadline().into_iter();
+        devices.chain(self.arrivals.next()).min()
     }
 
     pub(super) fn next_of_current(&self) -> Option<Cycles> {

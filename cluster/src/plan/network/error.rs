@@ -21,6 +21,9 @@ pub enum NetworkError {
     /// A background job, whose hosts are part of it, cannot be.
     #[error(": background{0}")]
     Background(#[from] BackgroundError),
+    /// Frames of a size that is not Ethernet's.
+    #[error(".mtu = {0} is out of range; give 576 to 9216 bytes")]
+    Mtu(u16),
     /// A key of another topology.
     #[error(".{key} says nothing about a {topology}; remove it, or choose another topology")]
     Foreign {

@@ -14,7 +14,7 @@ use virtio_bindings::bindings::virtio_config::{
 };
 use virtio_bindings::bindings::virtio_mmio as register;
 
-use super::{Device, DeviceError, QueueError, QueueState, Virtqueue};
+use super::{Device, DeviceError, QueueError, QueueState, Virtqueue, Window};
 
 /// Bytes of guest-physical address space of one device.
 pub const WINDOW_SIZE: u64 = 0x1000;
@@ -25,49 +25,6 @@ const VENDOR: u32 = u32::from_le_bytes(*b"BELL");
 
 const INTERRUPT_USED: u32 = 1;
 const INTERRUPT_CONFIG: u32 = 2;
-
-/// A device's registers as the bus sees them, whatever the device.
-///
-/// ```
-/// use belljar_devices::virtio::Window;
-///
-/// /// Whether a driver finds a virtio device there: by the register MagicValue.
-/// fn is_virtio(window: &dyn Window) -> bool {
-///     window.read(0, 4) == u64::from(u32::from_le_bytes(*b"virt"))
-/// }
-/// ```
-pub trait Window {
-    /// A load of `len` bytes at `offset`.
-    fn read(&self, offset: u64, len: u8) -> u64;
-
-    /// A store of the low `len` bytes of `value` at `offset`.
-    ///
-    /// # Errors
-    /// When the host fails the device.
-    fn write(
-        &mut self,
-        offset: u64,
-        len: u8,
-        value: u64,
-        ram: &GuestRam,
-        now: Cycles,
-    ) -> io::Result<()>;
-
-    /// The level of the device's interrupt line.
-    fn line(&self) -> bool;
-
-    /// When the device has something to do of its own.
-    fn deadline(&self) -> Option<Cycles>;
-
-    /// Does what was due at or before `now`.
-    ///
-    /// # Errors
-    /// When the host fails the device.
-    fn advance(&mut self, ram: &GuestRam, now: Cycles) -> io::Result<()>;
-
-    /// Why the device asks for a reset, when its driver broke the rules.
-    fn complaint(&self) -> Option<&QueueError>;
-}
 
 /// A virtio device and its queues as they are saved; `S` is the device's own part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -136,6 +93,9 @@ impl<D: Device> Mmio<D> {
         // A driver that let go of the device has left it reset and acknowledged.
         let live = saved.status & VIRTIO_CONFIG_S_DRIVER != 0;
         self.device.load(saved.device, live, ram)?;
+        if saved.status & VIRTIO_CONFIG_S_FEATURES_OK != 0 {
+            self.device.accept(saved.driver_features);
+        }
         for (queue, saved) in self.queues.iter_mut().zip(&saved.queues) {
             queue.load(saved, ram)?;
         }
@@ -270,7 +230,9 @@ impl<D: Device> Mmio<D> {
         if newly & VIRTIO_CONFIG_S_FEATURES_OK != 0 {
             let sound = self.driver_features & !self.features() == 0
                 && self.driver_features >> VIRTIO_F_VERSION_1 & 1 == 1;
-            if !sound {
+            if sound {
+                self.device.accept(self.driver_features);
+            } else {
                 status &= !VIRTIO_CONFIG_S_FEATURES_OK;
             }
         }

@@ -1,8 +1,8 @@
-//! virtio-net: whole frames in and out, without offloads.
+//! virtio-net: Ethernet frames in and out, with checksum and segmentation offloads.
 //!
-//! A frame is handed to the guest whole or dropped and counted: where no buffer is there, up to
-//! `BACKLOG` frames wait. What the guest sends is taken with the cycle of its notification, by
-//! which the network orders it. The node delivers and takes frames.
+//! A packet is handed to the guest whole or dropped and counted: where no buffer is free, up to `BACKLOG` packets wait.
+//! Frames leave with the cycle of the guest's notification, by which the network orders them. With offloads, the card cuts large packets of
+//! the guest into frames ([`segmentation`]) and joins frames for it ([`aggregation`]). The node delivers and takes frames.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -10,20 +10,40 @@ use std::collections::VecDeque;
 use belljar_cpu::{Cycles, GuestRam};
 use virtio_bindings::bindings::virtio_net as spec;
 
-use super::{Device, DeviceError, Virtqueue};
+use super::{Chain, Device, DeviceError, Virtqueue};
+
+/// Receive aggregation: frames of one TCP stream that follow each other reach the guest as one packet.
+mod aggregation;
+/// TCP over IPv4 in an Ethernet frame, taken apart and put together.
+mod packet;
+/// Offloads of the sending side: checksums, and TCP segmentation.
+mod segmentation;
+
+use aggregation::{Aggregation, OpenState, Packet};
+use packet::ETHERNET_HEADER;
+use segmentation::PacketHeader;
 
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
-/// `struct virtio_net_hdr_v1`: no offload is ever used, so that only the count of
-/// buffers, at its end, is not zero.
-const HEADER: u64 = 12;
-const HEADER_ONE_BUFFER: [u8; HEADER as usize] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
-
-/// Source, destination and type.
-const ETHERNET_HEADER: u64 = 14;
+/// Bytes of `struct virtio_net_hdr_v1`.
+const HEADER: u64 = PacketHeader::LEN as u64;
 const VLAN_TAG: u64 = 4;
-/// Frames that wait for the driver's buffers; the next one is dropped, as a
+/// The longest packet that a guest hands to its card: what IPv4 allows, behind an Ethernet header.
+const LONGEST_PACKET: u64 = ETHERNET_HEADER as u64 + VLAN_TAG + u16::MAX as u64;
+/// Features of cards with offloads.
+const OFFLOADS: u64 = 1 << spec::VIRTIO_NET_F_CSUM
+    | 1 << spec::VIRTIO_NET_F_GUEST_CSUM
+    | 1 << spec::VIRTIO_NET_F_GUEST_TSO4
+    | 1 << spec::VIRTIO_NET_F_GUEST_ECN
+    | 1 << spec::VIRTIO_NET_F_HOST_TSO4
+    | 1 << spec::VIRTIO_NET_F_HOST_ECN
+    | 1 << spec::VIRTIO_NET_F_MRG_RXBUF;
+/// `duplex` of a link that carries frames both ways at a time.
+const FULL_DUPLEX: u8 = 1;
+/// Buffers of one packet, at most: a driver whose buffers are smaller than 256 bytes has no use for it.
+const MOST_BUFFERS: usize = 256;
+/// Packets that wait for the driver's buffers; the next one is dropped, as a
 /// network card's own ring would.
 const BACKLOG: usize = 256;
 
@@ -40,12 +60,33 @@ pub struct NetCounters {
     pub malformed: u64,
 }
 
+/// The link of a network card, as the guest sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetLink {
+    /// Bytes that a frame carries after the Ethernet header.
+    pub mtu: u16,
+    /// Speed in Mb/s.
+    pub speed: u32,
+    /// Work that the card does for the guest's TCP; `None` when it does none.
+    pub offloads: Option<Offloads>,
+}
+
+/// Offloads of a network card: checksums both ways, segmentation of what the guest sends, aggregation of what it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offloads {
+    /// Cycles for which the card waits for the next frame of a packet; with 0 it joins no frames.
+    pub hold: Cycles,
+}
+
 /// A network card.
 #[derive(Debug)]
 pub struct Net {
     mac: [u8; 6],
-    mtu: u16,
-    backlog: VecDeque<Vec<u8>>,
+    link: NetLink,
+    /// Feature bits that the driver accepted.
+    accepted: u64,
+    aggregation: Aggregation,
+    backlog: VecDeque<Packet>,
     outgoing: Vec<(Cycles, Vec<u8>)>,
     counters: NetCounters,
 }
@@ -53,18 +94,21 @@ pub struct Net {
 /// A network card as it is saved: all but its address.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetState {
-    backlog: Vec<Vec<u8>>,
+    link: NetLink,
+    open: Vec<OpenState>,
+    backlog: Vec<Packet>,
     outgoing: Vec<(Cycles, Vec<u8>)>,
     counters: NetCounters,
 }
 
 impl Net {
-    /// A card with address `mac` on a link that carries `mtu` bytes per frame
-    /// after the Ethernet header.
-    pub fn new(mac: [u8; 6], mtu: u16) -> Self {
+    /// A card with address `mac` on a link.
+    pub fn new(mac: [u8; 6], link: NetLink) -> Self {
         Self {
             mac,
-            mtu,
+            link,
+            accepted: 0,
+            aggregation: Aggregation::default(),
             backlog: VecDeque::new(),
             outgoing: Vec::new(),
             counters: NetCounters::default(),
@@ -93,13 +137,14 @@ impl Net {
         self.counters.dropped += 1;
     }
 
-    /// A frame arrives from the wire.
+    /// A frame arrives from the wire at `now`.
     ///
     /// # Errors
     /// When the driver broke its queue.
     pub fn receive(
         &mut self,
         frame: Vec<u8>,
+        now: Cycles,
         queues: &mut [Virtqueue],
         ram: &GuestRam,
     ) -> Result<(), DeviceError> {
@@ -107,34 +152,47 @@ impl Net {
             self.counters.dropped += 1;
             return Ok(());
         }
-        self.backlog.push_back(frame);
+        let mut ready = Vec::new();
+        match self.hold() {
+            Some(hold) => self.aggregation.take(frame, now, hold, &mut ready),
+            None => ready.push(Packet::single(frame)),
+        }
+        self.backlog.extend(ready);
         self.hand_over(queues, ram)
     }
 
     fn longest_frame(&self) -> u64 {
-        u64::from(self.mtu) + ETHERNET_HEADER + VLAN_TAG
+        u64::from(self.link.mtu) + ETHERNET_HEADER as u64 + VLAN_TAG
+    }
+
+    /// True if the driver accepted the feature.
+    fn has(&self, feature: u32) -> bool {
+        self.accepted >> feature & 1 == 1
+    }
+
+    /// How long the card waits for the next frame of a packet; `None` when it joins no frames.
+    fn hold(&self) -> Option<Cycles> {
+        let hold = self.link.offloads?.hold;
+        let joins = [spec::VIRTIO_NET_F_GUEST_TSO4, spec::VIRTIO_NET_F_MRG_RXBUF];
+        (hold > 0 && joins.into_iter().all(|feature| self.has(feature))).then_some(hold)
     }
 
     fn hand_over(&mut self, queues: &mut [Virtqueue], ram: &GuestRam) -> Result<(), DeviceError> {
         let Some(queue) = queues.get_mut(RECEIVE) else {
             return Ok(());
         };
-        while let Some(frame) = self.backlog.front() {
-            let Some(chain) = queue.pop(ram)? else {
+        let merges = self.has(spec::VIRTIO_NET_F_MRG_RXBUF);
+        while let Some(packet) = self.backlog.front() {
+            let len = HEADER + packet.bytes.len() as u64;
+            let Some(chains) = room(queue, ram, len, merges)? else {
                 return Ok(());
             };
-            let len = HEADER + frame.len() as u64;
-            if chain.writable_len() < len {
-                queue.undo_pop();
-                self.counters.dropped += 1;
-                self.backlog.pop_front();
-                continue;
+            if chains.is_empty() {
+                self.counters.dropped += packet.frames;
+            } else {
+                fill(queue, ram, &chains, packet)?;
+                self.counters.received += packet.frames;
             }
-            let whole = [&HEADER_ONE_BUFFER[..], frame].concat();
-            // The room was checked just now.
-            let _ = chain.write(ram, 0, &whole);
-            queue.finish(ram, &chain, len as u32)?;
-            self.counters.received += 1;
             self.backlog.pop_front();
         }
         Ok(())
@@ -146,17 +204,15 @@ impl Net {
         ram: &GuestRam,
         now: Cycles,
     ) -> Result<(), DeviceError> {
-        let longest = self.longest_frame();
         let Some(queue) = queues.get_mut(TRANSMIT) else {
             return Ok(());
         };
         while let Some(chain) = queue.pop(ram)? {
-            let len = chain.readable_len();
-            let legal = (HEADER + ETHERNET_HEADER..=HEADER + longest).contains(&len);
-            match legal.then(|| chain.read(ram, HEADER..len)).flatten() {
-                Some(frame) => {
-                    self.counters.sent += 1;
-                    self.outgoing.push((now, frame));
+            match self.packet_of(&chain, ram) {
+                Some(frames) => {
+                    self.counters.sent += frames.len() as u64;
+                    self.outgoing
+                        .extend(frames.into_iter().map(|frame| (now, frame)));
                 }
                 None => self.counters.malformed += 1,
             }
@@ -164,6 +220,74 @@ impl Net {
         }
         Ok(())
     }
+
+    /// The frames of a chain that the guest sends; `None` when it holds none of a legal length.
+    fn packet_of(&self, chain: &Chain, ram: &GuestRam) -> Option<Vec<Vec<u8>>> {
+        let offloads = self.has(spec::VIRTIO_NET_F_CSUM);
+        let longest = match self.has(spec::VIRTIO_NET_F_HOST_TSO4) {
+            true => LONGEST_PACKET,
+            false => self.longest_frame(),
+        };
+        let len = chain.readable_len();
+        if !(HEADER + ETHERNET_HEADER as u64..=HEADER + longest).contains(&len) {
+            return None;
+        }
+        let packet = chain.read(ram, HEADER..len)?;
+        if !offloads {
+            return Some(vec![packet]);
+        }
+        let header = chain.read(ram, 0..HEADER)?.try_into().ok()?;
+        let header = PacketHeader::from_bytes(&header);
+        segmentation::frames(header, packet, self.longest_frame() as usize)
+    }
+}
+
+/// Buffers of the driver for `len` bytes: one, or as many as it takes where the driver `merges` them. `None` when there are not enough;
+/// an empty list when a single one is too small, which is left to the driver.
+fn room(
+    queue: &mut Virtqueue,
+    ram: &GuestRam,
+    len: u64,
+    merges: bool,
+) -> Result<Option<Vec<Chain>>, DeviceError> {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut found = 0;
+    while found < len {
+        let Some(chain) = queue.pop(ram)? else {
+            chains.iter().for_each(|_| queue.undo_pop());
+            return Ok(None);
+        };
+        found += chain.writable_len();
+        // The header lies in the first buffer (virtio 1.2, 5.1.6.4).
+        let fits = found >= if merges { HEADER } else { len };
+        chains.push(chain);
+        if !fits || chains.len() > MOST_BUFFERS {
+            chains.iter().for_each(|_| queue.undo_pop());
+            return Ok(Some(Vec::new()));
+        }
+    }
+    Ok(Some(chains))
+}
+
+/// Writes a packet and its header into buffers with room for both.
+fn fill(
+    queue: &mut Virtqueue,
+    ram: &GuestRam,
+    chains: &[Chain],
+    packet: &Packet,
+) -> Result<(), DeviceError> {
+    let header = packet.header().to_bytes(chains.len() as u16);
+    let whole = [&header[..], &packet.bytes].concat();
+    let mut rest = &whole[..];
+    for chain in chains {
+        let len = rest.len().min(chain.writable_len() as usize);
+        let (piece, after) = rest.split_at(len);
+        // The room was checked when the chain was taken.
+        let _ = chain.write(ram, 0, piece);
+        queue.finish(ram, chain, len as u32)?;
+        rest = after;
+    }
+    Ok(())
 }
 
 impl Device for Net {
@@ -174,13 +298,19 @@ impl Device for Net {
 
     fn save(&self) -> NetState {
         NetState {
+            link: self.link,
+            open: self.aggregation.save(),
             backlog: self.backlog.clone().into(),
             outgoing: self.outgoing.clone(),
             counters: self.counters,
         }
     }
 
-    fn load(&mut self, saved: NetState, _live: bool, _ram: &GuestRam) -> Option<()> {
+    fn load(&mut self, saved: NetState, live: bool, _ram: &GuestRam) -> Option<()> {
+        if live && saved.link != self.link {
+            return None;
+        }
+        self.aggregation = Aggregation::load(&saved.open)?;
         self.backlog = saved.backlog.into();
         self.outgoing = saved.outgoing;
         self.counters = saved.counters;
@@ -188,15 +318,26 @@ impl Device for Net {
     }
 
     fn features(&self) -> u64 {
-        1 << spec::VIRTIO_NET_F_MAC | 1 << spec::VIRTIO_NET_F_STATUS | 1 << spec::VIRTIO_NET_F_MTU
+        let plain = 1 << spec::VIRTIO_NET_F_MAC
+            | 1 << spec::VIRTIO_NET_F_STATUS
+            | 1 << spec::VIRTIO_NET_F_MTU
+            | 1 << spec::VIRTIO_NET_F_SPEED_DUPLEX;
+        plain | self.link.offloads.map_or(0, |_| OFFLOADS)
     }
 
+    fn accept(&mut self, features: u64) {
+        self.accepted = features;
+    }
+
+    /// `struct virtio_net_config`.
     fn config(&self) -> Vec<u8> {
         let mut config = self.mac.to_vec();
         config.extend_from_slice(&(spec::VIRTIO_NET_S_LINK_UP as u16).to_le_bytes());
         // One pair of queues.
         config.extend_from_slice(&1u16.to_le_bytes());
-        config.extend_from_slice(&self.mtu.to_le_bytes());
+        config.extend_from_slice(&self.link.mtu.to_le_bytes());
+        config.extend_from_slice(&self.link.speed.to_le_bytes());
+        config.push(FULL_DUPLEX);
         config
     }
 
@@ -213,11 +354,28 @@ impl Device for Net {
         }
     }
 
+    fn deadline(&self) -> Option<Cycles> {
+        self.aggregation.deadline()
+    }
+
+    fn advance(
+        &mut self,
+        queues: &mut [Virtqueue],
+        ram: &GuestRam,
+        now: Cycles,
+    ) -> Result<(), DeviceError> {
+        let mut ready = Vec::new();
+        self.aggregation.expire(now, &mut ready);
+        self.backlog.extend(ready);
+        self.hand_over(queues, ram)
+    }
+
     fn reset(&mut self) {
-        self.counters.dropped += self.backlog.len() as u64;
-        self.backlog.clear();
+        let waiting: u64 = self.backlog.drain(..).map(|packet| packet.frames).sum();
+        self.counters.dropped += waiting + self.aggregation.clear();
+        self.accepted = 0;
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,6 +1,7 @@
 //! The register window: negotiation, interrupts, resets, and drivers that keep to no rule.
 use super::super::driver::{Driver, Part, RAM};
-use super::super::{Block, Console, Disk, Entropy, Net};
+use super::super::net::tests::PLAIN;
+use super::super::{Block, Console, Disk, Entropy, Net, NetLink, Offloads};
 use super::*;
 use belljar_sim::{Random, Seed};
 use proptest::prelude::*;
@@ -11,14 +12,15 @@ const NEEDS_RESET: u32 = VIRTIO_CONFIG_S_NEEDS_RESET;
 
 #[test]
 fn a_driver_finds_the_device_and_its_configuration() {
-    let driver = Driver::new(Mmio::new(Net::new([2, 0, 0, 0, 0, 7], 1500)));
+    let driver = Driver::new(Mmio::new(Net::new([2, 0, 0, 0, 0, 7], PLAIN)));
     assert_eq!(driver.read(0), 0x7472_6976);
     assert_eq!((driver.read(4), driver.read(8)), (2, 1));
     assert_eq!(driver.mmio.read(0x105, 1), 7);
     assert_eq!(driver.mmio.read(0x10a, 2), 1500);
+    assert_eq!(driver.mmio.read(0x10c, 4), 10_000);
     assert_eq!(
-        driver.mmio.read(0x10b, 8),
-        1500 >> 8,
+        driver.mmio.read(0x110, 8),
+        1,
         "reads past the end see zeros"
     );
     assert_eq!(
@@ -197,7 +199,9 @@ proptest! {
         writes in proptest::collection::vec((0u64..0x108, any::<u32>()), 0..60),
     ) {
         torture(Console::new(), &noise, &writes);
-        torture(Net::new([2; 6], 1500), &noise, &writes);
+        torture(Net::new([2; 6], PLAIN), &noise, &writes);
+        let offloads = Some(Offloads { hold: 1000 });
+        torture(Net::new([2; 6], NetLink { offloads, ..PLAIN }), &noise, &writes);
         torture(Entropy::new(Random::new(Seed(1), "test", 0)), &noise, &writes);
         torture(Block::new(Disk::from_bytes(vec![0; 65_536]).writable(), "disk", 100), &noise, &writes);
     }

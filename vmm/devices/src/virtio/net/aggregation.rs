@@ -1,0 +1,254 @@
+//! Receive aggregation: frames of one TCP stream that follow each other reach the guest as one packet.
+//!
+//! A frame joins the packet of its stream by the rules of Linux's generic receive offload: the same headers but for length,
+//! identification, sequence number and checksum, the next byte of the stream, and no more data than the packet's first frame. A packet is
+//! complete when its data is pushed, when a frame is shorter than the first, when it is as long as IPv4 allows, or when
+//! no frame followed within a time. All other frames pass at once, behind the packet of their stream. Used by `Net`.
+
+use belljar_cpu::Cycles;
+use serde::{Deserialize, Serialize};
+use virtio_bindings::bindings::virtio_net as spec;
+
+use super::packet::Headers;
+use super::segmentation::PacketHeader;
+
+/// Streams whose packets are collected at a time, as many as Linux's lists for generic receive offload.
+const STREAMS: usize = 8;
+/// Where the checksum is in a TCP header.
+const TCP_CHECKSUM: u16 = 16;
+
+/// A packet for the guest, with what its header says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Packet {
+    /// Frames in it.
+    pub(super) frames: u64,
+    /// Flags and kind of its header.
+    flags: u8,
+    kind: u8,
+    /// Length of the headers, bytes of data in each segment, and where the TCP header begins; zeros for a single frame.
+    places: [u16; 3],
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Packet {
+    /// A frame by itself.
+    pub(super) fn single(frame: Vec<u8>) -> Self {
+        Self {
+            frames: 1,
+            flags: 0,
+            kind: 0,
+            places: [0; 3],
+            bytes: frame,
+        }
+    }
+
+    /// Its header.
+    pub(super) fn header(&self) -> PacketHeader {
+        let [header_len, segment, sum_start] = self.places;
+        PacketHeader {
+            flags: self.flags,
+            kind: self.kind,
+            header_len,
+            segment,
+            sum_start,
+            sum_offset: if sum_start == 0 { 0 } else { TCP_CHECKSUM },
+        }
+    }
+}
+
+/// A packet that is being collected.
+#[derive(Debug)]
+struct Open {
+    headers: Headers,
+    data: Vec<u8>,
+    /// Bytes of data of its first frame.
+    segment: usize,
+    frames: u64,
+    deadline: Cycles,
+}
+
+/// Packets that are being collected.
+#[derive(Debug, Default)]
+pub(super) struct Aggregation {
+    open: Vec<Open>,
+}
+
+/// A packet that is being collected, as it is saved: the frame that it would be, and the rest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct OpenState {
+    frame: Vec<u8>,
+    segment: u64,
+    frames: u64,
+    deadline: Cycles,
+}
+
+impl Aggregation {
+    /// When the first packet is complete because no frame follows.
+    pub(super) fn deadline(&self) -> Option<Cycles> {
+        self.open.iter().map(|open| open.deadline).min()
+    }
+
+    /// Takes a frame that arrived at `now`, waits `hold` cycles for the next one, and adds the packets that are complete to `ready`.
+    pub(super) fn take(
+        &mut self,
+        frame: Vec<u8>,
+        now: Cycles,
+        hold: Cycles,
+        ready: &mut Vec<Packet>,
+    ) {
+        let Some((headers, data)) = Headers::split(&frame) else {
+            ready.push(Packet::single(frame));
+            return;
+        };
+        let same = |open: &Open| is_same_stream(&open.headers, &headers);
+        let found = self.open.iter().position(same);
+        let plain = is_plain(&headers) && !data.is_empty() && headers.are_sound(data);
+        if let Some(index) = found {
+            let open = &mut self.open[index];
+            if plain && open.takes(&headers, data) {
+                open.add(&headers, data, now.saturating_add(hold));
+                if headers.tcp.psh || data.len() < open.segment {
+                    ready.push(self.open.remove(index).close());
+                }
+                return;
+            }
+            ready.push(self.open.remove(index).close());
+        }
+        if !plain || headers.tcp.psh {
+            ready.push(match plain {
+                true => Open::new(headers, data, now).close(),
+                false => Packet::single(frame),
+            });
+            return;
+        }
+        if self.open.len() == STREAMS {
+            ready.push(self.open.remove(0).close());
+        }
+        self.open
+            .push(Open::new(headers, data, now.saturating_add(hold)));
+    }
+
+    /// Adds the packets to `ready` that no frame followed in time.
+    pub(super) fn expire(&mut self, now: Cycles, ready: &mut Vec<Packet>) {
+        let due = |open: &mut Open| open.deadline <= now;
+        ready.extend(self.open.extract_if(.., due).map(Open::close));
+    }
+
+    /// Forgets all packets, and gives the number of their frames.
+    pub(super) fn clear(&mut self) -> u64 {
+        self.open.drain(..).map(|open| open.frames).sum()
+    }
+
+    /// The packets as they are saved.
+    pub(super) fn save(&self) -> Vec<OpenState> {
+        let open = self.open.iter().map(|open| OpenState {
+            frame: open.headers.join(&open.data),
+            segment: open.segment as u64,
+            frames: open.frames,
+            deadline: open.deadline,
+        });
+        open.collect()
+    }
+
+    /// Packets from a saved state; `None` when they are none that frames make.
+    pub(super) fn load(saved: &[OpenState]) -> Option<Self> {
+        let open = saved.iter().map(|saved| {
+            let (headers, data) = Headers::split(&saved.frame)?;
+            let segment = usize::try_from(saved.segment).ok()?;
+            let fits = (1..=data.len()).contains(&segment) && saved.frames > 0;
+            fits.then(|| Open {
+                data: data.to_vec(),
+                headers,
+                segment,
+                frames: saved.frames,
+                deadline: saved.deadline,
+            })
+        });
+        let open: Option<Vec<_>> = open.collect();
+        Some(Self { open: open? })
+    }
+}
+
+impl Open {
+    fn new(headers: Headers, data: &[u8], deadline: Cycles) -> Self {
+        Self {
+            data: data.to_vec(),
+            segment: data.len(),
+            headers,
+            frames: 1,
+            deadline,
+        }
+    }
+
+    /// True if a frame of the same stream continues this packet.
+    fn takes(&self, headers: &Headers, data: &[u8]) -> bool {
+        let next = self.headers.tcp.sequence_number;
+        let next = next.wrapping_add(self.data.len() as u32);
+        let len = self.headers.tcp.header_len() + self.data.len() + data.len();
+        headers.tcp.sequence_number == next
+            && data.len() <= self.segment
+            && self.headers.ip.header_len() + len <= usize::from(u16::MAX)
+            && is_alike(&self.headers, headers)
+    }
+
+    fn add(&mut self, headers: &Headers, data: &[u8], deadline: Cycles) {
+        self.data.extend_from_slice(data);
+        self.headers.tcp.psh |= headers.tcp.psh;
+        // A saved packet has the lengths of all its data.
+        let _ = self.headers.measure(self.data.len());
+        self.frames += 1;
+        self.deadline = deadline;
+    }
+
+    /// The packet for the guest. Its checksums were found right.
+    fn close(mut self) -> Packet {
+        if self.frames == 1 {
+            let mut packet = Packet::single(self.headers.join(&self.data));
+            packet.flags = spec::VIRTIO_NET_HDR_F_DATA_VALID as u8;
+            return packet;
+        }
+        let _ = self.headers.measure(self.data.len());
+        // As a sending guest leaves it to its card: the guest takes such a packet for sound.
+        self.headers.tcp.checksum = self.headers.pseudo_sum();
+        let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
+        Packet {
+            frames: self.frames,
+            flags: spec::VIRTIO_NET_HDR_F_NEEDS_CSUM as u8,
+            kind: spec::VIRTIO_NET_HDR_GSO_TCPV4 as u8,
+            places: [
+                short(self.headers.len()),
+                short(self.segment),
+                short(self.headers.tcp_at()),
+            ],
+            bytes: self.headers.join(&self.data),
+        }
+    }
+}
+
+/// True for a frame that carries data and nothing else to act on.
+fn is_plain(headers: &Headers) -> bool {
+    let tcp = &headers.tcp;
+    let acts = tcp.syn || tcp.fin || tcp.rst || tcp.urg || tcp.ece || tcp.cwr || tcp.ns;
+    tcp.ack && !acts && headers.ip.options.is_empty()
+}
+
+/// True for frames between the same ports of the same hosts.
+fn is_same_stream(one: &Headers, other: &Headers) -> bool {
+    let ends = |headers: &Headers| {
+        let ports = (headers.tcp.source_port, headers.tcp.destination_port);
+        (headers.ip.source, headers.ip.destination, ports)
+    };
+    ends(one) == ends(other)
+}
+
+/// True for headers of one packet that was cut into frames.
+fn is_alike(one: &Headers, other: &Headers) -> bool {
+    let mut other = other.clone();
+    other.ip.total_len = one.ip.total_len;
+    other.ip.identification = one.ip.identification;
+    other.ip.header_checksum = one.ip.header_checksum;
+    other.tcp.sequence_number = one.tcp.sequence_number;
+    other.tcp.psh = one.tcp.psh;
+    other.tcp.checksum = one.tcp.checksum;
+    *one == other
+}
