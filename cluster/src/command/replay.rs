@@ -6,6 +6,8 @@
 mod by_loop;
 /// `belljar replay calibrate`.
 mod calibrate;
+/// Network cards that replays do not model.
+mod cards;
 /// Warnings about a replay's own figures.
 mod doubts;
 /// Files that say where ranks are.
@@ -39,7 +41,7 @@ use clap::{Args, Subcommand};
 use super::output::show;
 use by_loop::{LoopOutcome, by_loop};
 use calibrate::CalibrateArguments;
-use job::{Job, JobArguments, network_warnings_of};
+use job::{Job, JobArguments};
 use placement::PlacementArguments;
 pub(super) use plan::PLAN_FILE;
 use render::Said;
@@ -110,7 +112,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let job = job.job()?;
     let program = &job.program;
     let wanted = job.wanted(&arguments.placement)?;
-    let warnings = network_warnings_of(&wanted)?;
+    let warnings = job.network_warnings(job.arguments, &wanted)?;
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
@@ -126,7 +128,8 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         true => loops(&job, &outcome)?,
         false => Vec::new(),
     };
-    let doubts = doubts::doubts(program, &calibration, &wanted, &outcome);
+    let changed = is_changed(&job, arguments);
+    let doubts = doubts::doubts(program, &calibration, (&wanted, changed), &outcome);
     let lacks = [&job.warnings[..], &warnings].concat();
     let said = Said {
         lacks: &lacks,
@@ -151,6 +154,14 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         false => render::text(&said, &stuck, out),
     })?;
     Ok(ending(&outcome))
+}
+
+/// True if options change the network, the places, the work or the algorithms of the trace.
+fn is_changed(job: &Job<'_>, arguments: &PlayArguments) -> bool {
+    let options = plan::options(job.arguments, &arguments.placement);
+    let mut names = options.keys();
+    let changes = names.any(|name| !["model", "costs"].contains(name));
+    changes || !job.arguments.overrides().is_empty()
 }
 
 /// What the program's loops take.

@@ -386,6 +386,5 @@ fn words(network: &Network) -> String {
     format!("{}, routed {routing}{arp}{mtu}{offload}", network.topology)
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,10 @@ pub(crate) fn target(data: &[u8]) {
     let link = NetLink {
         mtu: 1500,
         speed: 10_000,
-        offloads: u.arbitrary::<bool>().unwrap_or(false).then_some(Offloads { hold: 100 }),
+        offloads: u
+            .arbitrary::<bool>()
+            .unwrap_or(false)
+            .then_some(Offloads { hold: 100 }),
     };
     let _ = match u.arbitrary::<u8>().unwrap_or(0) % 4 {
         0 => drive(&mut u, Console::new(), |console, ram, bytes| {

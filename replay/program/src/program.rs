@@ -279,6 +279,9 @@ pub struct Unknown {
     /// messages that no other receive took, in the order of sending.
     #[serde(default)]
     pub guessed: u64,
+    /// Receives from any source whose sender the trace gives: a replay keeps the senders in the order of the trace.
+    #[serde(default)]
+    pub ordered: u64,
     /// Operations that another thread completes than the one that begins them: the replay does not wait for them.
     #[serde(default)]
     pub across: u64,

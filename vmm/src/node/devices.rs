@@ -89,7 +89,9 @@ impl Devices {
             power: Power::default(),
             test: config.exit_device.then(TestDevice::default),
             disks: disks.collect(),
-            net: config.net.map(|net| Mmio::new(Net::new(net.mac, net.link(config.frequency)))),
+            net: config
+                .net
+                .map(|net| Mmio::new(Net::new(net.mac, net.link(config.frequency)))),
             entropy: Mmio::new(Entropy::new(random)),
         }
     }

@@ -13,11 +13,11 @@ const APART: f64 = 0.2;
 /// Links named in a warning.
 const LINKS: usize = 3;
 
-/// Warnings about a replay in a setting.
+/// Warnings about a replay in a setting, which is `changed` if it is not that of the trace.
 pub(super) fn doubts(
     program: &Program,
     calibration: &Calibration,
-    wanted: &Setting,
+    (wanted, changed): (&Setting, bool),
     outcome: &Outcome,
 ) -> Vec<String> {
     let lost = outcome.links.iter().map(|link| link.dropped).sum::<u64>();
@@ -26,6 +26,7 @@ pub(super) fn doubts(
         as_traced(outcome),
         lost_there(outcome, lost),
         lost_here(outcome, lost),
+        ordered(program, changed),
         unexplained(program, calibration),
         models(program, calibration, wanted, outcome),
     ]
@@ -85,6 +86,18 @@ fn lost_here(outcome: &Outcome, lost: u64) -> Option<String> {
         named.join(", "),
         if links.len() > LINKS { " ..." } else { "" }
     ))
+}
+
+/// Receives from any source, where another network may bring messages in another order.
+fn ordered(program: &Program, changed: bool) -> Option<String> {
+    let count = program.unknown.ordered;
+    (changed && count > 0 && program.processes.len() > 2).then(|| {
+        format!(
+            "{} from any source {} the senders of the trace, in its order: elsewhere messages may come in another one",
+            counted(count, "receive"),
+            plural(count, "takes", "take")
+        )
+    })
 }
 
 fn unexplained(program: &Program, calibration: &Calibration) -> Option<String> {

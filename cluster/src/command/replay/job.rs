@@ -102,7 +102,7 @@ impl JobArguments {
     }
 
     /// What options change of the scenario.
-    fn overrides(&self) -> Vec<String> {
+    pub(super) fn overrides(&self) -> Vec<String> {
         let mut overrides = self.set.clone();
         if let Some(topology) = &self.topology {
             let path = Path::new(topology);
@@ -187,6 +187,21 @@ impl Job<'_> {
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
         self.setting(&scenario, (topology, settings), hosts, scale)
+    }
+
+    /// Warnings about the network that these options make of the trace's.
+    ///
+    /// # Errors
+    /// When a scenario's keys are refused.
+    pub(super) fn network_warnings(
+        &self,
+        arguments: &JobArguments,
+        setting: &Setting,
+    ) -> Result<Vec<String>> {
+        let mut warnings = network_warnings_of(setting)?;
+        let wanted = self.scenario(&arguments.overrides())?;
+        warnings.extend(super::cards::unmodelled(&self.scenario(&[])?, &wanted));
+        Ok(warnings)
     }
 
     /// The scenario as the options change it, and its file.

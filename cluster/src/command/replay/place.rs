@@ -11,12 +11,15 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use belljar_analysis::{Table, time_words};
 use belljar_program::Program;
-use belljar_replay::{Effort, NetworkModel, Placement, Setting, calibrate, search};
+use belljar_replay::{
+    Calibration, Effort, NetworkModel, Placement, Setting, calibrate, replay, search,
+};
 use clap::Args;
 use serde_json::json;
 
+use super::doubts::doubts;
 use super::hostfile::name_of;
-use super::job::JobArguments;
+use super::job::{Job, JobArguments};
 use super::placement::PlacementArguments;
 use super::render::change;
 use crate::command::output::show;
@@ -76,11 +79,36 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
             }
         }
     }
+    let warnings = match placements.first() {
+        Some(best) => warnings(&job, &calibration, &setting, best)?,
+        None => Vec::new(),
+    };
     show(|out| match arguments.json {
-        true => json(program, &placements, out),
-        false => text(program, &placements, &setting, out),
+        true => json(program, &placements, &warnings, out),
+        false => {
+            text(program, &placements, &setting, out)?;
+            let mut lines = warnings.iter();
+            lines.try_for_each(|warning| writeln!(out, "Warning: {warning}"))
+        }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reasons for which the figures of the best placement are uncertain.
+fn warnings(
+    job: &Job<'_>,
+    calibration: &Calibration,
+    setting: &Setting,
+    best: &Placement,
+) -> Result<Vec<String>> {
+    let setting = Setting {
+        hosts: best.hosts.clone(),
+        ..setting.clone()
+    };
+    let outcome = replay(&job.program, calibration, &setting, || true)?;
+    let network = job.network_warnings(job.arguments, &setting)?;
+    let doubts = doubts(&job.program, calibration, (&setting, true), &outcome);
+    Ok([&job.warnings[..], &network, &doubts].concat())
 }
 
 /// The names of ranks' nodes, as hostfiles have them.
@@ -132,7 +160,12 @@ fn text(
     writeln!(out, "\nBest: ranks 0, 1, ... on {}", nodes.join(" "))
 }
 
-fn json(program: &Program, placements: &[Placement], out: &mut dyn Write) -> io::Result<()> {
+fn json(
+    program: &Program,
+    placements: &[Placement],
+    warnings: &[String],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let all = placements.iter().map(|placement| {
         json!({
             "method": placement.method,
@@ -141,6 +174,7 @@ fn json(program: &Program, placements: &[Placement], out: &mut dyn Write) -> io:
             "nodes": by_rank(program, placement),
         })
     });
-    serde_json::to_writer_pretty(&mut *out, &all.collect::<Vec<_>>())?;
+    let all = json!({ "placements": all.collect::<Vec<_>>(), "warnings": warnings });
+    serde_json::to_writer_pretty(&mut *out, &all)?;
     writeln!(out)
 }

@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Table, time_words};
 use belljar_cluster::sweep::Sweep;
-use belljar_replay::{Calibration, Outcome, Setting, calibrate, replay};
+use belljar_replay::{Calibration, Outcome, ReplayError, Setting, calibrate, replay};
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::PlayArguments;
-use super::job::{Job, JobArguments, Model, network_warnings_of};
+use super::doubts::doubts;
+use super::job::{Job, JobArguments, Model};
 use super::placement::PlacementArguments;
 use super::render::change;
 use super::watch::{Watch, on_all_processors};
@@ -34,6 +35,9 @@ struct Row {
     values: Vec<(String, String)>,
     total_ps: u64,
     traced_ps: u64,
+    /// Of the program's main part.
+    main_ps: u64,
+    traced_main_ps: u64,
     /// Of all processes together.
     mpi_ps: u64,
     waited_ps: u64,
@@ -41,7 +45,7 @@ struct Row {
     dropped: u64,
     /// Calls that never returned.
     stuck: usize,
-    /// Links of the network that carry nothing.
+    /// Reasons for which its figures are uncertain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -69,20 +73,18 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
     for ((index, combination), of) in all.iter().enumerate().zip(of) {
         let setting = shared[of].job.on(&combination.job, &combination.placement);
         let setting = setting.with_context(|| format!("with {}", sweep.describe(index)))?;
-        let own = network_warnings_of(&setting)?;
-        for warning in own
-            .iter()
-            .filter(|it| !warnings.iter().flatten().any(|other| other == *it))
-        {
-            eprintln!("warning: with {}: {warning}", sweep.describe(index));
-        }
-        warnings.push(own);
+        let own = &shared[of].job;
+        let network = own.network_warnings(&combination.job, &setting)?;
+        warnings.push([&own.warnings[..], &network].concat());
         settings.push((&shared[of], setting));
     }
     let outcomes = play(&settings)?;
     let rows = all.iter().zip(warnings).zip(outcomes);
     let rows: Vec<Row> = rows
-        .filter_map(|((of, warnings), outcome)| Some(row(of, warnings, &outcome?)))
+        .filter_map(|((of, warnings), played)| {
+            let (outcome, doubts) = played?;
+            Some(row(of, [warnings, doubts].concat(), &outcome))
+        })
         .collect();
     if rows.len() < all.len() {
         note!("broken off: {} of {} were played", rows.len(), all.len());
@@ -193,20 +195,22 @@ fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
     Ok((shared.collect::<Result<_>>()?, of))
 }
 
-/// Plays all on all processors; `None` of those that were not played to their ends.
-fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<Outcome>>> {
+/// Plays all on all processors, and warns of each; `None` of those that were not played to their ends.
+fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<(Outcome, Vec<String>)>>> {
     let count = settings.len();
     let template = "{pos} of {len} replays {wide_bar} {eta}";
     let watch = Watch::of(Some(count as u64), 1, template)?;
     let outcomes = on_all_processors(count, &watch, |index| {
         let (shared, setting) = &settings[index];
         let (program, calibration) = (&shared.job.program, &shared.calibration);
-        replay(program, calibration, setting, || watch.continues())
+        let outcome = replay(program, calibration, setting, || watch.continues())?;
+        let doubts = doubts(program, calibration, (setting, true), &outcome);
+        Ok::<_, ReplayError>((outcome, doubts))
     });
     watch.finish();
     let played = outcomes.into_iter().map(|outcome| {
-        let outcome = outcome.transpose()?;
-        Ok(outcome.filter(|outcome| !outcome.broken_off))
+        let outcome: Option<(Outcome, Vec<String>)> = outcome.transpose()?;
+        Ok(outcome.filter(|(outcome, _)| !outcome.broken_off))
     });
     played.collect()
 }
@@ -219,6 +223,8 @@ fn row(combination: &Combination, warnings: Vec<String>, outcome: &Outcome) -> R
         values: combination.values.clone(),
         total_ps: outcome.total_ps,
         traced_ps: outcome.traced_ps,
+        main_ps: outcome.main_ps,
+        traced_main_ps: outcome.traced_main_ps,
         mpi_ps: sum(|rank| rank.mpi_ps),
         waited_ps: sum(|rank| rank.waited_ps),
         dropped: outcome.links.iter().map(|link| link.dropped).sum(),
@@ -232,6 +238,8 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let heads = [
         "predicted",
         "change",
+        "main part",
+        "change",
         "in MPI",
         "waiting",
         "dropped",
@@ -243,6 +251,8 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         let figures = [
             time_words(row.total_ps),
             change(row.traced_ps, row.total_ps),
+            time_words(row.main_ps),
+            change(row.traced_main_ps, row.main_ps),
             time_words(row.mpi_ps),
             time_words(row.waited_ps),
             row.dropped.to_string(),
@@ -251,12 +261,40 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         table.row(values.chain(figures).collect());
     }
     table.write(out)?;
-    let traced = rows.first().map_or(0, |row| row.traced_ps);
+    let of_first = |of: fn(&Row) -> u64| time_words(rows.first().map_or(0, of));
     writeln!(
         out,
-        "traced: {}; in MPI and waiting are of all ranks together",
-        time_words(traced)
-    )
+        "traced: {}, main part {}; in MPI and waiting are of all ranks together",
+        of_first(|row| row.traced_ps),
+        of_first(|row| row.traced_main_ps)
+    )?;
+    for (warning, of) in grouped(rows) {
+        match of.len() == rows.len() {
+            true => writeln!(out, "Warning: {warning}")?,
+            false => writeln!(out, "Warning for {}: {warning}", of.join("; "))?,
+        }
+    }
+    Ok(())
+}
+
+/// The warnings of all rows, each once, with the values of its rows.
+fn grouped(rows: &[Row]) -> Vec<(&str, Vec<String>)> {
+    let mut grouped: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in rows {
+        let values = row.values.iter();
+        let values: Vec<String> = values
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        for warning in &row.warnings {
+            let known = grouped.iter().position(|(other, _)| other == warning);
+            let index = known.unwrap_or(grouped.len());
+            if known.is_none() {
+                grouped.push((warning, Vec::new()));
+            }
+            grouped[index].1.push(values.join(", "));
+        }
+    }
+    grouped
 }
 
 /// The table as comma-separated values.
@@ -265,6 +303,8 @@ fn csv(keys: &[String], rows: &[Row]) -> Result<Vec<u8>> {
     let figures = [
         "total_ps",
         "traced_ps",
+        "main_ps",
+        "traced_main_ps",
         "mpi_ps",
         "waited_ps",
         "dropped",
@@ -276,6 +316,8 @@ fn csv(keys: &[String], rows: &[Row]) -> Result<Vec<u8>> {
         let figures = [
             row.total_ps,
             row.traced_ps,
+            row.main_ps,
+            row.traced_main_ps,
             row.mpi_ps,
             row.waited_ps,
             row.dropped,

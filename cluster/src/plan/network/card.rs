@@ -58,7 +58,8 @@ impl Plan {
 
 /// Bits per second in Mb/s, as drivers give a link's speed; at least 1.
 fn megabits(bandwidth: u64) -> u32 {
-    u32::try_from(bandwidth / 1_000_000).map_or(i32::MAX as u32, |speed| speed.clamp(1, i32::MAX as u32))
+    u32::try_from(bandwidth / 1_000_000)
+        .map_or(i32::MAX as u32, |speed| speed.clamp(1, i32::MAX as u32))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ type Left = BTreeMap<(u32, ProcessId), BTreeMap<ChannelId, VecDeque<u64>>>;
 impl Extractor<'_> {
     /// The channel of a wildcard receive is known.
     pub(super) fn locate(&mut self, wildcard: Wildcard, channel: Told) {
+        self.shared.program.unknown.ordered += u64::from(wildcard.wanted.from.is_none());
         let channel = self.shared.channel(channel);
         self.take(wildcard, channel);
     }

@@ -69,7 +69,11 @@ impl Headers {
 
     /// Sum over TCP's pseudo header (RFC 9293, 3.1) that checksum offload starts from.
     pub(super) fn pseudo_sum(&self) -> u16 {
-        let words = self.ip.source.chunks(2).chain(self.ip.destination.chunks(2));
+        let words = self
+            .ip
+            .source
+            .chunks(2)
+            .chain(self.ip.destination.chunks(2));
         let addresses: u32 = words.map(word).sum();
         let len = u32::from(self.ip.total_len) - self.ip.header_len() as u32;
         fold(addresses + u32::from(IpNumber::TCP.0) + len)
@@ -91,14 +95,19 @@ impl Headers {
 pub(super) fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let summed = frame.get(start..)?;
     summed.get(offset..offset.checked_add(2)?)?;
-    let sum = summed.chunks(2).map(word).fold(0, |sum: u32, word| sum + word);
+    let sum = summed
+        .chunks(2)
+        .map(word)
+        .fold(0, |sum: u32, word| sum + word);
     // UDP sends ones for zero, which are equal in this arithmetic (RFC 768).
     let value = match !fold(sum) {
         0 => u16::MAX,
         value => value,
     };
     let at = start + offset;
-    frame.get_mut(at..at + 2)?.copy_from_slice(&value.to_be_bytes());
+    frame
+        .get_mut(at..at + 2)?
+        .copy_from_slice(&value.to_be_bytes());
     Some(())
 }
 

@@ -64,7 +64,10 @@ fn a_large_packet_leaves_in_frames() {
     let data = data(4000);
     let whole = packet(|tcp| (tcp.psh, tcp.cwr) = (true, true), &data);
     let frames = sent(&mut with_offloads(), cut(1448), &whole);
-    assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [1514, 1514, 66 + 1104]);
+    assert_eq!(
+        frames.iter().map(Vec::len).collect::<Vec<_>>(),
+        [1514, 1514, 66 + 1104]
+    );
     let mut joined = Vec::new();
     for (index, frame) in frames.iter().enumerate() {
         let (headers, data) = Headers::split(frame).unwrap();
@@ -101,7 +104,10 @@ fn the_card_completes_checksums() {
 fn packets_that_make_no_frames_are_counted() {
     let mut driver = with_offloads();
     let whole = packet(|_| {}, &data(4000));
-    let unknown = PacketHeader { kind: 4, ..cut(1448) };
+    let unknown = PacketHeader {
+        kind: 4,
+        ..cut(1448)
+    };
     let outside = PacketHeader {
         kind: 0,
         sum_start: 60_000,
@@ -197,9 +203,7 @@ fn a_frame_waits_for_the_next_one_no_longer_than_its_time() {
 
 #[test]
 fn a_stream_keeps_its_order() {
-    let part = |sequence: u32, len: usize| {
-        packet(|tcp| tcp.sequence_number = sequence, &data(len))
-    };
+    let part = |sequence: u32, len: usize| packet(|tcp| tcp.sequence_number = sequence, &data(len));
     let pushed = |sequence: u32| {
         let set = |tcp: &mut TcpHeader| (tcp.sequence_number, tcp.psh) = (sequence, true);
         packet(set, &data(8))
@@ -236,12 +240,19 @@ fn a_stream_keeps_its_order() {
 #[test]
 fn saved_packets_are_completed() {
     let (mut driver, mut first) = (listening(4), 0);
-    let frames = sent(&mut with_offloads(), cut(1448), &packet(|_| {}, &data(2896)));
+    let frames = sent(
+        &mut with_offloads(),
+        cut(1448),
+        &packet(|_| {}, &data(2896)),
+    );
     receive(&mut driver, &frames[0]);
     let saved = driver.mmio.save();
     let ram = driver.ram.clone();
     driver.mmio = Mmio::new(Net::new([2, 0, 0, 0, 0, 1], PLAIN));
-    assert!(driver.mmio.load(saved.clone(), &ram).is_none(), "another link");
+    assert!(
+        driver.mmio.load(saved.clone(), &ram).is_none(),
+        "another link"
+    );
     driver.mmio = Mmio::new(Net::new([2, 0, 0, 0, 0, 1], link()));
     driver.mmio.load(saved, &ram).unwrap();
     receive(&mut driver, &frames[1]);
@@ -254,7 +265,10 @@ fn saved_packets_are_completed() {
 fn nine_streams_are_more_than_a_card_collects() {
     let (mut driver, mut first) = (listening(4), 0);
     for port in 0..9 {
-        receive(&mut driver, &packet(|tcp| tcp.source_port = port, &data(90)));
+        receive(
+            &mut driver,
+            &packet(|tcp| tcp.source_port = port, &data(90)),
+        );
     }
     let (_, packet) = next_packet(&mut driver, &mut first).unwrap();
     assert_eq!(Headers::split(&packet).unwrap().0.tcp.source_port, 0);
