@@ -6,14 +6,14 @@
 mod by_loop;
 /// `belljar replay calibrate`.
 mod calibrate;
-/// Network cards that replays do not model.
-mod cards;
 /// Warnings about a replay's own figures.
 mod doubts;
 /// Files that say where ranks are.
 pub(super) mod hostfile;
 /// What is played, and on what.
 pub(super) mod job;
+/// Warnings about networks of replays.
+pub(super) mod network_warnings;
 /// `belljar place`.
 pub(crate) mod place;
 /// Where ranks are placed.

@@ -19,7 +19,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::command::output::show;
-use crate::command::replay::job::{JobArguments, Model as NetworkModel, network_warnings_of};
+use crate::command::replay::job::{JobArguments, Model as NetworkModel};
+use crate::command::replay::network_warnings::network_warnings_of;
 use crate::command::replay::watch::Watch;
 
 /// The largest file that is taken for a model, in bytes.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::plan::{Plan, network_warnings};
+use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
 use belljar_collectives::{Library, MAX_LIBRARY_BYTES, Tables};
@@ -189,27 +189,12 @@ impl Job<'_> {
         self.setting(&scenario, (topology, settings), hosts, scale)
     }
 
-    /// Warnings about the network that these options make of the trace's.
-    ///
-    /// # Errors
-    /// When a scenario's keys are refused.
-    pub(super) fn network_warnings(
-        &self,
-        arguments: &JobArguments,
-        setting: &Setting,
-    ) -> Result<Vec<String>> {
-        let mut warnings = network_warnings_of(setting)?;
-        let wanted = self.scenario(&arguments.overrides())?;
-        warnings.extend(super::cards::unmodelled(&self.scenario(&[])?, &wanted));
-        Ok(warnings)
-    }
-
     /// The scenario as the options change it, and its file.
     pub(super) fn wanted_scenario(&self) -> Result<(Scenario, &Path)> {
         Ok((self.scenario(&self.arguments.overrides())?, &self.path))
     }
 
-    fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
+    pub(super) fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
         Ok(Scenario::parse(&self.path, &self.text, overrides)?)
     }
 
@@ -270,19 +255,6 @@ impl Job<'_> {
         Ok(Scenario::standalone(
             &self.path, &self.text, &overrides, &folder,
         )?)
-    }
-}
-
-/// Links and ports of a setting's network that carry nothing; none where its model has no links.
-///
-/// # Errors
-/// When the routing does not fit the topology.
-pub(in crate::command) fn network_warnings_of(setting: &Setting) -> Result<Vec<String>> {
-    match &setting.network {
-        NetworkModel::Packet(topology, settings) | NetworkModel::Flow(topology, settings) => {
-            Ok(network_warnings(topology, settings)?)
-        }
-        NetworkModel::LogGops(..) => Ok(Vec::new()),
     }
 }
 
