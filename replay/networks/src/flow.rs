@@ -1,6 +1,6 @@
 //! A network in which messages share links fairly, without frames.
 //!
-//! Each message is a flow: it has on every link of its way the same rate, and rates are max-min fair among those that share links (D. Bertsekas, R. Gallager, "Data
+//! Each stream is a flow, whose messages go one after the other: it has on every link of its way the same rate, and rates are max-min fair among those that share links (D. Bertsekas, R. Gallager, "Data
 //! Networks", 6.5.2): no flow's can become more without another's, that is no more, becoming less. What hosts do for each frame is a link, too:
 //! one out of the sender and one into the receiver, which all of its messages share. A message has arrived when its last byte has left, and gone
 //! the way: latencies, and at each switch the time for a frame to come in. Messages of one frame are not shared with: they take the way's
@@ -11,7 +11,8 @@ mod fair;
 /// Its state as plain values.
 mod state;
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use belljar_fabric::{Direction, LinkId, Routes, RoutingError, Topology};
@@ -26,13 +27,26 @@ use crate::way::{Ways, name};
 use fair::Sharing;
 pub use state::FlowState;
 
-/// A flow that is under way.
+/// A message that is under way.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     /// When its last byte will have left.
     ends: Time,
     /// From there to its arrival.
     after: Span,
+    stream: Stream,
+}
+
+/// Sender, receiver and number of a stream.
+type Stream = (u32, u32, u64);
+
+/// A message behind others of its stream.
+#[derive(Clone, Debug)]
+struct Queued {
+    id: MessageId,
+    bytes: u64,
+    after: Span,
+    over: Arc<[u32]>,
 }
 
 /// A network of flows.
@@ -46,6 +60,8 @@ pub struct FlowNetwork {
     /// By message.
     flows: Vec<Option<Flow>>,
     ends: BTreeSet<(Time, MessageId)>,
+    /// Streams with a message under way, and the messages behind it.
+    streams: BTreeMap<Stream, VecDeque<Queued>>,
     /// Bytes of messages of one frame, by link.
     small: Vec<u64>,
 }
@@ -84,7 +100,30 @@ impl FlowNetwork {
             paces,
             flows: Vec::new(),
             ends: BTreeSet::new(),
+            streams: BTreeMap::new(),
         })
+    }
+
+    /// A message begins to leave.
+    fn begin(&mut self, now: Time, stream: Stream, message: Queued) {
+        let Queued {
+            id,
+            bytes,
+            after,
+            over,
+        } = message;
+        let flow = Flow {
+            ends: Time::MAX,
+            after,
+            stream,
+        };
+        if self.flows.len() <= id as usize {
+            self.flows.resize(id as usize + 1, None);
+        }
+        self.flows[id as usize] = Some(flow);
+        self.ends.insert((flow.ends, id));
+        self.sharing
+            .begin(now.as_ps(), id, over, on_wire(bytes) as f64);
     }
 
     /// Takes over new rates: when flows end.
@@ -108,7 +147,7 @@ impl Network for FlowNetwork {
             from,
             to,
             bytes,
-            ..
+            stream,
         } = message;
         if from == to {
             return Some(time + within(self.paces.of(from), bytes));
@@ -134,18 +173,21 @@ impl Network for FlowNetwork {
             }
             return Some(time + after + last);
         }
-        let flow = Flow {
-            ends: Time::MAX,
+        let stream = (from, to, stream);
+        let message = Queued {
+            id,
+            bytes,
             after,
+            over,
         };
-        if self.flows.len() <= id as usize {
-            self.flows.resize(id as usize + 1, None);
+        match self.streams.entry(stream) {
+            Entry::Occupied(mut behind) => behind.get_mut().push_back(message),
+            Entry::Vacant(free) => {
+                free.insert(VecDeque::new());
+                self.begin(time, stream, message);
+                self.settle(time);
+            }
         }
-        self.flows[id as usize] = Some(flow);
-        self.ends.insert((flow.ends, id));
-        self.sharing
-            .begin(time.as_ps(), id, over, on_wire(bytes) as f64);
-        self.settle(time);
         None
     }
 
@@ -157,13 +199,20 @@ impl Network for FlowNetwork {
         let Some((now, id)) = self.ends.pop_first() else {
             return;
         };
+        self.sharing.end(now.as_ps(), id);
         if let Some(flow) = self.flows.get_mut(id as usize).and_then(Option::take) {
             arrived.push(Arrival {
                 time: now + flow.after,
                 id,
             });
+            let behind = self.streams.get_mut(&flow.stream);
+            match behind.and_then(VecDeque::pop_front) {
+                Some(next) => self.begin(now, flow.stream, next),
+                None => {
+                    self.streams.remove(&flow.stream);
+                }
+            }
         }
-        self.sharing.end(now.as_ps(), id);
         self.settle(now);
     }
 

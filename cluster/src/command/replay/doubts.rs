@@ -102,6 +102,10 @@ fn ordered(program: &Program, changed: bool) -> Option<String> {
 
 fn unexplained(program: &Program, calibration: &Calibration) -> Option<String> {
     let fit = calibration.fit(program);
+    if fit.inside_ps == 0 {
+        // Nothing was measured: an imported trace without times.
+        return None;
+    }
     let share = (fit.more_ps as f64 + fit.less_ps as f64) / fit.inside_ps.max(1) as f64;
     (share > UNEXPLAINED).then(|| {
         format!(

@@ -83,7 +83,7 @@ fn warning(place: &str, scenario: &Scenario) -> Option<String> {
 fn contacts(program: &Program) -> Option<String> {
     let nodes: BTreeSet<u32> = program.processes.iter().map(|it| it.node).collect();
     (nodes.len() > 1).then(|| {
-        "Open MPI makes connections at ticks of 10 ms: the first message of two processes may take 10 or 20 ms more or less than in the trace"
+        "Open MPI makes connections at ticks of 10 ms: the first messages of processes may take up to 30 ms more or less than in the trace"
             .to_owned()
     })
 }

@@ -8,13 +8,19 @@ use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::fair::SharingState;
-use super::{Flow, FlowNetwork};
+use super::{Flow, FlowNetwork, Queued, Stream};
+use crate::network::{MOST_BYTES, MessageId};
+
+/// A message behind others: its number, its bytes, the time from its last byte to its arrival, and its links.
+type QueuedState = (MessageId, u64, Span, Vec<u32>);
 
 /// All that changes of a [`FlowNetwork`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowState {
-    /// By message, when its last byte will have left, and from there to its arrival.
-    flows: Vec<Option<(Time, Span)>>,
+    /// By message, when its last byte will have left, from there to its arrival, and its stream.
+    flows: Vec<Option<(Time, Span, Stream)>>,
+    /// Streams with a message under way, and the messages behind it: numbers, bytes, time after the last byte, links.
+    streams: Vec<(Stream, Vec<QueuedState>)>,
     sharing: SharingState,
     small: Vec<u64>,
 }
@@ -24,7 +30,12 @@ impl FlowNetwork {
         let flows = self.flows.iter();
         FlowState {
             flows: flows
-                .map(|flow| flow.map(|flow| (flow.ends, flow.after)))
+                .map(|flow| flow.map(|flow| (flow.ends, flow.after, flow.stream)))
+                .collect(),
+            streams: self
+                .streams
+                .iter()
+                .map(|(stream, behind)| (*stream, behind.iter().map(Queued::save).collect()))
                 .collect(),
             sharing: self.sharing.save(),
             small: self.small.clone(),
@@ -36,6 +47,7 @@ impl FlowNetwork {
         let own = (0..).zip(&state.flows);
         let own = own.filter_map(|(id, flow)| flow.map(|_| id));
         let sound = state.small.len() == self.small.len()
+            && self.are_sound(&state)
             && own.eq(state.sharing.flows())
             && self.sharing.restore(state.sharing);
         if !sound {
@@ -43,7 +55,17 @@ impl FlowNetwork {
         }
         let flows = state.flows.into_iter();
         self.flows = flows
-            .map(|flow| flow.map(|(ends, after)| Flow { ends, after }))
+            .map(|flow| {
+                flow.map(|(ends, after, stream)| Flow {
+                    ends,
+                    after,
+                    stream,
+                })
+            })
+            .collect();
+        let streams = state.streams.into_iter();
+        self.streams = streams
+            .map(|(stream, behind)| (stream, behind.into_iter().map(Queued::load).collect()))
             .collect();
         let ends = (0..).zip(&self.flows);
         self.ends = ends
@@ -51,5 +73,34 @@ impl FlowNetwork {
             .collect::<BTreeSet<_>>();
         self.small = state.small;
         true
+    }
+
+    /// True if each stream has one message under way, and each message links of this network.
+    fn are_sound(&self, state: &FlowState) -> bool {
+        let links = self.small.len() + 2 * self.topology.hosts() as usize;
+        let mut queued = state.streams.iter().flat_map(|(_, behind)| behind);
+        let under_way = state.flows.iter().flatten();
+        let mut under_way: Vec<Stream> = under_way.map(|(.., stream)| *stream).collect();
+        under_way.sort_unstable();
+        let streams = state.streams.iter().map(|(stream, _)| *stream);
+        streams.eq(under_way)
+            && queued.all(|(_, bytes, _, over)| {
+                *bytes <= 2 * MOST_BYTES && over.iter().all(|link| (*link as usize) < links)
+            })
+    }
+}
+
+impl Queued {
+    fn save(&self) -> QueuedState {
+        (self.id, self.bytes, self.after, self.over.to_vec())
+    }
+
+    fn load((id, bytes, after, over): QueuedState) -> Self {
+        Self {
+            id,
+            bytes,
+            after,
+            over: over.into(),
+        }
     }
 }

@@ -61,6 +61,29 @@ fn a_message_alone_has_the_whole_link() {
 }
 
 #[test]
+fn messages_of_a_stream_go_one_after_the_other() {
+    let mut network = network(2, Pace::default());
+    for id in 1..=3 {
+        assert_eq!(network.send(Time::ZERO, message(id, 0, 1, 100)), None);
+    }
+    // Another stream of the same hosts shares the link for as long as it takes.
+    let other = Message {
+        stream: 7,
+        ..message(4, 0, 1, 50)
+    };
+    assert_eq!(network.send(Time::ZERO, other), None);
+    let state = network.save();
+    let mut again = super::tests::network(2, Pace::default());
+    assert!(again.restore(state.clone()));
+    let expected = [(1, 150), (2, 250), (3, 350), (4, 100)];
+    let expected = expected.map(|(id, frames)| (id, frames * FRAME + WAY));
+    assert_eq!(arrivals(&mut network), expected);
+    assert_eq!(arrivals(&mut again), expected);
+    let mut small = super::tests::network(1, Pace::default());
+    assert!(!small.restore(state));
+}
+
+#[test]
 fn messages_to_one_host_share_its_link() {
     let mut network = network(3, Pace::default());
     network.send(Time::ZERO, message(1, 0, 2, 100));
