@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 use belljar_job::{Member, ProcessKey};
 use belljar_mpi::{FUNCTIONS, meaning};
 
+use super::delays::{CallPlace, Closed, Delays, InLoops, Partner, Places, Thread};
 use super::dependency::{Dependency, Needed, Point};
-use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
+use super::{CallWait, DelayCosts, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
 
 /// Calls of the list of those that waited longest.
 const LONGEST: usize = 10;
+/// Partners of one call that are kept for the causes of later waits.
+const MOST_PARTNERS: usize = 256;
 
 /// The number of a call.
 pub(super) type Call = u64;
@@ -26,6 +29,8 @@ pub(super) struct Cause {
     pub(super) kind: WaitKind,
     /// Who.
     pub(super) by: Member,
+    /// The thread of it that came.
+    pub(super) thread: Thread,
 }
 
 /// A call that may wait.
@@ -35,6 +40,8 @@ pub(super) struct Entered {
     pub(super) process: ProcessKey,
     /// Its process, by its rank.
     pub(super) member: Member,
+    /// The number of its thread in the process.
+    pub(super) thread: u32,
     /// The function.
     pub(super) function: u16,
     /// When it was entered, in picoseconds.
@@ -46,18 +53,43 @@ pub(super) struct Entered {
     pub(super) inside: u64,
     /// Whether it is wanted in the result.
     pub(super) counts: bool,
-    /// What whoever asks calls it by.
+    /// Label chosen by the caller; the lower half is the number of the call site, 0 where that is unknown.
     pub(super) label: u64,
+    /// The loops around it.
+    pub(super) loops: InLoops,
+}
+
+impl Entered {
+    /// Its thread and process.
+    fn thread(&self) -> (Thread, Member) {
+        let thread = Thread {
+            process: self.process,
+            number: self.thread,
+        };
+        (thread, self.member)
+    }
+
+    /// Its function and call site.
+    fn place(&self) -> CallPlace {
+        CallPlace {
+            function: self.function,
+            site: self.label as u32,
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Open {
+    number: Call,
     entered: Entered,
     /// Operations of which it is not known yet whether somebody came late.
     operations: u32,
     last: Option<Cause>,
     /// Whom it depends on, where somebody wants to know.
     needed: Vec<Needed>,
+    /// Threads that it depends on and its meeting, where delays are followed.
+    partners: Vec<Partner>,
+    met: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,6 +172,8 @@ struct RankSum {
 pub(super) struct Calls {
     /// What depends on whom, where somebody wants to know.
     pub(super) dependencies: Option<Vec<Dependency>>,
+    /// The causes of waits, where they are followed.
+    pub(super) delays: Option<Delays>,
     /// Calls that waited since somebody asked last, where somebody does.
     pub(super) waits: Option<Vec<CallWait>>,
     open: BTreeMap<Call, Open>,
@@ -179,23 +213,50 @@ impl Calls {
             label.calls = label.calls.saturating_add(entered.calls);
             label.total = label.total.saturating_add(time);
         }
+        if let Some(delays) = &mut self.delays {
+            let counts = entered.counts && !is_boundary(entered.function);
+            delays.enter(
+                entered.thread(),
+                (number, operations > 0),
+                (entered.entry, entered.exit),
+                (entered.place(), entered.loops, counts),
+            );
+        }
         if operations > 0 {
             let open = Open {
+                number,
                 entered,
                 operations,
                 last: None,
                 needed: Vec::new(),
+                partners: Vec::new(),
+                met: None,
             };
             self.open.insert(number, open);
         }
         number
     }
 
-    /// Of one more operation of a call it is known who came late for it, if anybody did, and whom it depends on.
-    pub(super) fn resolve(&mut self, call: Call, cause: Option<Cause>, needed: Option<Needed>) {
+    /// Of one more operation of a call it is known who came late for it, if anybody did, whom it depends on, and the
+    /// number and time of its meeting.
+    pub(super) fn resolve(
+        &mut self,
+        call: Call,
+        (cause, needed): (Option<Cause>, Option<Needed>),
+        met: Option<(u64, u64)>,
+    ) {
         let Some(open) = self.open.get_mut(&call) else {
             return;
         };
+        if self.delays.is_some() {
+            open.met = met.or(open.met);
+            let partner = cause.map(|cause| Partner {
+                thread: cause.thread,
+                at: cause.at,
+            });
+            open.partners
+                .extend(partner.filter(|_| open.partners.len() < MOST_PARTNERS));
+        }
         if self.dependencies.is_some() {
             open.needed.extend(needed);
         }
@@ -207,7 +268,7 @@ impl Calls {
         if open.operations == 0
             && let Some(open) = self.open.remove(&call)
         {
-            self.close(&open);
+            self.close(open);
         }
     }
 
@@ -236,16 +297,27 @@ impl Calls {
     }
 
     /// Adds up what a call waited.
-    fn close(&mut self, open: &Open) {
-        self.depend(open);
+    fn close(&mut self, open: Open) {
+        self.depend(&open);
         let entered = &open.entered;
-        let Some(cause) = open.last.filter(|_| entered.counts) else {
+        let span = |cause: &Cause| cause.at.min(entered.exit).saturating_sub(entered.entry);
+        let last = open.last.filter(|cause| span(cause) > 0);
+        if let Some(delays) = &mut self.delays {
+            let waited_for = last.map(|cause| Partner {
+                thread: cause.thread,
+                at: cause.at,
+            });
+            let closed = Closed {
+                waited_for,
+                partners: open.partners,
+                met: open.met,
+            };
+            delays.close(entered.thread(), open.number, closed);
+        }
+        let Some(cause) = last.filter(|_| entered.counts) else {
             return;
         };
-        let waiting = cause.at.min(entered.exit).saturating_sub(entered.entry);
-        if waiting == 0 {
-            return;
-        }
+        let waiting = span(&cause);
         let label = self.labels.entry(entered.label).or_default();
         label.kinds.entry(cause.kind).or_default().add(waiting);
         let function = self.functions.entry(entered.function).or_default();
@@ -306,8 +378,14 @@ impl Calls {
     /// No more calls come: what open ones are known to have waited for counts.
     pub(super) fn end(&mut self) {
         for open in std::mem::take(&mut self.open).into_values() {
-            self.close(&open);
+            self.close(open);
         }
+    }
+
+    /// The root causes of all waits, where they were followed.
+    pub(super) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
+        self.end();
+        self.delays.take().map(|delays| delays.finish(places))
     }
 
     /// The sums over the calls of each label, once all calls came.
@@ -348,6 +426,7 @@ impl Calls {
         let mut ranks: Vec<RankWait> = ranks.collect();
         ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
         Waiting {
+            delays: None,
             kinds: kinds.to_vec(),
             start_and_end: self
                 .boundary
