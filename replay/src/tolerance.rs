@@ -231,9 +231,18 @@ mod tests {
 
     const US: u64 = 1_000_000;
 
+    /// Two ranks that have started MPI: the main part begins.
+    fn started() -> Builder {
+        let mut builder = Builder::new(2);
+        for rank in 0..2 {
+            builder.call(rank, "MPI_Init", 0);
+        }
+        builder
+    }
+
     /// Ranks 0 and 1 pass a message of so many bytes to and fro so many times; rank 0 works for `work` before each.
     fn pingpong(rounds: u32, bytes: u64, work: u64) -> Program {
-        let mut builder = Builder::new(2);
+        let mut builder = started();
         for _ in 0..rounds {
             builder.work(0, work);
             for (from, to) in [(0, 1), (1, 0)] {
@@ -316,7 +325,7 @@ mod tests {
     #[test]
     fn hidden_latency_is_tolerated_until_it_shows() {
         // Rank 1 takes a message that rank 0 sent 50 us before: latency shows beyond 48 us.
-        let mut builder = Builder::new(2);
+        let mut builder = started();
         let slot = builder.send(0, 1, 7, 8);
         builder.wait(0, slot);
         builder.call(0, "MPI_Send", 0);

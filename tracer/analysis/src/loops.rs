@@ -6,6 +6,8 @@
 //! event flow graphs" (Euro-Par 2015). Calls that ask the library or the process itself for something, and move nothing, are
 //! left out unless wanted: programs make them everywhere, and what is everywhere makes everything one loop. Called by `belljar trace loops`.
 
+/// The loops around a call.
+mod around;
 /// How evenly threads compute.
 mod balance;
 /// Counts iterations.
@@ -21,7 +23,6 @@ mod tree;
 
 use std::path::Path;
 
-use belljar_archive::TraceReader;
 use belljar_job::{Collector, Communicators};
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
@@ -30,7 +31,7 @@ use crate::counted::Times;
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
 use crate::phases::Phases;
-use crate::waiting::InLoops;
+pub(crate) use around::found;
 pub use balance::LoopBalance;
 use measure::Walk;
 use nesting::Nesting;
@@ -262,36 +263,6 @@ pub struct LoopMeasure {
 }
 
 impl LoopMeasure {
-    /// Takes a call into account. Returns the numbers of the innermost loops around the call and around the work since
-    /// the call before, from 1 as [`names`](Self::names) has them; 0 outside of loops.
-    pub(crate) fn around(&mut self, event: &Event) -> InLoops {
-        if event.depth > 0 || !event.selected {
-            return InLoops::default();
-        }
-        let Some(thread) = self.flows.collector.threads.find(event) else {
-            return InLoops::default();
-        };
-        let before = self.walks[thread].within();
-        self.observe(event);
-        let walk = &self.walks[thread];
-        let within = walk.within();
-        let both = before.iter().zip(&within).take_while(|(a, b)| a == b);
-        let both = both.map(|(number, _)| *number).last();
-        let first: usize = self.nestings[..walk.class].iter().map(Nesting::len).sum();
-        let number = |own: Option<usize>| own.map_or(0, |own| (first + own + 1) as u32);
-        InLoops {
-            call: number(within.last().copied()),
-            work: number(both),
-        }
-    }
-
-    /// The names of the loops of all classes: the calls with which their iterations begin.
-    pub(crate) fn names(&self, header: &TraceHeader, communicators: &Communicators) -> Vec<String> {
-        let classes = 0..self.flows.classes.len();
-        let names = classes.flat_map(|class| tree::headers(self, class, header, communicators));
-        names.collect()
-    }
-
     /// Takes a call into account.
     pub fn observe(&mut self, event: &Event) {
         if event.depth > 0 || !event.selected || !self.all && asks(event) {
@@ -398,17 +369,6 @@ fn measured(
         measure,
         state: reader.state().clone(),
     })
-}
-
-/// The loops of the trace at `path`, before the second pass over it. The trace is read once.
-///
-/// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
-pub(crate) fn found(path: &Path, communicators: &Communicators) -> Result<LoopMeasure, TraceError> {
-    let mut reader = TraceReader::open(path)?;
-    let mut finder = LoopFinder::new(Detail::default(), false);
-    reader.by_ref().for_each(|event| finder.observe(&event));
-    Ok(finder.measure(communicators))
 }
 
 /// When each thread of the trace at `path` is in which phase of its program. The trace is read twice.

@@ -3,6 +3,9 @@
 //! A call waits for as many operations as it completes. For each of them somebody else may have come late: the
 //! one who came last counts. Called by `collect`.
 
+/// Sums over calls.
+mod sums;
+
 use std::collections::BTreeMap;
 
 use belljar_job::{Member, ProcessKey};
@@ -10,7 +13,9 @@ use belljar_mpi::{FUNCTIONS, meaning};
 
 use super::delays::{CallPlace, Closed, Delays, InLoops, Partner, Places, Thread};
 use super::dependency::{Dependency, Needed, Point};
-use super::{CallWait, DelayCosts, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
+use super::{CallWait, DelayCosts, FunctionWait, RankWait, WaitKind, Waiting};
+pub(crate) use sums::LabelSum;
+use sums::{FunctionSum, Kinds, RankSum, shown};
 
 /// Calls of the list of those that waited longest.
 const LONGEST: usize = 10;
@@ -90,81 +95,6 @@ struct Open {
     /// Threads that it depends on and its meeting, where delays are followed.
     partners: Vec<Partner>,
     met: Option<(u64, u64)>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct FunctionSum {
-    calls: u64,
-    waited: u64,
-    total: u64,
-    waiting: u64,
-}
-
-/// Sums over calls that waited for one cause, in picoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct KindSum {
-    calls: u64,
-    waiting: u64,
-    max: u64,
-}
-
-impl KindSum {
-    fn add(&mut self, waiting: u64) {
-        self.calls += 1;
-        self.waiting = self.waiting.saturating_add(waiting);
-        self.max = self.max.max(waiting);
-    }
-}
-
-type Kinds = BTreeMap<WaitKind, KindSum>;
-
-/// Sums over the calls of one label, in picoseconds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LabelSum {
-    /// Calls that returned.
-    pub(crate) calls: u64,
-    /// Time in them.
-    pub(crate) total: u64,
-    kinds: Kinds,
-}
-
-impl LabelSum {
-    /// How many calls waited, and how long in all.
-    pub(crate) fn waited(&self) -> (u64, u64) {
-        let kinds = self.kinds.values();
-        kinds.fold((0, 0), |(calls, waiting), kind| {
-            (calls + kind.calls, waiting.saturating_add(kind.waiting))
-        })
-    }
-
-    /// Both together.
-    pub(super) fn and(mut self, other: &Self) -> Self {
-        self.calls = self.calls.saturating_add(other.calls);
-        self.total = self.total.saturating_add(other.total);
-        for (kind, sum) in &other.kinds {
-            let own = self.kinds.entry(*kind).or_default();
-            own.calls = own.calls.saturating_add(sum.calls);
-            own.waiting = own.waiting.saturating_add(sum.waiting);
-            own.max = own.max.max(sum.max);
-        }
-        self
-    }
-
-    /// By cause, those that made some wait.
-    pub(crate) fn kinds(&self) -> Vec<KindWait> {
-        let kinds = self.kinds.iter();
-        kinds.map(|(kind, sum)| shown(*kind, *sum)).collect()
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct RankSum {
-    member: Member,
-    mpi: u64,
-    waiting: u64,
-    /// Time in calls that start or end MPI, and how much of it was waiting.
-    boundary: u64,
-    boundary_waiting: u64,
 }
 
 /// All calls, and what they waited.
@@ -438,15 +368,6 @@ impl Calls {
             longest: self.longest,
             ..Waiting::default()
         }
-    }
-}
-
-fn shown(kind: WaitKind, sum: KindSum) -> KindWait {
-    KindWait {
-        kind,
-        calls: sum.calls,
-        waiting_ps: sum.waiting,
-        max_ps: sum.max,
     }
 }
 
