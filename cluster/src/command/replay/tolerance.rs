@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use belljar_analysis::{Table, time_words};
 use belljar_replay::{LevelTolerance, Tolerance};
+use belljar_sim::figures::counted;
 
 use super::job::Job;
 use super::placement::PlacementArguments;
@@ -50,10 +51,10 @@ pub(super) fn text(tolerance: Option<&Tolerance>, out: &mut dyn Write) -> io::Re
     table.write(out)?;
     writeln!(
         out,
-        "  latency is {:.2} % of the main part of {}: {:.0} of its messages follow each other on the critical path",
+        "  latency is {:.2} % of the main part of {}: the critical path has {} one after another",
         found.latency_share * 100.0,
         time_words(found.main_ps),
-        found.latency_sensitivity,
+        counted(found.latency_sensitivity.round() as u64, "message"),
     )
 }
 
@@ -119,7 +120,7 @@ mod tests {
             "2.50 Gb/s",
             "any",
             "10.00 %",
-            "5 of its messages",
+            "5 messages one after",
         ] {
             assert!(out.contains(words), "{words} in {out}");
         }

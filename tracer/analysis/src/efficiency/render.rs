@@ -5,7 +5,7 @@
 use std::io;
 
 use super::{Efficiency, Scaling};
-use crate::table::{Table, counted, time};
+use crate::table::{counted, time};
 
 impl Efficiency {
     /// Writes the efficiencies as text.
@@ -19,37 +19,35 @@ impl Efficiency {
             time(self.main_ps),
             counted(self.processes, "rank")
         )?;
-        let mut table = Table::new(["efficiency", "", "of"]);
         for (name, share, of) in [
             (
                 "parallel efficiency",
                 self.parallel,
-                "load balance x communication efficiency",
+                "= load balance x communication efficiency",
             ),
             (
                 "  load balance",
                 self.load_balance,
-                "mean of useful computation over the most",
+                "mean / most useful computation",
             ),
             (
                 "  communication efficiency",
                 self.communication,
-                "serialisation x transfer efficiency",
+                "= serialisation x transfer efficiency",
             ),
             (
                 "    serialisation efficiency",
                 self.serialisation,
-                "most useful computation over the time on an ideal network",
+                "most useful computation / time on an ideal network",
             ),
             (
                 "    transfer efficiency",
                 self.transfer,
-                "time on an ideal network over the main part",
+                "time on an ideal network / main part",
             ),
         ] {
-            table.row(vec![name.to_owned(), words(share), of.to_owned()]);
+            writeln!(out, "  {name:<30}{:>8}  {of}", words(share))?;
         }
-        table.write(out)?;
         if self.ideal_ps.is_none() {
             writeln!(
                 out,

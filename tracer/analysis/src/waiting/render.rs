@@ -227,8 +227,11 @@ impl Waiting {
         }
         table.write(out)?;
         if let Some(more) = self.sites.len().checked_sub(SITES).filter(|more| *more > 0) {
-            let more = counted(more as u64, "further site");
-            writeln!(out, "  {more} waited less; --json has them")?;
+            let (one, many) = (
+                "further site waited less; --json has it",
+                "further sites waited less; --json has them",
+            );
+            writeln!(out, "  {}", counted_as(more as u64, one, many))?;
         }
         writeln!(out)
     }

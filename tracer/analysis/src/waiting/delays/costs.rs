@@ -70,8 +70,10 @@ pub struct CodeDelay {
     pub in_call: bool,
     /// The number of ranks that it delayed on.
     pub ranks: u64,
-    /// The costliest of these, its program and rank.
-    pub most: (u32, u32),
+    /// The MPI program of the costliest of these ...
+    pub most_job: u32,
+    /// ... and its rank.
+    pub most_rank: u32,
     /// Waiting of ranks that waited for a rank in this code.
     pub direct_ps: u64,
     /// Waiting that others passed on.
@@ -307,12 +309,14 @@ fn by_place(codes: &ByCode, places: &Places<'_>) -> Vec<CodeDelay> {
             Code::Between(from, to) => (from.map(shown), Some(shown(*to)), false),
             Code::Within(place) => (None, Some(shown(*place)), true),
         };
+        let (most_job, most_rank) = most.map_or((0, 0), |(rank, _)| *rank);
         CodeDelay {
             from,
             to,
             in_call,
             ranks: ranks.len() as u64,
-            most: most.map_or((0, 0), |(rank, _)| *rank),
+            most_job,
+            most_rank,
             direct_ps: cost.direct,
             indirect_ps: cost.indirect,
             total_ps: cost.total(),

@@ -71,7 +71,7 @@ fn a_chain_of_three_is_the_first_ones_fault() {
     let (from, to) = (most.from.as_ref().unwrap(), most.to.as_ref().unwrap());
     assert_eq!((from.function, to.function), ("MPI_Init", "MPI_Send"));
     assert_eq!((most.direct_ps, most.indirect_ps), (9_000_000, 9_000_000));
-    assert_eq!(most.most, (0, 0));
+    assert_eq!((most.most_job, most.most_rank), (0, 0));
 }
 
 /// A pipeline of four stages, the slow one at `slow`, of ten items.

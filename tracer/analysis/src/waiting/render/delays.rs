@@ -7,7 +7,7 @@ use std::io;
 use super::super::{CodeDelay, CodePlace, DelayCosts, Waiting};
 use super::name;
 use crate::dump::frames::lines;
-use crate::table::{Table, counted, percent, time};
+use crate::table::{Table, counted_as, percent, time};
 
 /// Codes that text shows.
 const CODES: usize = 12;
@@ -64,7 +64,7 @@ fn write_codes(delays: &DelayCosts, whole: u64, out: &mut dyn io::Write) -> io::
         let mut row = vec![
             words(code),
             code.ranks.to_string(),
-            name(jobs, code.most.0, code.most.1),
+            name(jobs, code.most_job, code.most_rank),
         ];
         row.extend(cells(
             code.direct_ps,
@@ -86,8 +86,11 @@ fn write_codes(delays: &DelayCosts, whole: u64, out: &mut dyn io::Write) -> io::
     }
     table.write(out)?;
     if let Some(more) = delays.codes.len().checked_sub(CODES).filter(|it| *it > 0) {
-        let more = counted(more as u64, "further cause");
-        writeln!(out, "  {more} cost less; --json has them")?;
+        let (one, many) = (
+            "further cause costs less; --json has it",
+            "further causes cost less; --json has them",
+        );
+        writeln!(out, "  {}", counted_as(more as u64, one, many))?;
     }
     writeln!(out)
 }

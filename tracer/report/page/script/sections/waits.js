@@ -116,7 +116,7 @@ function causeTables(all) {
     compared("Root causes by code", [
       { name: "code", say: codeWords },
       countColumn("ranks", "ranks"),
-      { name: "most on rank", say: (row) => rankWords({ job: row.most[0], rank: row.most[1] }) },
+      { name: "most on rank", say: (row) => rankWords({ job: row.most_job, rank: row.most_rank }) },
       ...costs(lists("codes")),
     ], lists("codes"), codeWords),
     compared("Root causes by function", [
