@@ -74,11 +74,11 @@ pub(super) fn check(
         claim(truth, wait, &mut differences);
     }
     late_senders(truth, &waits, &mut differences);
-    let waited: u64 = found.kinds.iter().map(|kind| kind.waiting_ps).sum();
+    let whole_wait: u64 = found.kinds.iter().map(|kind| kind.waiting_ps).sum();
     let caused = found.delays.as_ref();
     let caused = caused.map(|costs| costs.attributed_ps() + costs.unattributed_ps);
-    differences.unless(caused == Some(waited), || {
-        format!("root causes cost {caused:?} ps instead of the {waited} ps that were waited")
+    differences.unless(caused == Some(whole_wait), || {
+        format!("root causes cost {caused:?} ps instead of the {whole_wait} ps that were waited")
     });
     if kinds.collective_waits {
         for (call, expected) in truth.collective_waits(kinds) {
