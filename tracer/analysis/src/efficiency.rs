@@ -74,13 +74,13 @@ impl Efficiency {
         self.transfer = share(ideal_ps, self.main_ps);
         if ideal_ps > self.main_ps {
             self.warnings.push(
-                "the ideal network takes longer than the run, so that transfer efficiency is above 1: calls that wait for no other rank stand in for work"
+                "transfer efficiency is above 1: the ideal network takes longer than the run"
                     .to_owned(),
             );
         }
         if ideal_ps < self.most_useful_ps {
             self.warnings.push(
-                "the ideal network takes less than the most useful computation, so that serialisation efficiency is above 1: the replay lacks calls of the trace"
+                "serialisation efficiency is above 1: the replay lacks calls of the trace"
                     .to_owned(),
             );
         }
@@ -207,24 +207,25 @@ impl<'a> EfficiencyCollector<'a> {
         let open = starts.filter(|it| !it.started || !it.ended).count() as u64;
         if open > 0 {
             warnings.push(format!(
-                "{} in the trace: the main part is from the first to the last call there",
+                "{} here and {} by first and last calls",
                 belljar_sim::figures::counted_as(
                     open,
                     "process does not start and end MPI",
                     "processes do not start and end MPI"
-                )
+                ),
+                belljar_sim::figures::plural(open, "counts", "count")
             ));
         }
         if !self.threaded.is_empty() {
             let count = self.threaded.len() as u64;
             warnings.push(format!(
-                "{} MPI from several threads: useful computation is that of the first one",
+                "{} MPI from several threads: computation is that of the first",
                 belljar_sim::figures::counted_as(count, "process calls", "processes call")
             ));
         }
         if most > main_ps {
             warnings.push(
-                "a process computes longer than the main part lasts: the clocks of its trace do not agree"
+                "a process computes longer than the main part lasts: clocks do not agree"
                     .to_owned(),
             );
         }
