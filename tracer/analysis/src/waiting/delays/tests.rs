@@ -81,24 +81,18 @@ fn pipeline(slow: usize) -> Ranks {
     let mut free = [1000u64; 4];
     for item in 0..10 {
         let mut here = 0;
-        for stage in 0..4 {
+        for (stage, free) in free.iter_mut().enumerate() {
             if stage > 0 {
-                let entry = free[stage];
+                let (entry, from) = (*free, stage as u32 - 1);
                 let exit = entry.max(here) + 200;
-                ranks.receive(
-                    stage,
-                    (entry, exit),
-                    stage as i32 - 1,
-                    stage as u32 - 1,
-                    item,
-                );
-                free[stage] = exit;
+                ranks.receive(stage, (entry, exit), from as i32, from, item);
+                *free = exit;
             }
-            free[stage] += if stage == slow { 10_000 } else { 2000 };
-            here = free[stage];
+            *free += if stage == slow { 10_000 } else { 2000 };
+            here = *free;
             if stage < 3 {
                 ranks.send(stage, (here, here + 200), stage as u32 + 1, item);
-                free[stage] += 200;
+                *free += 200;
             }
         }
     }
