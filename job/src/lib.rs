@@ -10,6 +10,8 @@
 mod communicators;
 /// The messages of collective operations.
 mod expansion;
+/// The time between the start and the end of MPI.
+mod main_part;
 /// Matching of sends and receives.
 mod matching;
 /// Operations from their begin to their completion.
@@ -18,6 +20,7 @@ mod operations;
 pub use communicators::{Collector, Communicators, Member, Members, ProcessKey, communicators};
 pub use expansion::stated::each as each_given;
 pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};
+pub use main_part::MainPart;
 pub use matching::{Channel, Wanted};
 pub use operations::Operations;
 pub use operations::fact::{

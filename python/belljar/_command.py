@@ -150,6 +150,7 @@ def replay(
     set: Optional[Mapping[str, Any]] = None,
     out: Optional[PathLike] = None,
     bounds: bool = False,
+    tolerance: bool = False,
     loops: bool = False,
     progress: Optional[Progress] = None,
     **options: Any,
@@ -160,7 +161,7 @@ def replay(
     the replay is a run directory, which :func:`open` opens.
     """
     words = ["replay", os.fspath(directory), "--json", *settings(set), *_options(options)]
-    for name, wanted in (("--bounds", bounds), ("--loops", loops)):
+    for name, wanted in (("--bounds", bounds), ("--tolerance", tolerance), ("--loops", loops)):
         if wanted:
             words.append(name)
     if out is not None:

@@ -62,6 +62,11 @@ class Run:
         """Sums by function and rank (``belljar trace stat``)."""
         return self._trace("stat")
 
+    def efficiency(self) -> dict[str, Any]:
+        """Parallel efficiency and its factors, each from 0 to 1, with a replay on an ideal network (``belljar trace stat --efficiency``)."""
+        efficiency: dict[str, Any] = self._trace("stat", "--efficiency")["efficiency"]
+        return efficiency
+
     def loops(self) -> dict[str, Any]:
         """The program as a tree of loops (``belljar trace loops``)."""
         return self._trace("loops")
@@ -81,6 +86,11 @@ class Run:
     def wait(self) -> dict[str, Any]:
         """Who waits for whom (``belljar trace wait``)."""
         return self._trace("wait")
+
+    def delays(self) -> dict[str, Any]:
+        """The root causes of waiting: direct and indirect costs by rank, code, function and loop (``belljar trace wait``)."""
+        delays: dict[str, Any] = self._trace("wait")["delays"]
+        return delays
 
     def critical_path(self) -> dict[str, Any]:
         """The critical path, and slack (``belljar trace path``)."""

@@ -47,6 +47,12 @@ class Package(unittest.TestCase):
         # A table can be taken again.
         self.assertEqual(pyarrow.table(calls), some)
 
+    def test_root_causes_add_up_to_the_waiting(self):
+        waited = sum(kind["waiting_ps"] for kind in self.traced.wait()["kinds"])
+        delays = self.traced.delays()
+        caused = sum(rank["direct_ps"] + rank["indirect_ps"] for rank in delays["ranks"])
+        self.assertEqual(caused + delays["unattributed_ps"], waited)
+
     def test_tables_go_to_others_without_pyarrow_in_between(self):
         messages = self.traced.messages("side", "bytes")
         expected = sum(row["bytes"] for row in pyarrow.table(messages).to_pylist() if row["side"] == "send")

@@ -49,7 +49,6 @@ impl Calibration {
     }
 
     /// No residuals.
-    #[cfg(test)]
     pub(crate) fn nothing(program: &Program) -> Self {
         let threads = program.threads.iter();
         Self::of(threads.map(|thread| vec![0; thread.calls.len()]).collect())

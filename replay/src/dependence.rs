@@ -59,7 +59,7 @@ pub struct Without {
 }
 
 /// Bandwidth that no message notices: a terabyte takes ten microseconds.
-const UNLIMITED: u64 = 1_000_000_000_000_000_000;
+pub(crate) const UNLIMITED: u64 = 1_000_000_000_000_000_000;
 
 /// How long the program would take in the setting if each cost were nothing.
 ///
@@ -127,10 +127,10 @@ fn unlimited(link: LinkSpec) -> LinkSpec {
 
 fn changed(
     network: NetworkModel,
-    link: fn(LinkSpec) -> LinkSpec,
-    switch: fn(SwitchSpec) -> SwitchSpec,
+    link: impl Fn(LinkSpec) -> LinkSpec,
+    switch: impl Fn(SwitchSpec) -> SwitchSpec,
 ) -> NetworkModel {
-    let of = |topology: Topology| topology.with_links(link).with_switches(switch);
+    let of = |topology: Topology| topology.with_links(&link).with_switches(&switch);
     match network {
         NetworkModel::Packet(topology, settings) => NetworkModel::Packet(of(topology), settings),
         NetworkModel::Flow(topology, settings) => NetworkModel::Flow(of(topology), settings),

@@ -22,6 +22,8 @@ mod dependence;
 mod engine;
 /// Costs that explain traced calls best.
 mod fitting;
+/// A replay on a network that costs nothing.
+mod ideal;
 /// What a replay says.
 mod outcome;
 /// Where ranks are best placed.
@@ -32,6 +34,8 @@ mod prepared;
 mod replay;
 /// A replay as a trace.
 mod rewrite;
+/// How much a worse network slows a program down.
+mod tolerance;
 
 pub use background::{
     Background, BackgroundFigures, BackgroundSetting, BackgroundState, BackgroundStateError,
@@ -41,8 +45,10 @@ pub use contention::{Contention, ContentionState, ContentionStateError, Joined, 
 pub use costs::{Costs, CostsError, Protocol, Work};
 pub use dependence::{Cost, Without, without};
 pub use fitting::{Fitted, FittedCost, Traced, fit_costs};
+pub use ideal::ideal;
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use placement::{Effort, Method, Placement, search};
 pub use prepared::{MOST_FILE_BYTES, PreparedError, PreparedJob};
 pub use replay::{NetworkModel, ReplayError, Setting, calibrate, replay};
 pub use rewrite::write_trace;
+pub use tolerance::{LevelTolerance, SLOWDOWNS, Tolerance, tolerance};

@@ -3,17 +3,14 @@
 //! Times are picoseconds. What the trace says is worked out of the same program, so both are sums over the same calls. Made by `replay`, shown by
 //! `belljar replay`.
 
-/// The time between start and end of MPI.
-mod main_part;
-
 use std::collections::BTreeMap;
 
+use belljar_job::MainPart;
 use belljar_networks::LinkLoad;
 use belljar_program::{Program, Unfinished};
 use serde::Serialize;
 
 use crate::engine::{CallTimes, Played};
-use main_part::MainPart;
 
 /// What a replay says.
 #[derive(Clone, Debug, Default, PartialEq)]

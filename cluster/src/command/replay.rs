@@ -24,6 +24,8 @@ mod plan;
 mod render;
 /// Calls that never return.
 mod stuck;
+/// How much worse a network may be.
+mod tolerance;
 /// Many replays of one run.
 mod vary;
 /// How far a replay is, and its end by the user.
@@ -80,13 +82,16 @@ struct PlayArguments {
     /// processors twice as fast.
     #[arg(long)]
     bounds: bool,
+    /// Print how much latency and bandwidth the program tolerates for 1, 2 and 5 % more time, too; in the model loggops.
+    #[arg(long)]
+    tolerance: bool,
     /// Say what each loop of the program takes, too.
     #[arg(long)]
     loops: bool,
     /// Play it with each of these values, on all processors at once, and print a table: of a key of the scenario, such as
     /// `network.latency=["1 us", "20 us"]`, of whole networks, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
     /// and `topology`. May be repeated: then with all combinations.
-    #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "loops"])]
+    #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "tolerance", "loops"])]
     vary: Vec<String>,
     /// With `--vary`: write the table here as comma-separated values, too.
     #[arg(long, value_name = "FILE", requires = "vary")]
@@ -129,7 +134,16 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         false => Vec::new(),
     };
     let changed = is_changed(&job, arguments);
-    let doubts = doubts::doubts(program, &calibration, (&wanted, changed), &outcome);
+    let tolerance = match arguments.tolerance && !outcome.broken_off {
+        true => tolerance::of(&job, &arguments.placement)?,
+        false => None,
+    };
+    let mut doubts = doubts::doubts(program, &calibration, (&wanted, changed), &outcome);
+    if arguments.tolerance && tolerance.is_none() {
+        doubts.push(
+            "the tolerance is unknown: calls never return in the model loggops, or the replay was broken off".to_owned(),
+        );
+    }
     let lacks = [&job.warnings[..], &warnings].concat();
     let said = Said {
         lacks: &lacks,
@@ -137,6 +151,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         outcome: &outcome,
         fit: calibration.fit(program),
         bounds: &bounds,
+        tolerance: tolerance.as_ref(),
         loops: &loops,
         costs: wanted.costs,
         clocks: &wanted.clocks,

@@ -24,6 +24,7 @@ use super::output::say;
 use super::profile;
 use super::replay::PLAN_FILE;
 use super::trace::collected::warn;
+use super::trace::efficiency::add_ideal;
 use super::trace::matrix::wire;
 use super::trace::sites::{RunFiles, names};
 use super::trace::tables::tables_of_run;
@@ -33,6 +34,8 @@ use super::trace::{time, trace_file};
 pub(super) const REPORT_FILE: &str = "report.html";
 /// Of a console or an output, so much of its end is told.
 const MOST_TEXT: u64 = 64 << 10;
+/// Traces with more calls are not replayed on an ideal network for a report: their programs are large in memory.
+const MOST_PLAYED: u64 = 2_000_000;
 /// Consoles, at most.
 const MOST_CONSOLES: usize = 64;
 
@@ -159,7 +162,8 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
         warn(&trace)?;
         let tables = tables_of_run(&trace, None).ok();
         let names = names(files.as_ref());
-        let (traced, matrices) = Traced::read(&trace, tables.as_ref(), names, detail)?;
+        let (mut traced, matrices) = Traced::read(&trace, tables.as_ref(), names, detail)?;
+        ideal(&mut traced, &trace);
         (run.traced, run.matrices) = (Some(traced), matrices);
         if let Some(Ok(wire)) = directory.map(wire) {
             run.matrices.push(("wire", wire));
@@ -173,6 +177,26 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
     }
     run.facts = facts(&run, directory);
     Ok(run)
+}
+
+/// Adds the efficiencies on an ideal network, or the reason why they are unknown.
+fn ideal(traced: &mut Traced, trace: &Path) {
+    let calls = traced.statistics.ranks.iter().map(|rank| rank.calls);
+    let calls = calls.fold(0, u64::saturating_add);
+    let failure = match calls > MOST_PLAYED {
+        true => Some(format!(
+            "the trace has {} calls, more than the {} that a report replays: use belljar trace stat --efficiency",
+            count(calls),
+            count(MOST_PLAYED)
+        )),
+        false => add_ideal(&mut traced.statistics, trace)
+            .err()
+            .map(|error| format!("{error:#}")),
+    };
+    if let (Some(failure), Some(efficiency)) = (failure, &mut traced.statistics.efficiency) {
+        let warning = format!("serialisation and transfer efficiency are unknown: {failure}");
+        efficiency.warnings.push(warning);
+    }
 }
 
 fn profile_of(

@@ -5,6 +5,8 @@
 
 /// Traces of some iterations.
 pub(super) mod collected;
+/// Efficiencies on an ideal network, and of several runs.
+pub(super) mod efficiency;
 /// Traces in other tools' formats.
 mod export;
 /// Traces that other tools wrote.
@@ -15,6 +17,8 @@ pub(super) mod matrix;
 mod nodes;
 /// Where calls are made.
 pub(super) mod sites;
+/// Sums over calls.
+mod stat;
 /// How a program is built, by its calls.
 mod structure;
 /// The decision tables of a run's MPI library.
@@ -29,10 +33,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{
-    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Ratio, Several,
-    Statistics, Times,
+    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, Times,
 };
-use belljar_cluster::plan;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_sim::Time;
 use belljar_trace::{TRACE_FILE, TraceState};
@@ -45,6 +47,8 @@ use import::ImportArguments;
 use matrix::MatrixArguments;
 pub(super) use sites::RunFiles;
 use sites::SitesArguments;
+use stat::StatArguments;
+pub(super) use stat::print_statistics;
 use structure::{GraphArguments, LoopsArguments};
 use waiting::{DiffArguments, PathArguments, WaitArguments};
 
@@ -160,24 +164,6 @@ pub(crate) struct DumpArguments {
 }
 
 #[derive(Args)]
-pub(crate) struct StatArguments {
-    /// A run directory, or a trace file; of several, figures stand next to each other.
-    #[arg(required = true, value_name = "TRACE")]
-    traces: Vec<PathBuf>,
-    /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
-    #[arg(long)]
-    cpi: bool,
-    /// Calls, bytes and messages alone, of which no times are read: several times as fast, also where the file's times are damaged.
-    #[arg(long, conflicts_with = "cpi")]
-    counts: bool,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    filter: FilterArguments,
-}
-
-#[derive(Args)]
 pub(crate) struct ConvertArguments {
     /// A run directory, or a trace file.
     trace: PathBuf,
@@ -189,7 +175,7 @@ pub(crate) struct ConvertArguments {
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     match command {
         TraceCommand::Dump(arguments) => dump(arguments),
-        TraceCommand::Stat(arguments) => stat(arguments),
+        TraceCommand::Stat(arguments) => stat::stat(arguments),
         TraceCommand::Wait(arguments) => waiting::wait(arguments),
         TraceCommand::Path(arguments) => waiting::path(arguments),
         TraceCommand::Matrix(arguments) => matrix::matrix(arguments),
@@ -282,45 +268,21 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `belljar trace stat`.
-fn stat(arguments: &StatArguments) -> Result<ExitCode> {
-    let of = |path: &Path| -> Result<(Statistics, TraceState)> {
-        Ok(match counted(&arguments.filter, path, arguments.counts)? {
-            (wanted, Times::Read) => belljar_analysis::statistics(path, &wanted)?,
-            (wanted, Times::Unread) => belljar_analysis::counts(path, &wanted)?,
-        })
-    };
-    let [trace] = arguments.traces.as_slice() else {
-        if arguments.cpi {
-            bail!("--cpi is for one run at a time; leave out the others");
-        }
-        return several(&arguments.traces, arguments.json, of);
-    };
-    let path = trace_file(trace);
-    warn(&path)?;
-    if arguments.cpi {
-        return cpi(arguments, &path);
-    }
-    let (statistics, state) = of(&path)?;
-    let groups = nodes::groups_of(&path);
-    results(&state, |out| match arguments.json {
-        true => {
-            let mut text = Vec::new();
-            statistics.write_json(&mut text)?;
-            nodes::add_to(&text, &groups, out)
-        }
-        false => {
-            statistics.write(out)?;
-            out.write_all(nodes::told(&groups).as_bytes())
-        }
-    })
-}
-
 /// Writes what `of` finds in each of several traces, next to each other.
 fn several<T: Comparable>(
     traces: &[PathBuf],
     json: bool,
     of: impl Fn(&Path) -> Result<(T, TraceState)>,
+) -> Result<ExitCode> {
+    several_of(traces, json, of, |_| {})
+}
+
+/// The same; `compare` sees all results before they are shown.
+fn several_of<T: Comparable>(
+    traces: &[PathBuf],
+    json: bool,
+    of: impl Fn(&Path) -> Result<(T, TraceState)>,
+    compare: impl FnOnce(&mut [(String, T)]),
 ) -> Result<ExitCode> {
     let mut found = Vec::new();
     for trace in traces {
@@ -330,6 +292,7 @@ fn several<T: Comparable>(
         remark(&state);
         found.push((trace.display().to_string(), own));
     }
+    compare(&mut found);
     let found = Several(found);
     show(|out| match json {
         true => found.write_json(out),
@@ -354,39 +317,4 @@ fn results(
     show(write)?;
     remark(state);
     Ok(ExitCode::SUCCESS)
-}
-
-/// `belljar trace stat --cpi`.
-fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
-    let filter = filter(&arguments.filter, path)?;
-    let ratio = ratio(nodes::ratio_of(path)?);
-    let (statistics, state) = belljar_analysis::cpi(path, &filter, ratio)?;
-    results(&state, |out| match arguments.json {
-        true => statistics.write_json(out),
-        false => statistics.write(out),
-    })
-}
-
-/// Cycles per instruction as a fraction.
-fn ratio(ratio: f64) -> Ratio {
-    let (cycles, instructions) = plan::ratio_parts(ratio);
-    Ratio {
-        cycles: cycles.into(),
-        instructions: instructions.into(),
-    }
-}
-
-/// Prints a page of the statistics of a run's trace, if it has one.
-pub(crate) fn print_statistics(directory: &Path) -> Result<()> {
-    let path = directory.join(TRACE_FILE);
-    if path.exists() {
-        let (statistics, _) = belljar_analysis::statistics(&path, &Filter::default())?;
-        show(|out| {
-            statistics.write_page(out)?;
-            let directory = directory.display();
-            writeln!(out, "more of this: belljar trace stat {directory}")?;
-            writeln!(out)
-        })?;
-    }
-    Ok(())
 }

@@ -38,6 +38,8 @@ pub(crate) fn target(data: &[u8]) {
     let by = WaitBy {
         frames: None,
         phases: true,
+        delays: true,
+        loops: true,
     };
     if let Ok((found, _)) = waiting(path, &filter, by) {
         let told = found

@@ -203,6 +203,10 @@ pub(crate) fn finished(
     // What a filter leaves out was not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());
     let mut statistics = collector.finish(summary);
+    // Efficiencies are of whole programs.
+    if *filter != Filter::default() || statistics.kept.is_some() {
+        statistics.efficiency = None;
+    }
     let mut state = reader.state().clone();
     if let Some(mut records) = Records::beside(path)? {
         statistics.probes = ProbeStat::of(&mut records, filter);

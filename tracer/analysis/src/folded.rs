@@ -117,6 +117,8 @@ fn waiting_and_the_critical_path_are_the_same() {
     const BY: WaitBy = WaitBy {
         frames: None,
         phases: true,
+        delays: true,
+        loops: true,
     };
     held_against(
         |path| json!(crate::waiting(path, &Filter::default(), BY).unwrap().0),

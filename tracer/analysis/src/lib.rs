@@ -19,6 +19,8 @@ mod cpi;
 mod diff;
 /// Events as text and as JSON.
 mod dump;
+/// Efficiencies of parallel programs.
+mod efficiency;
 /// Which kind of call follows which.
 mod flow;
 /// Traces of any size, made call by call.
@@ -62,6 +64,7 @@ pub use dump::frames::{FrameNames, SiteFrame, SitePlace};
 pub use dump::{
     AnalysisError, DumpFormat, Filter, argument_words, counts, cpi, dump, statistics, write_event,
 };
+pub use efficiency::{Efficiency, Scaling};
 pub use flow::{
     Detail, FlowCall, FlowCollector, FlowEdge, FlowGraph, FlowGraphs, FlowNode, FlowThread,
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,
@@ -88,6 +91,6 @@ pub use stat::{
 pub use table::Table;
 pub use together::{Analyses, CallingThread, Survey};
 pub use waiting::{
-    CallWait, FunctionWait, KindWait, PhaseWait, RankWait, SiteWait, WaitBy, WaitCollector,
-    WaitKind, Waiting, waiting,
+    CallWait, CodeDelay, CodePlace, DelayCosts, FunctionDelay, FunctionWait, KindWait, LoopDelay,
+    PhaseWait, RankDelay, RankWait, SiteWait, WaitBy, WaitCollector, WaitKind, Waiting, waiting,
 };

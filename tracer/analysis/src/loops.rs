@@ -6,6 +6,8 @@
 //! event flow graphs" (Euro-Par 2015). Calls that ask the library or the process itself for something, and move nothing, are
 //! left out unless wanted: programs make them everywhere, and what is everywhere makes everything one loop. Called by `belljar trace loops`.
 
+/// The loops around a call.
+mod around;
 /// How evenly threads compute.
 mod balance;
 /// Counts iterations.
@@ -29,6 +31,7 @@ use crate::counted::Times;
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
 use crate::phases::Phases;
+pub(crate) use around::found;
 pub use balance::LoopBalance;
 use measure::Walk;
 use nesting::Nesting;

@@ -30,7 +30,7 @@ use serde::Serialize;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::{Phases, ProgramPhase};
 use crate::sites::number::SiteNumbers;
-use crate::waiting::WaitCollector;
+use crate::waiting::{InLoops, WaitCollector};
 pub(crate) use measure::Measure;
 use sorter::Sorter;
 use sweep::Sweep;
@@ -190,7 +190,9 @@ pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceSt
         source,
     };
     for event in reader.by_ref() {
-        finder.observe(&event, 0).map_err(sorting)?;
+        finder
+            .observe(&event, 0, InLoops::default())
+            .map_err(sorting)?;
     }
     let sites = SiteNumbers::new(reader.contents().frames);
     let (mut measure, _) = finder.follow(phases, sites).map_err(sorting)?;
@@ -222,12 +224,18 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Takes an event into account; waiting in it is added up by its label, too.
+    /// The same, with the root causes of waits.
+    pub(crate) fn with_delays(mut self) -> Self {
+        self.waits = self.waits.with_delays();
+        self
+    }
+
+    /// Takes an event in loops into account; waiting in it is added up by its label, too.
     ///
     /// # Errors
     /// When the disk on which dependencies are sorted takes no more.
-    pub(crate) fn observe(&mut self, event: &Event, label: u64) -> io::Result<()> {
-        self.waits.observe_labelled(event, true, label);
+    pub(crate) fn observe(&mut self, event: &Event, label: u64, loops: InLoops) -> io::Result<()> {
+        self.waits.observe_in(event, true, label, loops);
         for dependency in self.waits.dependencies() {
             self.sorter.push(dependency)?;
         }

@@ -163,6 +163,11 @@ impl Comparable for Statistics {
             figures: &[""],
         },
         Shape {
+            title: "Efficiency of the main part",
+            thing: "efficiency",
+            figures: &[""],
+        },
+        Shape {
             title: "Functions",
             thing: "function",
             figures: &["calls", "time", "sent"],
@@ -199,7 +204,9 @@ impl Comparable for Statistics {
             let cells = vec![count(own.calls), timed(own.total_ps), bytes(own.sent)];
             (own.function.to_owned(), cells)
         });
-        vec![whole.to_vec(), functions.collect()]
+        let efficiency = self.efficiency.as_ref();
+        let efficiency = efficiency.map_or_else(Vec::new, |own| own.lines());
+        vec![whole.to_vec(), efficiency, functions.collect()]
     }
 
     fn json(&self, out: &mut dyn io::Write) -> io::Result<()> {
@@ -222,7 +229,7 @@ impl Comparable for Waiting {
         Shape {
             title: "Ranks",
             thing: "rank",
-            figures: &["MPI", "waiting", "others wait for it"],
+            figures: &["MPI", "waiting", "others wait for it", "cost"],
         },
     ];
 
@@ -236,13 +243,21 @@ impl Comparable for Waiting {
             (own.function.to_owned(), cells)
         });
         let several = self.ranks.iter().any(|own| own.job > 0);
+        let costs = self.delays.iter().flat_map(|delays| &delays.ranks);
+        let costs: BTreeMap<(u32, u32), u64> = costs
+            .map(|own| ((own.job, own.rank), own.total_ps))
+            .collect();
         let ranks = self.ranks.iter().map(|own| {
             let name = match several {
                 true => format!("{}:{}", own.job, own.rank),
                 false => own.rank.to_string(),
             };
-            let cells = [own.mpi_ps, own.waiting_ps, own.caused_ps].map(time);
-            (name, cells.to_vec())
+            let mut cells = [own.mpi_ps, own.waiting_ps, own.caused_ps]
+                .map(time)
+                .to_vec();
+            let cost = costs.get(&(own.job, own.rank)).copied();
+            cells.push(cost.map_or_else(String::new, time));
+            (name, cells)
         });
         vec![kinds.collect(), functions.collect(), ranks.collect()]
     }

@@ -17,6 +17,8 @@ mod volume;
 
 use serde::Serialize;
 
+use crate::efficiency::Efficiency;
+
 pub(crate) use collect::DIGITS;
 pub use collect::StatCollector;
 pub use collected::KeptStat;
@@ -36,6 +38,8 @@ pub struct Statistics {
     pub ranks: Vec<RankStat>,
     /// Compute intervals of all ranks.
     pub intervals: IntervalStat,
+    /// Efficiencies of the main part; `None` for a part of the calls.
+    pub efficiency: Option<Efficiency>,
     /// Sizes of the messages sent, empty ones first, then by powers of two; gaps are left out.
     pub sizes: Vec<SizeStat>,
     /// Messages from rank to rank, in the order of senders and receivers, by job and rank.

@@ -167,7 +167,8 @@ impl Survey {
             tables.map(|tables| TrafficCollector::new(header, communicators, of, Some(tables)));
         let mut sites = (frames > 0).then(|| SiteCollector::new(header, communicators, frames));
         let mut loops = self.loops.clone();
-        let mut finder = Finder::new(header, communicators);
+        let mut finder = Finder::new(header, communicators).with_delays();
+        let mut around = self.loops.clone();
         let (mut numbers, mut sorted) = (SiteNumbers::new(frames), Ok(()));
         let wants = |event: &Event| all.wants(event, header);
         let mut observers: Vec<Observer<'_>> = vec![
@@ -175,7 +176,8 @@ impl Survey {
                 let sited = frames > 0 && wants(event);
                 let site = if sited { numbers.number(event) } else { 0 };
                 if sorted.is_ok() {
-                    sorted = finder.observe(event, site.into());
+                    let loops = around.around(event);
+                    sorted = finder.observe(event, site.into(), loops);
                 }
             }),
             Box::new(also),
@@ -195,7 +197,8 @@ impl Survey {
         }
         fan(&mut reader, observers).map_err(failed(&self.path))?;
         sorted.map_err(failed(&self.path))?;
-        let (waiting, path) = self.path(finder, &numbers)?;
+        let names = around.names(header, communicators);
+        let (waiting, path) = self.path(finder, &numbers, &names)?;
         let (statistics, state) = crate::dump::finished(statistics, &reader, &self.path, &all)?;
         let at = || (self.path.as_path(), reader.state().clone());
         let sites = sites.map(|it| crate::sites::finished(it, at(), &all, frames));
@@ -218,6 +221,7 @@ impl Survey {
         &self,
         finder: Finder<'_>,
         numbers: &SiteNumbers,
+        loops: &[String],
     ) -> Result<(Waiting, CriticalPath), TraceError> {
         let mut reader = TraceReader::open(&self.path)?;
         let sites = SiteNumbers::new(reader.contents().frames);
@@ -225,7 +229,7 @@ impl Survey {
         let (mut measure, waits) = followed.map_err(failed(&self.path))?;
         fan(&mut reader, vec![Box::new(|event| measure.observe(event))])
             .map_err(failed(&self.path))?;
-        Ok((by_labels(waits, numbers), measure.finish()))
+        Ok((by_labels(waits, numbers, Some(loops)), measure.finish()))
     }
 }
 

@@ -12,6 +12,8 @@
 mod calls;
 /// From events to waiting times.
 mod collect;
+/// Delay costs: whose earlier work caused waits.
+mod delays;
 /// What depends on whom in time.
 mod dependency;
 /// By call site and by phase.
@@ -24,6 +26,8 @@ use serde::Serialize;
 use crate::dump::frames::SiteFrame;
 use crate::phases::ProgramPhase;
 pub use collect::WaitCollector;
+pub(crate) use delays::InLoops;
+pub use delays::{CodeDelay, CodePlace, DelayCosts, FunctionDelay, LoopDelay, RankDelay};
 pub(crate) use dependency::{Dependency, Point};
 pub use places::{WaitBy, waiting};
 pub(crate) use places::{by_labels, measured};
@@ -90,6 +94,8 @@ pub struct Waiting {
     pub sites: Vec<SiteWait>,
     /// By phase of the program, where that was asked for.
     pub phases: Vec<PhaseWait>,
+    /// The root causes of the waiting in `kinds`: direct, indirect and unattributed costs add up to it.
+    pub delays: Option<DelayCosts>,
     /// The longest waits, without calls that start or end MPI.
     pub longest: Vec<CallWait>,
     /// Messages of which both sides are known.

@@ -101,6 +101,22 @@ fn computing(traced: &Traced, sums: Sums) -> Verdict {
         );
         sentence.push_str(&words);
     }
+    if let Some(efficiency) = &traced.statistics.efficiency
+        && let (Some(parallel), Some(balance), Some(communication)) = (
+            efficiency.parallel,
+            efficiency.load_balance,
+            efficiency.communication,
+        )
+    {
+        let words = |share: f64| percent((share * 1000.0).round() as u64);
+        let words = format!(
+            " Parallel efficiency is {}: load balance {} times communication efficiency {}.",
+            words(parallel),
+            words(balance),
+            words(communication)
+        );
+        sentence.push_str(&words);
+    }
     Verdict {
         about: "Computing",
         sentence,
@@ -154,10 +170,27 @@ fn wait_words(traced: &Traced, sums: Sums) -> String {
     let mut sites = sites.filter(|site| !is_boundary(site.function) && site.waiting_ps > 0);
     let place = sites.next().and_then(place).unwrap_or_default();
     format!(
-        "{} of the time in MPI, which is {} of all time between start and end of MPI, is waiting for another rank.{cause}{place}",
+        "{} of the time in MPI, which is {} of all time between start and end of MPI, is waiting for another rank.{cause}{place}{}",
         percent(thousandths(sums.waiting, sums.mpi)),
         percent(thousandths(sums.waiting, sums.main())),
+        root_cause(traced, sums.waiting).unwrap_or_default(),
     )
+}
+
+/// The rank whose delays cost most.
+fn root_cause(traced: &Traced, waiting: u64) -> Option<String> {
+    let delays = traced.waiting.delays.as_ref()?;
+    let most = delays.ranks.iter().max_by_key(|rank| rank.total_ps)?;
+    let share = thousandths(most.total_ps, waiting);
+    (most.total_ps > 0).then(|| {
+        format!(
+            " The root cause of {} of it is rank {}: {} directly and {} along chains of waits.",
+            percent(share),
+            most.rank,
+            time_words(most.direct_ps),
+            time_words(most.indirect_ps),
+        )
+    })
 }
 
 /// The source line of a call that waited, where it is known.

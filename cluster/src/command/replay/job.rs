@@ -2,28 +2,29 @@
 //!
 //! Called by `replay`, `place` and `model`.
 
-use std::fs::{self, File};
-use std::io::Read;
+/// Programs of traces.
+mod program;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
-use belljar_collectives::{Library, MAX_LIBRARY_BYTES, Tables};
 use belljar_fabric::{Settings, Topology};
 use belljar_networks::Parameters;
-use belljar_program::{Algorithms, Program, extract};
+use belljar_program::Program;
 use belljar_replay::{Calibration, Costs, NetworkModel, Setting};
-use belljar_sim::figures::counted_as;
 use belljar_sim::{Frequency, Span};
-use belljar_trace::{TRACE_FILE, TraceState};
+use belljar_trace::TRACE_FILE;
 use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
-use crate::command::trace::collected::refuse;
-use crate::command::trace::tables::{implementation, tables_of_run};
+use crate::command::trace::tables::implementation;
+pub(in crate::command) use program::program_of;
+use program::program_with_warnings;
 
 /// Collective operations as the library that ran chose them.
 pub(in crate::command) const AS_RUN: &str = "as-run";
@@ -162,10 +163,21 @@ impl Calibrated {
 impl Job<'_> {
     /// What the job was traced on.
     pub(in crate::command) fn traced(&self) -> Result<Setting> {
+        self.traced_by(self.arguments.model)
+    }
+
+    /// The same by a model of the network.
+    fn traced_by(&self, model: Model) -> Result<Setting> {
         let scenario = self.scenario(&[])?;
-        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
+        let network = Plan::network_of(&scenario, &self.path)?;
         let nodes = self.program.processes.iter().map(|it| it.node).collect();
-        self.setting(&scenario, (topology, settings), nodes, 1.0)
+        self.setting((&scenario, model), network, nodes, 1.0)
+    }
+
+    /// What the job was traced on, and what options say that it is played on, both in the LogGOPS model.
+    pub(super) fn by_formulas(&self, placement: &PlacementArguments) -> Result<(Setting, Setting)> {
+        let wanted = self.on_by(Model::Loggops, self.arguments, placement)?;
+        Ok((self.traced_by(Model::Loggops)?, wanted))
     }
 
     /// What options say that it is played on.
@@ -179,6 +191,16 @@ impl Job<'_> {
         arguments: &JobArguments,
         placement: &PlacementArguments,
     ) -> Result<Setting> {
+        self.on_by(self.arguments.model, arguments, placement)
+    }
+
+    /// The same by a model of the network.
+    fn on_by(
+        &self,
+        model: Model,
+        arguments: &JobArguments,
+        placement: &PlacementArguments,
+    ) -> Result<Setting> {
         let scale = arguments.compute_scale;
         if !(scale.is_finite() && scale > 0.0) {
             bail!("--compute-scale must be a number above 0");
@@ -186,7 +208,7 @@ impl Job<'_> {
         let scenario = self.scenario(&arguments.overrides())?;
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
-        self.setting(&scenario, (topology, settings), hosts, scale)
+        self.setting((&scenario, model), (topology, settings), hosts, scale)
     }
 
     /// The scenario as the options change it, and its file.
@@ -200,12 +222,12 @@ impl Job<'_> {
 
     fn setting(
         &self,
-        scenario: &Scenario,
+        (scenario, model): (&Scenario, Model),
         (topology, settings): (Topology, Settings),
         hosts: Vec<u32>,
         scale: f64,
     ) -> Result<Setting> {
-        let network = match self.arguments.model {
+        let network = match model {
             Model::Packet => NetworkModel::Packet(topology, settings),
             Model::Flow => NetworkModel::Flow(topology, settings),
             Model::Loggops => {
@@ -256,120 +278,4 @@ impl Job<'_> {
             &self.path, &self.text, &overrides, &folder,
         )?)
     }
-}
-
-/// What the processes of a trace did, with the algorithms of these words or this file; says what it lacks.
-///
-/// # Errors
-/// When the trace or the tables cannot be read, and when iterations of the main loop were left out of the trace: what is left
-/// is another program.
-pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<Program> {
-    Ok(program_with_warnings(trace, collectives)?.0)
-}
-
-/// The same, with the warnings that were printed.
-fn program_with_warnings(trace: &Path, collectives: &str) -> Result<(Program, Vec<String>)> {
-    refuse(trace, "a replay")?;
-    let tables = tables(collectives, trace)?;
-    let algorithms = match collectives {
-        AS_RUN => Algorithms::AsRun(&tables),
-        _ => Algorithms::By(&tables),
-    };
-    let (program, state) = extract(trace, algorithms)?;
-    let warnings = lacks(&program, &state);
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
-    Ok((program, warnings))
-}
-
-/// The tables by which algorithms are chosen.
-fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
-    match collectives {
-        AS_RUN => Ok(tables_of_run(trace, None).unwrap_or_else(|error| {
-            eprintln!(
-                "warning: {error:#}; collective operations take the algorithms of Open MPI 4.1"
-            );
-            Tables::open_mpi()
-        })),
-        "openmpi" => Ok(Tables::open_mpi()),
-        "mpich" => {
-            let tables = tables_of_run(trace, None)?;
-            if tables.library() != Library::Mpich {
-                bail!(
-                    "the run's image has no MPICH whose tables could be read; name its library with --collectives FILE"
-                );
-            }
-            Ok(tables)
-        }
-        file => {
-            let mut bytes = Vec::new();
-            File::open(file)
-                .and_then(|opened| opened.take(MAX_LIBRARY_BYTES).read_to_end(&mut bytes))
-                .with_context(|| {
-                    format!(
-                        "cannot read {file}; collective operations are as-run, mpich, openmpi, or a file's"
-                    )
-                })?;
-            let text = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-            let tables = match text {
-                Some(b'{') => Tables::parse(&bytes),
-                _ => Tables::of_library(&bytes),
-            };
-            tables.with_context(|| file.to_owned())
-        }
-    }
-}
-
-/// Warnings about parts of a program that a replay leaves out or guesses.
-fn lacks(program: &Program, state: &TraceState) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let TraceState::Incomplete { offset, reason } = state {
-        warnings.push(format!(
-            "the trace is whole up to byte {offset} only: {reason}"
-        ));
-    }
-    let unknown = program.unknown;
-    for (count, one, many) in [
-        (
-            unknown.messages,
-            "message whose partner the trace does not tell, which is left out",
-            "messages whose partner the trace does not tell, which are left out",
-        ),
-        (
-            unknown.guessed,
-            "receive from any source whose sender the trace does not tell, and for which several come into question: the replay guesses, and may wait for ever",
-            "receives from any source whose sender the trace does not tell, and for which several come into question: the replay guesses, and may wait for ever",
-        ),
-        (
-            unknown.across,
-            "operation completed by another thread than the one that began it: the replay does not wait for it",
-            "operations completed by another thread than the one that began them: the replay does not wait for them",
-        ),
-        (
-            unknown.collectives,
-            "collective operation of which the trace does not tell who takes part, which is left out",
-            "collective operations of which the trace does not tell who takes part, which are left out",
-        ),
-        (
-            unknown.algorithms,
-            "collective operation whose algorithm is not known, which takes that of Open MPI 4.1 or sends straight what it is called with",
-            "collective operations whose algorithm is not known, which take that of Open MPI 4.1 or send straight what they are called with",
-        ),
-        (
-            unknown.unfinished,
-            "call that never returned",
-            "calls that never returned",
-        ),
-        (
-            unknown.unrecorded,
-            "call that the scenario did not have recorded (trace.sample, trace.functions): what it waits for is taken for work, and its messages are missing",
-            "calls that the scenario did not have recorded (trace.sample, trace.functions): what they wait for is taken for work, and messages of theirs are missing",
-        ),
-    ] {
-        if count > 0 {
-            warnings.push(counted_as(count, one, many));
-        }
-    }
-    warnings
 }

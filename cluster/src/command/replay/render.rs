@@ -7,12 +7,13 @@ use std::io::{self, Write};
 
 use belljar_analysis::{Table, time_words};
 use belljar_mpi::FUNCTIONS;
-use belljar_replay::{Costs, Fit, Outcome, Without};
+use belljar_replay::{Costs, Fit, Outcome, Tolerance, Without};
 use belljar_sim::Frequency;
 use belljar_sim::figures::{self, counted_as};
 use serde_json::json;
 
 use super::by_loop::{self, LoopOutcome};
+use super::tolerance;
 
 /// Links that are listed.
 const LINKS: usize = 8;
@@ -31,6 +32,8 @@ pub(super) struct Said<'a> {
     pub(super) fit: Fit,
     /// What the result depends on, if that was asked for.
     pub(super) bounds: &'a [Without],
+    /// How much worse the network may be, if that was asked for.
+    pub(super) tolerance: Option<&'a Tolerance>,
     /// By loop, if that was asked for.
     pub(super) loops: &'a [LoopOutcome],
     /// What hosts do for messages.
@@ -122,6 +125,7 @@ pub(super) fn text(said: &Said<'_>, stuck: &[String], out: &mut dyn Write) -> io
     by_loop::text(said.loops, out)?;
     links(outcome, out)?;
     depends(outcome, said.bounds, out)?;
+    tolerance::text(said.tolerance, out)?;
     explained(said.fit, out)
 }
 
@@ -219,6 +223,7 @@ pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
         "as_traced": outcome.as_traced,
         "warnings": said.lacks.iter().chain(said.doubts).collect::<Vec<_>>(),
         "bounds": said.bounds,
+        "tolerance": said.tolerance,
         "loops": said.loops,
         "costs": said.costs,
         "options": said.options,

@@ -84,10 +84,12 @@ fn named_waiting(arguments: &WaitArguments, path: &Path) -> Result<(Waiting, Tra
     let by = WaitBy {
         frames: arguments.frames,
         phases: arguments.phases,
+        delays: true,
+        loops: true,
     };
     let (mut waiting, state) = belljar_analysis::waiting(path, &filter, by)?;
     waiting.own_clocks = imported(path);
-    if !waiting.sites.is_empty() {
+    if tells_sites(path)? {
         waiting.name(&mut names(files_of(path).as_ref()));
     }
     Ok((waiting, state))

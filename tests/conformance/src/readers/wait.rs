@@ -1,6 +1,6 @@
 //! Counts and waits of `WaitCollector`.
 //!
-//! Every message of the job is matched or counted as lone or unresolved. Called by the comparison of a trace.
+//! Every message of the job is matched or counted as lone or unresolved, and root causes add up to the waiting. Called by the comparison of a trace.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) fn check(
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
-    let mut collector = WaitCollector::naming(&header, &communicators);
+    let mut collector = WaitCollector::naming(&header, &communicators).with_delays();
     let mut waits = Vec::new();
     for event in reader.by_ref() {
         collector.observe(&event, true);
@@ -74,6 +74,12 @@ pub(super) fn check(
         claim(truth, wait, &mut differences);
     }
     late_senders(truth, &waits, &mut differences);
+    let whole_wait: u64 = found.kinds.iter().map(|kind| kind.waiting_ps).sum();
+    let caused = found.delays.as_ref();
+    let caused = caused.map(|costs| costs.attributed_ps() + costs.unattributed_ps);
+    differences.unless(caused == Some(whole_wait), || {
+        format!("root causes cost {caused:?} ps instead of the {whole_wait} ps that were waited")
+    });
     if kinds.collective_waits {
         for (call, expected) in truth.collective_waits(kinds) {
             let found = waited(&waits, call);

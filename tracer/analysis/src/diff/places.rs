@@ -29,6 +29,8 @@ pub(super) fn compare(
     let by = WaitBy {
         frames: None,
         phases,
+        delays: false,
+        loops: false,
     };
     let waiting = |side: usize| -> Result<Waiting, TraceError> {
         let everything = Filter::default();

@@ -138,6 +138,11 @@ impl Walk {
         }
     }
 
+    /// The loops around the last call, from the outermost on.
+    pub(super) fn within(&self) -> Vec<usize> {
+        self.active.iter().map(|active| active.number).collect()
+    }
+
     /// A call of a node.
     pub(super) fn observe(&mut self, event: &Event, node: u32, nesting: &Nesting) {
         let chain = &nesting.chains[node as usize];

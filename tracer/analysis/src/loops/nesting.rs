@@ -42,6 +42,11 @@ impl Nesting {
         let chains: Vec<Vec<usize>> = chains.collect();
         Self { loops, chains }
     }
+
+    /// The number of loops.
+    pub(super) fn len(&self) -> usize {
+        self.loops.len()
+    }
 }
 
 /// The loops around something in this one, and this one, as far as they are told.

@@ -68,6 +68,18 @@ pub(super) fn class(
     }
 }
 
+/// The headers of the loops of a class, by number.
+pub(super) fn headers(
+    measure: &LoopMeasure,
+    number: usize,
+    header: &TraceHeader,
+    communicators: &Communicators,
+) -> Vec<String> {
+    let tree = Tree::new(measure, number, header, communicators);
+    let loops = tree.nesting.loops.iter();
+    loops.map(|own| tree.words(own.header).1).collect()
+}
+
 /// What each loop and the program consist of, in order.
 fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<Item>> {
     let program = nesting.loops.len();

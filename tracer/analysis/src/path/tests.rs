@@ -17,7 +17,7 @@ fn path(ranks: Ranks) -> CriticalPath {
 fn path_of(header: &TraceHeader, communicators: &Communicators, events: &[Event]) -> CriticalPath {
     let mut finder = Finder::new(header, communicators);
     for event in events {
-        finder.observe(event, 0).unwrap();
+        finder.observe(event, 0, Default::default()).unwrap();
     }
     let sites = SiteNumbers::new(0);
     let (mut measure, _) = finder.follow(None, sites).unwrap();

@@ -14,6 +14,7 @@ use belljar_trace::{Direction, Event, Peer, Phase, TraceHeader, TraceSummary, Tr
 
 use super::collected::Lacking;
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
+use crate::efficiency::EfficiencyCollector;
 
 /// Significant digits of harmonic means: sums of reciprocals know no more.
 pub(crate) const DIGITS: usize = 12;
@@ -67,6 +68,7 @@ pub struct StatCollector<'a> {
     pub(super) processes: BTreeMap<ProcessKey, ProcessSum>,
     sizes: BTreeMap<u32, (u64, u64)>,
     traffic: BTreeMap<(Member, Member), (u64, u64)>,
+    efficiency: EfficiencyCollector<'a>,
     /// The figures that are sums already.
     pub(super) result: Statistics,
 }
@@ -82,6 +84,7 @@ impl<'a> StatCollector<'a> {
             processes: BTreeMap::new(),
             sizes: BTreeMap::new(),
             traffic: BTreeMap::new(),
+            efficiency: EfficiencyCollector::new(header),
             result: Statistics::default(),
         }
     }
@@ -120,6 +123,7 @@ impl<'a> StatCollector<'a> {
         *inexact_received = inexact_received.saturating_add(inexact);
         if !self.result.untimed {
             self.time(event);
+            self.efficiency.observe(event);
         }
         let function = self.functions.entry(event.function).or_default();
         function.calls = function.calls.saturating_add(event.calls());
@@ -211,6 +215,7 @@ impl<'a> StatCollector<'a> {
     /// The statistics. With the trace's `summary`, calls that were not recorded
     /// are counted too.
     pub fn finish(self, summary: Option<&TraceSummary>) -> Statistics {
+        let efficiency = (!self.result.untimed).then(|| self.efficiency.finish());
         let seen = summary.map(TraceSummary::calls);
         let mut functions = self.functions;
         for function in seen.iter().flat_map(BTreeMap::keys) {
@@ -246,6 +251,7 @@ impl<'a> StatCollector<'a> {
             functions,
             ranks,
             intervals: all.finish(),
+            efficiency,
             sizes: self.sizes.into_iter().map(size_stat).collect(),
             traffic: self.traffic.into_iter().map(traffic_stat).collect(),
             ..self.result

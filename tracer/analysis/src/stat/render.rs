@@ -29,6 +29,9 @@ impl Statistics {
         self.write_functions(out, usize::MAX)?;
         self.write_probes(out)?;
         self.write_ranks(out, usize::MAX)?;
+        if let Some(efficiency) = &self.efficiency {
+            efficiency.write(out)?;
+        }
         self.write_sizes(out)?;
         self.write_traffic(out)?;
         self.write_remarks(out)
@@ -318,7 +321,8 @@ fn remove_times(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(members) => {
             members.retain(|key, _| {
-                !key.ends_with("_ps") && !["returned", "intervals"].contains(&key.as_str())
+                !key.ends_with("_ps")
+                    && !["returned", "intervals", "efficiency"].contains(&key.as_str())
             });
             members.values_mut().for_each(remove_times);
         }

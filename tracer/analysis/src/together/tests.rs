@@ -59,7 +59,12 @@ fn compare(path: &Path) -> Analyses {
         (&together.statistics, &together.state),
         (&statistics, &state)
     );
-    let (waiting, _) = crate::waiting(path, &all, WaitBy::default()).unwrap();
+    let by = WaitBy {
+        delays: true,
+        loops: true,
+        ..WaitBy::default()
+    };
+    let (waiting, _) = crate::waiting(path, &all, by).unwrap();
     assert_eq!(together.waiting, waiting);
     let (critical, _) = crate::critical_path(path, false).unwrap();
     assert_eq!(together.path, critical);

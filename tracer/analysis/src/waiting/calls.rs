@@ -3,16 +3,24 @@
 //! A call waits for as many operations as it completes. For each of them somebody else may have come late: the
 //! one who came last counts. Called by `collect`.
 
+/// Sums over calls.
+mod sums;
+
 use std::collections::BTreeMap;
 
 use belljar_job::{Member, ProcessKey};
 use belljar_mpi::{FUNCTIONS, meaning};
 
+use super::delays::{CallPlace, Closed, Delays, InLoops, Partner, Places, Thread};
 use super::dependency::{Dependency, Needed, Point};
-use super::{CallWait, FunctionWait, KindWait, RankWait, WaitKind, Waiting};
+use super::{CallWait, DelayCosts, FunctionWait, RankWait, WaitKind, Waiting};
+pub(crate) use sums::LabelSum;
+use sums::{FunctionSum, Kinds, RankSum, shown};
 
 /// Calls of the list of those that waited longest.
 const LONGEST: usize = 10;
+/// Partners of one call that are kept for the causes of later waits.
+const MOST_PARTNERS: usize = 256;
 
 /// The number of a call.
 pub(super) type Call = u64;
@@ -26,6 +34,8 @@ pub(super) struct Cause {
     pub(super) kind: WaitKind,
     /// Who.
     pub(super) by: Member,
+    /// The thread of it that came.
+    pub(super) thread: Thread,
 }
 
 /// A call that may wait.
@@ -35,6 +45,8 @@ pub(super) struct Entered {
     pub(super) process: ProcessKey,
     /// Its process, by its rank.
     pub(super) member: Member,
+    /// The number of its thread in the process.
+    pub(super) thread: u32,
     /// The function.
     pub(super) function: u16,
     /// When it was entered, in picoseconds.
@@ -46,93 +58,43 @@ pub(super) struct Entered {
     pub(super) inside: u64,
     /// Whether it is wanted in the result.
     pub(super) counts: bool,
-    /// What whoever asks calls it by.
+    /// Label chosen by the caller; the lower half is the number of the call site, 0 where that is unknown.
     pub(super) label: u64,
+    /// The loops around it.
+    pub(super) loops: InLoops,
+}
+
+impl Entered {
+    /// Its thread and process.
+    fn thread(&self) -> (Thread, Member) {
+        let thread = Thread {
+            process: self.process,
+            number: self.thread,
+        };
+        (thread, self.member)
+    }
+
+    /// Its function and call site.
+    fn place(&self) -> CallPlace {
+        CallPlace {
+            function: self.function,
+            site: self.label as u32,
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Open {
+    number: Call,
     entered: Entered,
     /// Operations of which it is not known yet whether somebody came late.
     operations: u32,
     last: Option<Cause>,
     /// Whom it depends on, where somebody wants to know.
     needed: Vec<Needed>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct FunctionSum {
-    calls: u64,
-    waited: u64,
-    total: u64,
-    waiting: u64,
-}
-
-/// Sums over calls that waited for one cause, in picoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct KindSum {
-    calls: u64,
-    waiting: u64,
-    max: u64,
-}
-
-impl KindSum {
-    fn add(&mut self, waiting: u64) {
-        self.calls += 1;
-        self.waiting = self.waiting.saturating_add(waiting);
-        self.max = self.max.max(waiting);
-    }
-}
-
-type Kinds = BTreeMap<WaitKind, KindSum>;
-
-/// Sums over the calls of one label, in picoseconds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LabelSum {
-    /// Calls that returned.
-    pub(crate) calls: u64,
-    /// Time in them.
-    pub(crate) total: u64,
-    kinds: Kinds,
-}
-
-impl LabelSum {
-    /// How many calls waited, and how long in all.
-    pub(crate) fn waited(&self) -> (u64, u64) {
-        let kinds = self.kinds.values();
-        kinds.fold((0, 0), |(calls, waiting), kind| {
-            (calls + kind.calls, waiting.saturating_add(kind.waiting))
-        })
-    }
-
-    /// Both together.
-    pub(super) fn and(mut self, other: &Self) -> Self {
-        self.calls = self.calls.saturating_add(other.calls);
-        self.total = self.total.saturating_add(other.total);
-        for (kind, sum) in &other.kinds {
-            let own = self.kinds.entry(*kind).or_default();
-            own.calls = own.calls.saturating_add(sum.calls);
-            own.waiting = own.waiting.saturating_add(sum.waiting);
-            own.max = own.max.max(sum.max);
-        }
-        self
-    }
-
-    /// By cause, those that made some wait.
-    pub(crate) fn kinds(&self) -> Vec<KindWait> {
-        let kinds = self.kinds.iter();
-        kinds.map(|(kind, sum)| shown(*kind, *sum)).collect()
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct RankSum {
-    member: Member,
-    mpi: u64,
-    waiting: u64,
-    /// Time in calls that start or end MPI, and how much of it was waiting.
-    boundary: u64,
-    boundary_waiting: u64,
+    /// Threads that it depends on and its meeting, where delays are followed.
+    partners: Vec<Partner>,
+    met: Option<(u64, u64)>,
 }
 
 /// All calls, and what they waited.
@@ -140,6 +102,8 @@ struct RankSum {
 pub(super) struct Calls {
     /// What depends on whom, where somebody wants to know.
     pub(super) dependencies: Option<Vec<Dependency>>,
+    /// The causes of waits, where they are followed.
+    pub(super) delays: Option<Delays>,
     /// Calls that waited since somebody asked last, where somebody does.
     pub(super) waits: Option<Vec<CallWait>>,
     open: BTreeMap<Call, Open>,
@@ -179,23 +143,50 @@ impl Calls {
             label.calls = label.calls.saturating_add(entered.calls);
             label.total = label.total.saturating_add(time);
         }
+        if let Some(delays) = &mut self.delays {
+            let counts = entered.counts && !is_boundary(entered.function);
+            delays.enter(
+                entered.thread(),
+                (number, operations > 0),
+                (entered.entry, entered.exit),
+                (entered.place(), entered.loops, counts),
+            );
+        }
         if operations > 0 {
             let open = Open {
+                number,
                 entered,
                 operations,
                 last: None,
                 needed: Vec::new(),
+                partners: Vec::new(),
+                met: None,
             };
             self.open.insert(number, open);
         }
         number
     }
 
-    /// Of one more operation of a call it is known who came late for it, if anybody did, and whom it depends on.
-    pub(super) fn resolve(&mut self, call: Call, cause: Option<Cause>, needed: Option<Needed>) {
+    /// Of one more operation of a call it is known who came late for it, if anybody did, whom it depends on, and the
+    /// number and time of its meeting.
+    pub(super) fn resolve(
+        &mut self,
+        call: Call,
+        (cause, needed): (Option<Cause>, Option<Needed>),
+        met: Option<(u64, u64)>,
+    ) {
         let Some(open) = self.open.get_mut(&call) else {
             return;
         };
+        if self.delays.is_some() {
+            open.met = met.or(open.met);
+            let partner = cause.map(|cause| Partner {
+                thread: cause.thread,
+                at: cause.at,
+            });
+            open.partners
+                .extend(partner.filter(|_| open.partners.len() < MOST_PARTNERS));
+        }
         if self.dependencies.is_some() {
             open.needed.extend(needed);
         }
@@ -207,7 +198,7 @@ impl Calls {
         if open.operations == 0
             && let Some(open) = self.open.remove(&call)
         {
-            self.close(&open);
+            self.close(open);
         }
     }
 
@@ -236,16 +227,27 @@ impl Calls {
     }
 
     /// Adds up what a call waited.
-    fn close(&mut self, open: &Open) {
-        self.depend(open);
+    fn close(&mut self, open: Open) {
+        self.depend(&open);
         let entered = &open.entered;
-        let Some(cause) = open.last.filter(|_| entered.counts) else {
+        let span = |cause: &Cause| cause.at.min(entered.exit).saturating_sub(entered.entry);
+        let last = open.last.filter(|cause| span(cause) > 0);
+        if let Some(delays) = &mut self.delays {
+            let waited_for = last.map(|cause| Partner {
+                thread: cause.thread,
+                at: cause.at,
+            });
+            let closed = Closed {
+                waited_for,
+                partners: open.partners,
+                met: open.met,
+            };
+            delays.close(entered.thread(), open.number, closed);
+        }
+        let Some(cause) = last.filter(|_| entered.counts) else {
             return;
         };
-        let waiting = cause.at.min(entered.exit).saturating_sub(entered.entry);
-        if waiting == 0 {
-            return;
-        }
+        let waiting = span(&cause);
         let label = self.labels.entry(entered.label).or_default();
         label.kinds.entry(cause.kind).or_default().add(waiting);
         let function = self.functions.entry(entered.function).or_default();
@@ -306,8 +308,14 @@ impl Calls {
     /// No more calls come: what open ones are known to have waited for counts.
     pub(super) fn end(&mut self) {
         for open in std::mem::take(&mut self.open).into_values() {
-            self.close(&open);
+            self.close(open);
         }
+    }
+
+    /// The root causes of all waits, where they were followed.
+    pub(super) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
+        self.end();
+        self.delays.take().map(|delays| delays.finish(places))
     }
 
     /// The sums over the calls of each label, once all calls came.
@@ -348,6 +356,7 @@ impl Calls {
         let mut ranks: Vec<RankWait> = ranks.collect();
         ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
         Waiting {
+            delays: None,
             kinds: kinds.to_vec(),
             start_and_end: self
                 .boundary
@@ -359,15 +368,6 @@ impl Calls {
             longest: self.longest,
             ..Waiting::default()
         }
-    }
-}
-
-fn shown(kind: WaitKind, sum: KindSum) -> KindWait {
-    KindWait {
-        kind,
-        calls: sum.calls,
-        waiting_ps: sum.waiting,
-        max_ps: sum.max,
     }
 }
 

@@ -15,14 +15,16 @@ use belljar_job::{Communicators, Fact, Member, Operation, OperationId, Operation
 use belljar_trace::{Ending, Event, TraceHeader};
 
 use super::calls::{Call, Calls, Cause, Entered, LabelSum};
+use super::delays::{Delays, InLoops, Places, Thread};
 use super::dependency::{Dependency, Needed, Point};
-use super::{CallWait, WaitKind, Waiting};
+use super::{CallWait, DelayCosts, WaitKind, Waiting};
 use collective::Dependence;
 
 /// A side of a message, or a process's part in a meeting.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     member: Member,
+    thread: Thread,
     /// The time at which its partners can go on, in picoseconds: the entry of the call that begins it, or that makes its
     /// last partition ready.
     posted: u64,
@@ -30,6 +32,8 @@ struct Part {
     completed: Option<(Call, u64)>,
     /// Once its partners are known, the one that came late and the one that it depends on.
     outcome: Option<(Option<Cause>, Option<Needed>)>,
+    /// The number of its meeting, if each process depends on all, and the time at which the last of them came.
+    met: Option<(u64, u64)>,
     role: Role,
 }
 
@@ -57,6 +61,8 @@ pub struct WaitCollector<'a> {
     parts: BTreeMap<OperationId, Part>,
     /// The number of meetings in `dependencies`.
     meetings: u64,
+    /// The number of meetings in which each process depends on all.
+    met: u64,
     messages: u64,
     lost_sends: u64,
     collectives: u64,
@@ -74,11 +80,19 @@ impl<'a> WaitCollector<'a> {
             facts: Vec::new(),
             parts: BTreeMap::new(),
             meetings: 0,
+            met: 0,
             messages: 0,
             lost_sends: 0,
             collectives: 0,
             unresolved: 0,
         }
+    }
+
+    /// The same, with the root causes of waits, for [`costs`](Self::costs).
+    #[must_use]
+    pub fn with_delays(mut self) -> Self {
+        self.calls.delays = Some(Delays::default());
+        self
     }
 
     /// A collector that also keeps dependencies, for [`dependencies`](Self::dependencies).
@@ -121,6 +135,11 @@ impl<'a> WaitCollector<'a> {
 
     /// The same, with a label for the call.
     pub(crate) fn observe_labelled(&mut self, event: &Event, counts: bool, label: u64) {
+        self.observe_in(event, counts, label, InLoops::default());
+    }
+
+    /// The same of a call in loops.
+    pub(crate) fn observe_in(&mut self, event: &Event, counts: bool, label: u64, loops: InLoops) {
         let mut facts = std::mem::take(&mut self.facts);
         self.operations.observe(event, &mut facts);
         let process = (event.node, event.process);
@@ -142,6 +161,7 @@ impl<'a> WaitCollector<'a> {
         let entered = Entered {
             process,
             member: Member { job, rank },
+            thread: event.thread,
             function: event.function,
             entry: from,
             exit: to,
@@ -149,6 +169,7 @@ impl<'a> WaitCollector<'a> {
             inside,
             counts: counts && event.selected,
             label,
+            loops,
         };
         let call = self.calls.enter(entered, done.len() as u32);
         for operation in done {
@@ -241,9 +262,14 @@ impl<'a> WaitCollector<'a> {
         let rank = event.rank;
         let part = Part {
             member: Member { job, rank },
+            thread: Thread {
+                process,
+                number: event.thread,
+            },
             posted: self.time(event, event.entry),
             completed: None,
             outcome: None,
+            met: None,
             role,
         };
         self.parts.insert(operation, part);
@@ -260,6 +286,7 @@ impl<'a> WaitCollector<'a> {
                 at: by.posted,
                 kind,
                 by: by.member,
+                thread: by.thread,
             })
         };
         let needs = |by: &Part| {
@@ -318,8 +345,8 @@ impl<'a> WaitCollector<'a> {
             (meets || cause.kind == WaitKind::LateReceiver) && exit <= cause.at
         });
         match alone {
-            true => self.calls.resolve(call, None, None),
-            false => self.calls.resolve(call, cause, needed),
+            true => self.calls.resolve(call, (None, None), None),
+            false => self.calls.resolve(call, (cause, needed), own.met),
         }
     }
 
@@ -338,8 +365,20 @@ impl<'a> WaitCollector<'a> {
         self.calls.labelled()
     }
 
+    /// The root causes of waits, once all events came; `None` where they were not followed.
+    pub(crate) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
+        self.last_facts();
+        self.calls.costs(places)
+    }
+
     /// The waiting times.
     pub fn finish(mut self) -> Waiting {
+        let delays = self.costs(&Places::default());
+        self.finish_with(delays)
+    }
+
+    /// The waiting times, with these root causes.
+    pub(crate) fn finish_with(mut self, delays: Option<DelayCosts>) -> Waiting {
         self.last_facts();
         let (lone_sends, lone_receives) = self.operations.unmatched();
         Waiting {
@@ -349,6 +388,7 @@ impl<'a> WaitCollector<'a> {
             collectives: self.collectives,
             lone_collectives: self.operations.unmet(),
             unresolved: self.unresolved,
+            delays,
             ..self.calls.finish()
         }
     }

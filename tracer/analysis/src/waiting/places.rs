@@ -12,6 +12,7 @@ use belljar_job::{Communicators, communicators};
 use belljar_trace::{TraceError, TraceState};
 
 use super::calls::LabelSum;
+use super::delays::Places;
 use super::{PhaseWait, SiteWait, WaitCollector, Waiting};
 use crate::dump::Filter;
 use crate::dump::frames::FrameNames;
@@ -25,6 +26,10 @@ pub struct WaitBy {
     pub frames: Option<u8>,
     /// Phases of the program, too.
     pub phases: bool,
+    /// The root causes of waits, too.
+    pub delays: bool,
+    /// Root causes by loop, too; needs `delays`.
+    pub loops: bool,
 }
 
 /// Waiting times in the wanted calls of the trace at `path`, and whether it is complete. All calls are matched, wanted
@@ -56,6 +61,13 @@ pub(crate) fn measured(
     let frames = by.frames.map_or(recorded, |frames| frames.min(recorded));
     let mut sites = SiteNumbers::new(frames);
     let mut collector = WaitCollector::new(&header, communicators);
+    if by.delays {
+        collector = collector.with_delays();
+    }
+    let mut loops = match by.delays && by.loops {
+        true => Some(crate::loops::found(path, communicators)?),
+        false => None,
+    };
     for event in reader.by_ref() {
         let counts = filter.wants(&event, &header);
         let site = match counts && frames > 0 {
@@ -63,10 +75,13 @@ pub(crate) fn measured(
             false => 0,
         };
         let phase = phases.as_ref().map(|phases| phases.phase(&event));
-        collector.observe_labelled(&event, counts, label(site, phase));
+        let around = loops.as_mut().map(|loops| loops.around(&event));
+        let around = around.unwrap_or_default();
+        collector.observe_in(&event, counts, label(site, phase), around);
     }
     let labels = collector.labelled();
-    let mut waiting = collector.finish();
+    let names = loops.map(|loops| loops.names(&header, communicators));
+    let mut waiting = rooted(collector, &sites, names.as_deref());
     if let Some(phases) = phases {
         waiting.phases = by_phase(&labels, phases.spans(&header));
     }
@@ -74,10 +89,28 @@ pub(crate) fn measured(
     Ok((waiting, reader.state().clone()))
 }
 
-/// The waiting times of a trace all of whose events `collector` saw, each labelled with its number among `sites`.
-pub(crate) fn by_labels(mut collector: WaitCollector<'_>, sites: &SiteNumbers) -> Waiting {
+/// The waiting times, with root causes by site and by loop where they were followed.
+fn rooted(
+    mut collector: WaitCollector<'_>,
+    sites: &SiteNumbers,
+    loops: Option<&[String]>,
+) -> Waiting {
+    let delays = collector.costs(&Places {
+        sites: Some(sites),
+        loops,
+    });
+    collector.finish_with(delays)
+}
+
+/// The waiting times of a trace all of whose events `collector` saw, each labelled with its number among `sites`, in
+/// loops of these names.
+pub(crate) fn by_labels(
+    mut collector: WaitCollector<'_>,
+    sites: &SiteNumbers,
+    loops: Option<&[String]>,
+) -> Waiting {
     let labels = collector.labelled();
-    let mut waiting = collector.finish();
+    let mut waiting = rooted(collector, sites, loops);
     waiting.sites = by_site(&labels, sites);
     waiting.sites.retain(|site| site.waited > 0);
     waiting
@@ -141,6 +174,9 @@ impl Waiting {
     /// Names the places of all frames in files.
     pub fn name(&mut self, names: &mut FrameNames<'_>) {
         let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
+        let codes = self.delays.iter_mut().flat_map(|delays| &mut delays.codes);
+        let places = codes.flat_map(|code| code.from.iter_mut().chain(&mut code.to));
+        let frames = frames.chain(places.flat_map(|place| &mut place.frames));
         frames.for_each(|frame| names.name(frame));
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! Both have the same figures. Called by `belljar trace wait`.
 
+/// Root causes.
+mod delays;
+
+use std::collections::BTreeMap;
 use std::io;
 
-use super::{KindWait, RankWait, Waiting};
+use super::{KindWait, RankDelay, RankWait, Waiting};
 use crate::dump::frames::lines;
 use crate::table::{Table, count, counted, counted_as, percent, time};
 
@@ -18,6 +22,7 @@ impl Waiting {
     /// Those of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_ranks(out)?;
+        self.write_delays(out)?;
         self.write_kinds(out)?;
         self.write_functions(out)?;
         self.write_phases(out)?;
@@ -66,7 +71,7 @@ impl Waiting {
     fn write_ranks(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let jobs = self.ranks.iter().any(|stat| stat.job > 0);
         writeln!(out, "Ranks")?;
-        let mut table = Table::new([
+        let heads = [
             if jobs { "job.rank" } else { "rank" },
             "node",
             "MPI",
@@ -74,7 +79,15 @@ impl Waiting {
             "waiting",
             "of MPI",
             "others wait for it",
-        ]);
+        ];
+        let more: &[&str] = match self.delays {
+            Some(_) => &["direct cost", "indirect cost", "cost"],
+            None => &[],
+        };
+        let mut table = Table::new(heads.iter().chain(more));
+        let costs = self.delays.iter().flat_map(|delays| &delays.ranks);
+        let costs: BTreeMap<(u32, u32), &RankDelay> =
+            costs.map(|rank| ((rank.job, rank.rank), rank)).collect();
         for stat in &self.ranks {
             let RankWait {
                 node,
@@ -84,15 +97,21 @@ impl Waiting {
                 caused_ps,
                 ..
             } = *stat;
-            table.row(vec![
-                name(jobs, stat.job, stat.rank),
-                node.to_string(),
-                time(mpi_ps),
-                time(start_and_end_ps),
-                time(waiting_ps),
-                percent(waiting_ps, mpi_ps.saturating_sub(start_and_end_ps)),
-                time(caused_ps),
-            ]);
+            let cost = costs.get(&(stat.job, stat.rank));
+            table.row(
+                [
+                    name(jobs, stat.job, stat.rank),
+                    node.to_string(),
+                    time(mpi_ps),
+                    time(start_and_end_ps),
+                    time(waiting_ps),
+                    percent(waiting_ps, mpi_ps.saturating_sub(start_and_end_ps)),
+                    time(caused_ps),
+                ]
+                .into_iter()
+                .chain(cost.into_iter().flat_map(costs_of))
+                .collect(),
+            );
         }
         table.write(out)?;
         writeln!(out)
@@ -208,8 +227,11 @@ impl Waiting {
         }
         table.write(out)?;
         if let Some(more) = self.sites.len().checked_sub(SITES).filter(|more| *more > 0) {
-            let more = counted(more as u64, "further site");
-            writeln!(out, "  {more} waited less; --json has them")?;
+            let (one, many) = (
+                "further site waited less; --json has it",
+                "further sites waited less; --json has them",
+            );
+            writeln!(out, "  {}", counted_as(more as u64, one, many))?;
         }
         writeln!(out)
     }
@@ -246,6 +268,11 @@ impl Waiting {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
+}
+
+/// Direct cost, indirect cost and both, as cells.
+fn costs_of(rank: &&RankDelay) -> [String; 3] {
+    [rank.direct_ps, rank.indirect_ps, rank.total_ps].map(time)
 }
 
 /// The cause that made wait longest.

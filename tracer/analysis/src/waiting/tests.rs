@@ -362,6 +362,8 @@ fn sites_and_phases_are_parts_of_the_whole() {
     let by = WaitBy {
         frames: Some(1),
         phases: true,
+        delays: false,
+        loops: false,
     };
     let (found, _) = waiting(file.path(), &Filter::default(), by).unwrap();
     let whole: u64 = found.kinds.iter().map(|kind| kind.waiting_ps).sum();

@@ -59,6 +59,8 @@ fn whole(mut of: Statistics) -> Statistics {
         intervals.harmonic_mean_s = (intervals.harmonic_mean_s * 1e15).round();
     }
     (of.sizes, of.traffic, of.kept) = (Vec::new(), Vec::new(), None);
+    // Efficiencies are of whole traces.
+    of.efficiency = None;
     of
 }
 

@@ -9,6 +9,7 @@ use belljar_trace::{Collective, Event, Peer, Who};
 
 use super::super::WaitKind;
 use super::super::calls::Cause;
+use super::super::delays::Thread;
 use super::super::dependency::{Dependency, Needed, Point};
 use super::partial::Partial;
 use super::{Origin, Role, WaitCollector};
@@ -78,6 +79,7 @@ impl WaitCollector<'_> {
                     rank: *rank,
                     operation: *operation,
                     member: part.member,
+                    thread: part.thread,
                     at: part.posted,
                     dependence,
                 });
@@ -94,6 +96,9 @@ impl WaitCollector<'_> {
         }
         let needed = self.needed(dependence, &parts);
         let late = late(dependence, &parts);
+        if let (Dependence::All(_), Some(last)) = (dependence, late) {
+            self.meet(&parts, last.at);
+        }
         let mut before: Option<Came> = None;
         for (came, needed) in parts.iter().zip(needed) {
             let cause = cause(dependence, came, late, before);
@@ -102,6 +107,16 @@ impl WaitCollector<'_> {
             }
             self.resolve(came.operation, (cause, needed));
         }
+    }
+
+    /// All of these parts meet, the last of them at this time.
+    fn meet(&mut self, parts: &[Came], at: u64) {
+        for came in parts {
+            if let Some(part) = self.parts.get_mut(&came.operation) {
+                part.met = Some((self.met, at));
+            }
+        }
+        self.met += 1;
     }
 
     /// The dependence of each part.
@@ -182,6 +197,7 @@ pub(super) struct Came {
     rank: u32,
     pub(super) operation: OperationId,
     pub(super) member: Member,
+    pub(super) thread: Thread,
     /// The entry of its call, in picoseconds.
     pub(super) at: u64,
     pub(super) dependence: Dependence,
@@ -241,5 +257,6 @@ fn cause(
         at: by.at,
         kind,
         by: by.member,
+        thread: by.thread,
     })
 }

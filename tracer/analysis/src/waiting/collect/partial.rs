@@ -92,6 +92,7 @@ impl WaitCollector<'_> {
                 at: last.at,
                 kind,
                 by: last.member,
+                thread: last.thread,
             });
             self.resolve(own.operation, (cause, waited.1));
         }

@@ -123,7 +123,36 @@ export async function ranksSection(runs) {
     countColumn("sent", "sent", byteWords),
     countColumn("received", "received", byteWords),
     { name: "interval", say: (row) => timeWords(row.intervals.harmonic_mean_s * 1e12), by: (row) => row.intervals.harmonic_mean_s },
-  ], lists, rankWords));
+  ], lists, rankWords), ...efficiencyTable(runs));
+}
+
+/** Metrics of efficiency, each with its definition. */
+const EFFICIENCIES = [
+  ["parallel", "parallel efficiency", "load balance times communication efficiency"],
+  ["load_balance", "load balance", "mean useful computation over the most of a rank"],
+  ["communication", "communication efficiency", "serialisation times transfer efficiency"],
+  ["serialisation", "serialisation efficiency", "most useful computation over the main part on an ideal network"],
+  ["transfer", "transfer efficiency", "main part on an ideal network over the main part"],
+];
+
+/**
+ * Efficiencies of the main part; nothing for a part of the calls.
+ * @param {any[]} runs
+ * @returns {HTMLElement[]}
+ */
+function efficiencyTable(runs) {
+  const all = runs.map((run) => run.traced.statistics.efficiency);
+  if (all.some((own) => own === null || own === undefined)) return [];
+  const lists = all.map((own) => EFFICIENCIES.map(([key, name, words]) => ({ name, words, share: own[key] })));
+  const warnings = new Set(all.flatMap((own) => own.warnings));
+  return [
+    compared("Efficiency of the main part", [
+      { name: "efficiency", say: (row) => row.name },
+      { name: "definition", say: (row) => row.words },
+      both({ name: "share", say: (row) => (row.share === null ? "unknown" : shareWords(row.share, 1)), by: (row) => row.share ?? NaN }),
+    ], lists, (row) => row.name),
+    ...[...warnings].map((words) => element("p", { class: "missing" }, [`Warning: ${words}.`])),
+  ];
 }
 
 /**

@@ -14,7 +14,7 @@ const KINDS_OF_WAITING = /** @type {Record<string, [string, string]>} */ ({
   barrier: ["wait at barrier", "a barrier waited for the last to come"],
   "all-to-all": ["wait at N x N", "an operation of all with all waited for the last to come"],
   "late-broadcast": ["late broadcast", "the others waited for the root"],
-  "early-reduce": ["early reduce", "the root waited for the first of the others"],
+  "early-reduce": ["early reduce", "the root waited for the last of the others"],
   "early-scan": ["early scan", "a scan waited for lower ranks"],
 });
 
@@ -28,13 +28,13 @@ export function waitWords(kind) {
 
 /** @param {any[]} runs One, or two that are compared. */
 export function waitingSection(runs) {
-  const own = section("waiting", "Waiting", "Time from a call's entry until the rank that it needs has come, at most until its return; calls that start or end MPI are not in the sums by cause and by rank. A faster network does not help; more even work does. \u201cOthers wait for it\u201d names the ranks that come late.");
+  const own = section("waiting", "Waiting", "Time from a call's entry until the rank that it needs has come, at most until its return; calls that start or end MPI are not in the sums by cause and by rank. A faster network does not help; more even work does. \u201cOthers wait for it\u201d names the direct partners that come late. Costs name the root causes: the ranks whose earlier work made others wait, directly or along a chain of waits; they add up to all waiting.");
   const all = runs.map((run) => run.traced.waiting);
   const kinds = all.map((waiting) => waiting.kinds.filter((/** @type {any} */ row) => row.calls > 0));
   const functions = all.map((waiting) => waiting.functions);
-  const ranks = all.map((waiting) => waiting.ranks);
+  const ranks = all.map(withCosts);
   if (kinds.flat().length === 0) missing(own, "No call waited for another rank.");
-  const most = largest(ranks, "waiting_ps", "caused_ps");
+  const most = largest(ranks, "waiting_ps", "caused_ps", "total_ps");
   own.append(
     compared("By cause", [
       { name: "cause", say: (row) => waitWords(row.kind) },
@@ -57,7 +57,11 @@ export function waitingSection(runs) {
       timeColumn("start and end", "start_and_end_ps"),
       both(timeColumn("waiting", "waiting_ps", most)),
       both(timeColumn("others wait for it", "caused_ps", most)),
+      timeColumn("direct cost", "direct_ps", most),
+      timeColumn("indirect cost", "indirect_ps", most),
+      both(timeColumn("cost", "total_ps", most)),
     ], ranks, rankWords),
+    ...causeTables(all),
     ...siteTables(all),
   );
   for (const [number, waiting] of all.entries()) {
@@ -70,6 +74,66 @@ export function waitingSection(runs) {
       { name: "cause", say: (row) => waitWords(row.kind) },
     ], /** @type {any[]} */ (waiting.longest)));
   }
+}
+
+/**
+ * Ranks with the costs of their delays.
+ * @param {any} waiting Waiting of a run.
+ * @returns {any[]}
+ */
+function withCosts(waiting) {
+  const costs = new Map((waiting.delays?.ranks ?? []).map((/** @type {any} */ row) => [`${row.job} ${row.rank}`, row]));
+  const none = { direct_ps: 0, indirect_ps: 0, total_ps: 0 };
+  return waiting.ranks.map((/** @type {any} */ row) => ({ ...none, ...costs.get(`${row.job} ${row.rank}`), ...row }));
+}
+
+/**
+ * A code between two calls or within one, in words.
+ * @param {any} row
+ */
+function codeWords(row) {
+  const place = (/** @type {any} */ call) => (call.frames.length > 0 ? `${call.function} at ${siteWords(call.frames.slice(0, 1))}` : call.function);
+  if (row.to === null) return "unknown";
+  if (row.in_call) return `in ${place(row.to)}`;
+  return `${row.from === null ? "start" : place(row.from)} to ${place(row.to)}`;
+}
+
+/**
+ * Root causes of waiting by code, function and loop.
+ * @param {any[]} all Waiting of each run.
+ * @returns {HTMLElement[]}
+ */
+function causeTables(all) {
+  const delays = all.map((waiting) => waiting.delays ?? { codes: [], functions: [], loops: [], unattributed_ps: 0 });
+  if (delays.every((own) => own.codes.length === 0)) return [];
+  const lists = (/** @type {string} */ key) => delays.map((own) => own[key]);
+  const costs = (/** @type {any[][]} */ rows) => [
+    both(timeColumn("direct cost", "direct_ps", largest(rows, "total_ps"))),
+    both(timeColumn("indirect cost", "indirect_ps", largest(rows, "total_ps"))),
+    both(timeColumn("cost", "total_ps", largest(rows, "total_ps"))),
+  ];
+  const tables = [
+    compared("Root causes by code", [
+      { name: "code", say: codeWords },
+      countColumn("ranks", "ranks"),
+      { name: "most on rank", say: (row) => rankWords({ job: row.most_job, rank: row.most_rank }) },
+      ...costs(lists("codes")),
+    ], lists("codes"), codeWords),
+    compared("Root causes by function", [
+      { name: "function", say: (row) => row.function },
+      timeColumn("work before it", "before_ps"),
+      timeColumn("in it", "within_ps"),
+      ...costs(lists("functions")),
+    ], lists("functions"), (row) => row.function),
+    compared("Root causes by loop", [
+      { name: "loop, by its first call", say: (row) => row.header ?? "outside of loops" },
+      ...costs(lists("loops")),
+    ], lists("loops"), (row) => row.header ?? ""),
+  ];
+  for (const own of delays.filter((it) => it.unattributed_ps > 0)) {
+    tables.push(element("p", { class: "missing" }, [`Warning: ${timeWords(own.unattributed_ps)} of waiting has no known root cause.`]));
+  }
+  return tables;
 }
 
 /**

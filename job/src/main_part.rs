@@ -2,7 +2,7 @@
 //!
 //! It begins with the first return of a process's first call that starts MPI, and ends with the last entry of a process's
 //! last call that ends it. A process without such a call counts by its first entry and its last return.
-//! Called by `outcome`.
+//! Runs and replays have the same one. Called by `analysis` for efficiencies, and by `replay`.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,18 @@ struct Bounds {
 }
 
 /// Gathers the main part from calls, in any order.
-#[derive(Debug, Default)]
-pub(super) struct MainPart(BTreeMap<u32, Bounds>);
+#[derive(Clone, Debug)]
+pub struct MainPart<K>(BTreeMap<K, Bounds>);
 
-impl MainPart {
-    /// Takes a call of a process into account.
-    pub(super) fn take(&mut self, process: u32, function: u16, (entry, exit): (u64, u64)) {
+impl<K> Default for MainPart<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> MainPart<K> {
+    /// Takes a call of a process into account. Times are in picoseconds.
+    pub fn take(&mut self, process: K, function: u16, (entry, exit): (u64, u64)) {
         let bounds = self.0.entry(process).or_insert(Bounds {
             calls: (entry, exit),
             start: None,
@@ -42,7 +48,7 @@ impl MainPart {
     }
 
     /// Its length in picoseconds; 0 where the end is before the beginning.
-    pub(super) fn span(&self) -> u64 {
+    pub fn span(&self) -> u64 {
         let all = self.0.values();
         let from = all
             .clone()
