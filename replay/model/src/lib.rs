@@ -25,8 +25,8 @@ mod values;
 pub use ember::{Motif, MotifError, ember};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
-    CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,
-    Shape, Tags, Times, TransferModel, learn, rounded,
+    CallModel, Class, CollectiveModel, Completes, Function, LearnError, Model, ModelError, Role,
+    Roles, Shape, Tags, Times, TransferModel, learn, rounded,
 };
 pub use relation::{Grid, Place, Relation};
 pub use run::{RunError, Traced};

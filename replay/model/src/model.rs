@@ -5,11 +5,14 @@
 
 /// What differs between instances of a call.
 mod call;
+/// Warnings about a model's own answers.
+mod doubts;
 /// Models made of runs.
 mod learn;
 /// Which class a rank belongs to.
 mod roles;
 
+use belljar_mpi::CallKind;
 use belljar_sim::figures::significant;
 use belljar_trace::Event;
 use serde::{Deserialize, Serialize};
@@ -24,7 +27,7 @@ pub use learn::{LearnError, learn};
 pub use roles::{Role, Roles};
 
 /// The version that is written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A model of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,6 +50,8 @@ pub struct Model {
     pub classes: Vec<Class>,
     /// The scenario of the largest run, if it is known.
     pub scenario: Option<String>,
+    /// Warnings about its runs.
+    pub warnings: Vec<String>,
     /// One call of each kind, as it was traced: events in hexadecimal digits.
     templates: String,
 }
@@ -60,6 +65,21 @@ pub struct Class {
     pub turns: Vec<Values>,
     /// Their calls, by number.
     pub calls: Vec<CallModel>,
+}
+
+/// A function of a model.
+#[derive(Clone, Debug)]
+pub struct Function<'m> {
+    /// The class of ranks.
+    pub class: usize,
+    /// The function of MPI, or `loop`.
+    pub function: String,
+    /// The value: `turns`, `time before`, `own time`, `bytes`, `bytes sent` or `bytes received`.
+    pub what: &'static str,
+    /// True for `MPI_Init` and its like: launchers take longer for more nodes, in other ways than programs.
+    pub start_up: bool,
+    /// The value of its instances.
+    pub values: &'m Values,
 }
 
 /// Bytes that are no model.
@@ -104,7 +124,9 @@ impl Model {
             serde_json::from_str(text).map_err(|error| ModelError(error.to_string()))?;
         if model.version != VERSION {
             let version = model.version;
-            let why = format!("its version is {version}, this program reads {VERSION}");
+            let why = format!(
+                "its version is {version}, this program reads {VERSION}: fit it to its runs again"
+            );
             return Err(ModelError(why));
         }
         let templates = model.templates()?.len();
@@ -120,8 +142,8 @@ impl Model {
         };
         let classes = model.classes.len();
         let known = model.roles.classes().all(|class| class < classes);
-        let sound = model.functions().iter().all(|(.., values)| {
-            let mut functions = values.functions().iter();
+        let sound = model.functions().iter().all(|of| {
+            let mut functions = of.values.functions().iter();
             functions.all(Fitted::is_sound)
         });
         match known && sound && model.clock_hz > 0 && model.classes.iter().all(fits) {
@@ -143,21 +165,27 @@ impl Model {
         belljar_trace::load_events(&bytes).map_err(|error| ModelError(error.to_string()))
     }
 
-    /// All functions that were fitted, with what they are of: the class, the call's function, and the value.
-    pub fn functions(&self) -> Vec<(usize, String, &'static str, &Values)> {
+    /// All functions that were fitted.
+    pub fn functions(&self) -> Vec<Function<'_>> {
         let Ok(templates) = self.templates() else {
             return Vec::new();
         };
         let mut all = Vec::new();
         for (number, class) in self.classes.iter().enumerate() {
-            for turns in &class.turns {
-                all.push((number, "loop".to_owned(), "turns", turns));
-            }
+            let of = |function: &str, start_up, what, values| Function {
+                class: number,
+                function: function.to_owned(),
+                what,
+                start_up,
+                values,
+            };
+            let turns = class.turns.iter();
+            all.extend(turns.map(|turns| of("loop", false, "turns", turns)));
             for call in &class.calls {
-                let name = templates
-                    .get(call.template as usize)
-                    .map_or("", Event::name);
-                let mut push = |what, values| all.push((number, name.to_owned(), what, values));
+                let event = templates.get(call.template as usize);
+                let name = event.map_or("", Event::name);
+                let start_up = event.is_some_and(|event| event.meaning().kind == CallKind::Init);
+                let mut push = |what, values| all.push(of(name, start_up, what, values));
                 for times in &call.times {
                     push("time before", &times.before);
                     push("own time", &times.own);

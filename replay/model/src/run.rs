@@ -10,7 +10,7 @@ use belljar_archive::TraceReader;
 use belljar_job::{Communicators, communicators};
 use belljar_program::{Thread, asks_time, found_nothing};
 use belljar_replay::Calibration;
-use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader};
+use belljar_trace::{Event, Fact, Peer, TRACE_FILE, TraceError, TraceHeader};
 
 /// A run that a model is made of.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,8 @@ pub(crate) struct Step {
 /// A run.
 #[derive(Debug)]
 pub(crate) struct Run {
+    /// Its directory, or its trace.
+    pub(crate) name: String,
     pub(crate) ranks: u32,
     pub(crate) size: f64,
     pub(crate) communicators: Communicators,
@@ -147,7 +149,12 @@ impl Run {
                 events.entry(event.rank).or_default().push(event);
             }
         }
+        let named = match traced.trace.file_name() {
+            Some(name) if name == TRACE_FILE => traced.trace.parent(),
+            _ => None,
+        };
         let mut run = Self {
+            name: named.unwrap_or(traced.trace).display().to_string(),
             ranks,
             size: traced.size,
             communicators,

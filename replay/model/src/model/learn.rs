@@ -5,6 +5,8 @@
 
 /// What one call of a class is, over all its instances.
 mod instances;
+/// Runs of one program or of several.
+mod programs;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +38,20 @@ pub enum LearnError {
     /// Processors differ.
     #[error("the runs have processors of {0} and {1} Hz: a model is of one kind")]
     Clocks(u64, u64),
+    /// Runs are of different programs.
+    #[error(
+        "{one} and {other} are runs of different programs, {} and {}: {difference}; fit a model to runs of one program", .programs.0, .programs.1
+    )]
+    Programs {
+        /// A run.
+        one: String,
+        /// Another run.
+        other: String,
+        /// The files of both programs.
+        programs: (String, String),
+        /// Functions that one of them calls alone, in words.
+        difference: String,
+    },
     /// Ranks that do not do the same are none of the kinds that are known.
     #[error(
         "nothing that is known of a rank tells what it does: rank {rank} is of another kind in each of two runs, where it calls {one} and {other}"
@@ -118,6 +134,7 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
     if let Some(other) = runs.iter().find(|run| clock(run) != clock(largest)) {
         return Err(LearnError::Clocks(clock(largest), clock(other)));
     }
+    let warnings = programs::compare(&runs)?;
     let growing = classes(&runs);
     let mut learned = None;
     let mut why = None;
@@ -161,6 +178,7 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
         roles: Roles::new(role, kinds),
         classes,
         scenario,
+        warnings,
         templates: digits.iter().map(|byte| format!("{byte:02x}")).collect(),
     })
 }
