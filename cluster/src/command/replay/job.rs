@@ -23,6 +23,7 @@ use clap::{Args, ValueEnum};
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
 use crate::command::trace::collected::refuse;
+use crate::command::trace::generated::never_ran;
 use crate::command::trace::tables::{implementation, tables_of_run};
 
 /// Collective operations as the library that ran chose them.
@@ -90,7 +91,11 @@ impl JobArguments {
             )
         })?;
         let text = of_run_directory(text);
-        let (program, warnings) = program_with_warnings(&trace, &self.collectives)?;
+        let (program, mut warnings) = program_with_warnings(&trace, &self.collectives)?;
+        if let Some(origin) = never_ran(&trace)? {
+            eprintln!("warning: {origin}");
+            warnings.insert(0, origin);
+        }
         Ok(Job {
             arguments: self,
             trace,
