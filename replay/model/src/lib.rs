@@ -25,10 +25,10 @@ mod values;
 pub use ember::{Motif, MotifError, ember};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
-    CallModel, Class, CollectiveModel, Completes, Function, LearnError, Model, ModelError, Role,
-    Roles, Shape, Tags, Times, TransferModel, learn, rounded,
+    CallModel, Class, CollectiveModel, Completes, Counter, Function, LearnError, Model, ModelError,
+    Role, Roles, Shape, Tags, Times, TransferModel, learn, rounded,
 };
-pub use relation::{Grid, Place, Relation};
+pub use relation::{Grid, Place, Preference, Relation};
 pub use run::{RunError, Traced};
 pub use structure::{Node, Structure};
 pub use values::{Spread, Values};

@@ -22,7 +22,7 @@ use crate::fit::{DIGITS, Fitted};
 use crate::structure::{Node, Structure};
 use crate::values::Values;
 
-pub use call::{CallModel, CollectiveModel, Completes, Shape, Tags, Times, TransferModel};
+pub use call::{CallModel, CollectiveModel, Completes, Counter, Shape, Tags, Times, TransferModel};
 pub use learn::{LearnError, learn};
 pub use roles::{Role, Roles};
 

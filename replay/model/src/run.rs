@@ -77,6 +77,8 @@ pub(crate) struct Run {
     pub(crate) steps: Vec<Vec<Step>>,
     /// When each rank began its first call, in picoseconds.
     pub(crate) starts: Vec<u64>,
+    /// True for a program that asks MPI for a grid.
+    pub(crate) grids: bool,
     /// Ranks on the node of rank 0.
     pub(crate) per_node: u32,
 }
@@ -161,11 +163,14 @@ impl Run {
             header,
             steps: Vec::new(),
             starts: Vec::new(),
+            grids: false,
             per_node: 0,
         };
         let first = traced.program.processes.first().map(|process| process.node);
         let on_first = |process: &&belljar_program::Process| Some(process.node) == first;
         run.per_node = traced.program.processes.iter().filter(on_first).count() as u32;
+        let asks = |event: &Event| matches!(event.name(), "MPI_Dims_create" | "MPI_Cart_create");
+        run.grids = events.values().flatten().any(asks);
         for rank in 0..ranks {
             let (Some((number, thread)), Some(own)) = (threads.get(&rank), events.remove(&rank))
             else {

@@ -50,6 +50,8 @@ pub struct Structure {
 pub struct Reading {
     /// Of each token of the sequence, the number of its call, and which turn of the innermost loop around it it is in, from 0.
     pub calls: Vec<(u32, u32)>,
+    /// Of each, the turns of the two loops around that one.
+    pub outer: Vec<[u32; 2]>,
     /// By loop, how often it turned each time that it was come to.
     pub turns: Vec<Vec<u32>>,
 }
@@ -187,6 +189,7 @@ impl Structure {
         let calls = (0..tokens.len() as u32).map(|number| (number, 0));
         let reading = Reading {
             calls: calls.collect(),
+            outer: vec![[0; 2]; tokens.len()],
             turns: Vec::new(),
         };
         (structure, reading)
@@ -219,10 +222,11 @@ impl Structure {
         let numbers = Automaton::of(self).read(tokens)?;
         let mut reading = Reading {
             calls: Vec::with_capacity(tokens.len()),
+            outer: Vec::with_capacity(tokens.len()),
             turns: vec![Vec::new(); self.loops as usize],
         };
         let mut at = 0;
-        follow(&self.nodes, &numbers, (&mut at, 0, 0), &mut reading).then_some(())?;
+        follow(&self.nodes, &numbers, (&mut at, [0; 3], 0), &mut reading).then_some(())?;
         (at == tokens.len()).then_some(reading)
     }
 
@@ -258,11 +262,11 @@ fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool 
     depth < DEEPEST && bodies.into_iter().all(|body| sound(body, seen, depth + 1))
 }
 
-/// Follows the calls of `numbers` through `nodes`, from `at` on, in a turn of a loop. A loop turns as long as its body is there.
+/// Follows the calls of `numbers` through `nodes`, from `at` on, in these turns of loops, the innermost first. A loop turns as long as its body is there.
 fn follow(
     nodes: &[Node],
     numbers: &[u32],
-    (at, turn, depth): (&mut usize, u32, u32),
+    (at, turns, depth): (&mut usize, [u32; 3], u32),
     reading: &mut Reading,
 ) -> bool {
     if depth > DEEPEST {
@@ -274,22 +278,24 @@ fn follow(
                 if numbers.get(*at) != Some(number) {
                     return false;
                 }
-                reading.calls.push((*number, turn));
+                reading.calls.push((*number, turns[0]));
+                reading.outer.push([turns[1], turns[2]]);
                 *at += 1;
             }
             Node::Loop { body, number } => {
                 let place = reading.turns[*number as usize].len();
                 reading.turns[*number as usize].push(0);
-                let mut turns = 0;
+                let mut turn = 0;
                 while let Some(next) = numbers.get(*at)
                     && begins(body, *next)
                 {
-                    if !follow(body, numbers, (at, turns, depth + 1), reading) {
+                    let own = [turn, turns[0], turns[1]];
+                    if !follow(body, numbers, (at, own, depth + 1), reading) {
                         return false;
                     }
-                    turns += 1;
+                    turn += 1;
                 }
-                reading.turns[*number as usize][place] = turns;
+                reading.turns[*number as usize][place] = turn;
             }
         }
     }

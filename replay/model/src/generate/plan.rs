@@ -15,8 +15,8 @@ const MOST_TURNS: f64 = 1e9;
 pub(super) struct Planned {
     /// Its number in its class.
     pub(super) call: u32,
-    /// The turn of the loop around it.
-    pub(super) turn: u32,
+    /// The turns of the loops around it, the innermost first.
+    pub(super) turns: [u32; 3],
 }
 
 struct Planner<'c> {
@@ -52,7 +52,7 @@ pub(super) fn plan(
     for _ in 0..8 {
         planner.visits = vec![0; loops];
         planner.plan.clear();
-        planner.follow(&class.structure.nodes, 0)?;
+        planner.follow(&class.structure.nodes, [0; 3])?;
         let visits: Vec<u32> = planner.visits.iter().map(|it| (*it).max(1)).collect();
         if std::mem::replace(&mut planner.counts, visits.clone()) == visits {
             break;
@@ -62,7 +62,7 @@ pub(super) fn plan(
 }
 
 impl Planner<'_> {
-    fn follow(&mut self, nodes: &[Node], turn: u32) -> Result<(), GenerateError> {
+    fn follow(&mut self, nodes: &[Node], turns: [u32; 3]) -> Result<(), GenerateError> {
         for node in nodes {
             match node {
                 Node::Call { number, .. } => {
@@ -71,17 +71,16 @@ impl Planner<'_> {
                     }
                     self.plan.push(Planned {
                         call: *number,
-                        turn,
+                        turns,
                     });
                 }
                 Node::Loop { body, number } => {
-                    let turns = self.turns(*number as usize)?;
-                    for turn in 0..turns {
+                    for turn in 0..self.turns(*number as usize)? {
                         self.turned += 1;
                         if self.turned > self.most.saturating_mul(16) {
                             return Err(GenerateError::Calls(self.most));
                         }
-                        self.follow(body, turn)?;
+                        self.follow(body, [turn, turns[0], turns[1]])?;
                     }
                 }
             }

@@ -42,14 +42,45 @@ pub struct Times {
 /// A message, or an access to a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TransferModel {
-    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all turns of the loop around it, or one for each.
+    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all instances, or one for each phase.
     pub peer: Vec<Relation>,
-    /// Whether the relation's turn is the instance's number instead.
-    pub by_instance: bool,
+    /// The turn of these relations.
+    pub by: Counter,
+    /// What the phase is told by, and after how many phases the first is again. Without, phases are turns, and the last one stays.
+    pub phases: Option<(Counter, u32)>,
     /// Its tag.
     pub tag: Tags,
     /// Its bytes.
     pub bytes: Values,
+}
+
+/// A number that counts instances of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counter {
+    /// The turn of the innermost loop around it.
+    Turn,
+    /// The turn of the loop around that one.
+    Outer,
+    /// The turn of the next loop around.
+    Outermost,
+    /// The instance's number.
+    Instance,
+}
+
+impl Counter {
+    /// All, the innermost first.
+    pub(crate) const ALL: [Self; 4] = [Self::Turn, Self::Instance, Self::Outer, Self::Outermost];
+
+    /// Its value for an instance: in these turns of loops, from the innermost on, and of this number.
+    pub(crate) fn of(self, turns: [u32; 3], instance: u32) -> u32 {
+        match self {
+            Self::Turn => turns[0],
+            Self::Outer => turns[1],
+            Self::Outermost => turns[2],
+            Self::Instance => instance,
+        }
+    }
 }
 
 /// A collective operation.
@@ -57,8 +88,8 @@ pub struct TransferModel {
 pub struct CollectiveModel {
     /// The root, if it has one.
     pub root: Option<Relation>,
-    /// Whether the relation's turn is the instance's number instead.
-    pub by_instance: bool,
+    /// The turn of that relation.
+    pub by: Counter,
     /// Bytes that go out, of each of its share or in all pieces together.
     pub sent: Values,
     /// Bytes that come in, likewise.
