@@ -60,6 +60,8 @@ pub struct Fitted {
     above_zero: bool,
     /// Other forms that explain few points nearly as well, with their coefficients.
     rivals: Vec<(Form, Vec<f64>)>,
+    /// The points: ranks, size and value of each.
+    measured: Vec<(f64, f64, f64)>,
 }
 
 /// Why nothing can be fitted.
@@ -196,6 +198,10 @@ fn fit_form(points: &[Point], form: Form) -> Option<Trial> {
         size: range(|it| it.size),
         above_zero: points.iter().all(|it| it.value >= 0.0),
         rivals: Vec::new(),
+        measured: points
+            .iter()
+            .map(|it| (it.ranks, it.size, it.value))
+            .collect(),
     };
     let crossed = fitted.crossed(points, &rows, &targets, &squares, least)?;
     let (mut sum, mut count) = (crossed, 1.0);
@@ -272,7 +278,18 @@ impl Fitted {
             size: (0.0, f64::INFINITY),
             above_zero: value >= 0.0,
             rivals: Vec::new(),
+            measured: Vec::new(),
         }
+    }
+
+    /// The points that it was fitted to.
+    pub fn measured(&self) -> impl Iterator<Item = Point> + '_ {
+        let all = self.measured.iter();
+        all.map(|(ranks, size, value)| Point {
+            ranks: *ranks,
+            size: *size,
+            value: *value,
+        })
     }
 
     /// How many points it was fitted to.

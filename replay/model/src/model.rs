@@ -22,6 +22,7 @@ use crate::fit::{DIGITS, Fitted};
 use crate::structure::{Node, Structure};
 use crate::values::Values;
 
+pub(crate) use call::phase;
 pub use call::{CallModel, CollectiveModel, Completes, Counter, Shape, Tags, Times, TransferModel};
 pub use learn::{LearnError, learn};
 pub use roles::{Role, Roles};
@@ -76,6 +77,8 @@ pub struct Function<'m> {
     pub function: String,
     /// The value: `turns`, `time before`, `own time`, `bytes`, `bytes sent` or `bytes received`.
     pub what: &'static str,
+    /// Which call or loop of the class it is of, in words: `call 3 after call 2`, `loop 0`.
+    pub place: String,
     /// True for `MPI_Init` and its like: launchers take longer for more nodes, in other ways than programs.
     pub start_up: bool,
     /// The value of its instances.
@@ -172,24 +175,34 @@ impl Model {
         };
         let mut all = Vec::new();
         for (number, class) in self.classes.iter().enumerate() {
-            let of = |function: &str, start_up, what, values| Function {
+            let of = |function: &str, place, start_up, what, values| Function {
                 class: number,
                 function: function.to_owned(),
                 what,
+                place,
                 start_up,
                 values,
             };
-            let turns = class.turns.iter();
-            all.extend(turns.map(|turns| of("loop", false, "turns", turns)));
-            for call in &class.calls {
+            let turns = class.turns.iter().enumerate();
+            all.extend(
+                turns.map(|(at, turns)| of("loop", format!("loop {at}"), false, "turns", turns)),
+            );
+            for (at, call) in class.calls.iter().enumerate() {
                 let event = templates.get(call.template as usize);
                 let name = event.map_or("", Event::name);
                 let start_up = event.is_some_and(|event| event.meaning().kind == CallKind::Init);
-                let mut push = |what, values| all.push(of(name, start_up, what, values));
                 for times in &call.times {
-                    push("time before", &times.before);
-                    push("own time", &times.own);
+                    let place = match times.after {
+                        Some(after) => format!("call {at} after call {after}"),
+                        None => format!("call {at}"),
+                    };
+                    let before = of(name, place.clone(), start_up, "time before", &times.before);
+                    let own = of(name, place, start_up, "own time", &times.own);
+                    all.extend([before, own]);
                 }
+                let place = format!("call {at}");
+                let mut push =
+                    |what, values| all.push(of(name, place.clone(), start_up, what, values));
                 for transfer in &call.transfers {
                     push("bytes", &transfer.bytes);
                 }

@@ -167,7 +167,7 @@ impl Tables {
                 let line = relation_line(peer).ok_or_else(|| missing(event, NO_RULE))?;
                 self.relations.push(line);
             }
-            if of.phases.is_some() {
+            if !of.phases.is_empty() {
                 return Err(missing(event, NO_RULE));
             }
             let (tag, from, count) = self.tags(&of.tag);
@@ -407,7 +407,7 @@ fn by_instance(by: Counter) -> Option<i32> {
     match by {
         Counter::Turn => Some(0),
         Counter::Instance => Some(1),
-        Counter::Outer | Counter::Outermost => None,
+        Counter::Outer(_) | Counter::Last => None,
     }
 }
 

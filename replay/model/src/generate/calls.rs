@@ -13,8 +13,11 @@ use belljar_trace::{
 
 use super::groups::Groups;
 use super::plan::Planned;
-use crate::model::{CallModel, Class, CollectiveModel, Completes, Counter, Tags, TransferModel};
+use crate::model::{
+    CallModel, Class, CollectiveModel, Completes, Counter, Tags, TransferModel, phase,
+};
 use crate::relation::{Place, Relation};
+use crate::structure::Turns;
 use crate::values::{Asked, Spread, Values};
 use facts::MadeGroups;
 
@@ -52,7 +55,7 @@ pub(super) struct RankCalls<'m> {
 /// Which instance of a call is made.
 #[derive(Clone, Copy, Debug)]
 struct At {
-    turns: [u32; 3],
+    turns: Turns,
     index: u32,
     count: u32,
 }
@@ -132,7 +135,7 @@ impl<'m> RankCalls<'m> {
             ranks: f64::from(self.ranks),
             size: self.size,
             instance: (at.index, at.count),
-            turn: at.turns[0],
+            turn: at.turns.turn,
         })
     }
 
@@ -184,9 +187,9 @@ impl<'m> RankCalls<'m> {
     /// A message; what a status of it would say.
     fn transfer(&self, transfer: &mut Transfer, of: &TransferModel, at: At) -> (Direction, Status) {
         let place = self.place(transfer.communicator, at, of.by);
-        let phase = match of.phases {
-            Some((by, period)) => by.of(at.turns, at.index).checked_rem(period).unwrap_or(0),
-            None => at.turns[0],
+        let phase = match of.phases.as_slice() {
+            [] => at.turns.turn,
+            phases => phase(phases, at.turns, at.index),
         };
         // One for all instances, or one for each phase.
         let relation = of.peer.get(phase as usize).or(of.peer.last());
@@ -199,7 +202,7 @@ impl<'m> RankCalls<'m> {
         let tag = match &of.tag {
             Tags::None => transfer.tag,
             Tags::Same(tag) => Some(*tag),
-            Tags::Turn(from) => Some(from.saturating_add_unsigned(at.turns[0])),
+            Tags::Turn(from) => Some(from.saturating_add_unsigned(at.turns.turn)),
             Tags::Instance(from) => Some(from.saturating_add_unsigned(at.index)),
             Tags::List(all) => all.get(at.index as usize % all.len().max(1)).copied(),
         };

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::relation::Relation;
+use crate::structure::Turns;
 use crate::values::{Spread, Values};
 
 /// A call of a class.
@@ -46,8 +47,8 @@ pub struct TransferModel {
     pub peer: Vec<Relation>,
     /// The turn of these relations.
     pub by: Counter,
-    /// What the phase is told by, and after how many phases the first is again. Without, phases are turns, and the last one stays.
-    pub phases: Option<(Counter, u32)>,
+    /// What tells the phase, each with the number after which it begins again; the last counts fastest. Without any, phases are turns, and the last one stays.
+    pub phases: Vec<(Counter, u32)>,
     /// Its tag.
     pub tag: Tags,
     /// Its bytes.
@@ -60,24 +61,38 @@ pub struct TransferModel {
 pub enum Counter {
     /// The turn of the innermost loop around it.
     Turn,
-    /// The turn of the loop around that one.
-    Outer,
-    /// The turn of the next loop around.
-    Outermost,
+    /// The turn of a loop around that one: the next one is 0.
+    Outer(u8),
+    /// One in the last turn of the innermost loop, else zero.
+    Last,
     /// The instance's number.
     Instance,
 }
 
+/// The phase of an instance for these counters.
+pub(crate) fn phase(phases: &[(Counter, u32)], turns: Turns, instance: u32) -> u32 {
+    phases.iter().fold(0, |sum: u32, (by, period)| {
+        let own = by.of(turns, instance).checked_rem(*period).unwrap_or(0);
+        sum.saturating_mul(*period).saturating_add(own)
+    })
+}
+
 impl Counter {
     /// All, the innermost first.
-    pub(crate) const ALL: [Self; 4] = [Self::Turn, Self::Instance, Self::Outer, Self::Outermost];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Turn,
+        Self::Instance,
+        Self::Outer(0),
+        Self::Outer(1),
+        Self::Outer(2),
+    ];
 
-    /// Its value for an instance: in these turns of loops, from the innermost on, and of this number.
-    pub(crate) fn of(self, turns: [u32; 3], instance: u32) -> u32 {
+    /// Its value for an instance of this number.
+    pub(crate) fn of(self, turns: Turns, instance: u32) -> u32 {
         match self {
-            Self::Turn => turns[0],
-            Self::Outer => turns[1],
-            Self::Outermost => turns[2],
+            Self::Turn => turns.turn,
+            Self::Outer(of) => turns.outer.get(usize::from(of)).copied().unwrap_or(0),
+            Self::Last => u32::from(turns.last),
             Self::Instance => instance,
         }
     }

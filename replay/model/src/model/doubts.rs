@@ -106,6 +106,16 @@ impl Model {
             _ => {}
         }
         let functions = self.functions();
+        let inexact = functions.iter().filter(|it| it.what == "turns");
+        let inexact = inexact
+            .filter(|it| it.values.functions().iter().any(is_inexact))
+            .count();
+        if inexact > 0 {
+            all.push(format!(
+                "no form explains the turns of {} exactly: counts of calls may differ from those of a run",
+                counted(inexact as u64, "loop")
+            ));
+        }
         let fitted = functions.iter().flat_map(|it| it.values.functions());
         let cut = fitted.filter(|of: &&Fitted| of.is_cut(ranks, size)).count();
         if cut > 0 {
@@ -119,6 +129,13 @@ impl Model {
         }
         all
     }
+}
+
+/// True for a count that its function does not give at each point.
+fn is_inexact(of: &Fitted) -> bool {
+    of.measured().any(|point| {
+        (of.at(point.ranks, point.size) - point.value).abs() > 1e-6 * point.value.max(1.0)
+    })
 }
 
 /// Numbers in words: `4, 8 and 16`.

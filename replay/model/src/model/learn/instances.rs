@@ -18,7 +18,7 @@ use crate::model::call::{
 };
 use crate::relation::{Grid, Place};
 use crate::run::{Run, Step};
-use crate::structure::Reading;
+use crate::structure::{Reading, Turns};
 use crate::values::{Sample, Spread, Values};
 use peers::Peers;
 
@@ -33,8 +33,8 @@ pub(super) struct Instance<'r> {
     step: &'r Step,
     rank: u32,
     turn: u32,
-    /// Turns of the two loops around that one.
-    outer: [u32; 2],
+    /// Turns of all loops around it.
+    around: Turns,
     /// The call before.
     after: Option<u32>,
     /// Which instance of this call and rank it is.
@@ -70,9 +70,8 @@ pub(super) fn gather<'r>(
     let mut indices = vec![0; all.len()];
     let mut open: Vec<Open> = Vec::new();
     let mut after = None;
-    let outer = reading.outer.iter();
-    let calls = reading.calls.iter().zip(outer);
-    for (step, ((call, turn), outer)) in run.steps[rank as usize].iter().zip(calls) {
+    let calls = reading.calls.iter().zip(&reading.around);
+    for (step, ((call, turn), around)) in run.steps[rank as usize].iter().zip(calls) {
         let own = *call as usize;
         let event = &step.event;
         let completes = completed(event, &mut open, all);
@@ -102,7 +101,7 @@ pub(super) fn gather<'r>(
             step,
             rank,
             turn: *turn,
-            outer: *outer,
+            around: *around,
             after: after.replace(*call),
             index: indices[own],
             count: counts[own],
@@ -222,7 +221,7 @@ impl Instance<'_> {
     }
 
     fn counted(&self, by: Counter) -> u32 {
-        by.of([self.turn, self.outer[0], self.outer[1]], self.index)
+        by.of(self.around, self.index)
     }
 }
 

@@ -15,6 +15,8 @@ struct Identity<'r> {
     name: &'r str,
     /// Paths and build IDs of the files that call MPI, without libraries.
     files: BTreeSet<(&'r str, &'r [u8])>,
+    /// The scenario's name, which is the program's where no other was given, without numbers at its end.
+    scenario: &'r str,
     /// Functions of MPI that it calls.
     functions: BTreeSet<&'static str>,
 }
@@ -31,13 +33,20 @@ impl<'r> Identity<'r> {
         Self {
             name: &run.name,
             files: files.map(|it| (&*it.path, &*it.build_id)).collect(),
+            scenario: run
+                .header
+                .scenario()
+                .trim_end_matches(|it: char| !it.is_alphabetic()),
             functions: events().map(belljar_trace::Event::name).collect(),
         }
     }
 
     fn program(&self) -> String {
         let paths: BTreeSet<&str> = self.files.iter().map(|(path, _)| *path).collect();
-        named(paths)
+        match paths.is_empty() {
+            true => self.scenario.to_owned(),
+            false => named(paths),
+        }
     }
 }
 
@@ -77,7 +86,12 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
     for other in others {
         let known = !first.files.is_empty() && !other.files.is_empty();
         let same_file = first.files.intersection(&other.files).next().is_some();
-        match (difference(first, other), known && !same_file) {
+        // Traces without call sites have the scenario's name alone.
+        let other_program = match known {
+            true => !same_file,
+            false => first.scenario != other.scenario,
+        };
+        match (difference(first, other), other_program) {
             (Some(difference), true) => {
                 return Err(LearnError::Programs {
                     one: first.name.to_owned(),
@@ -118,5 +132,9 @@ fn described(of: &Identity<'_>) -> String {
             false => format!("{path} (build {digits})"),
         }
     });
-    files.collect::<Vec<_>>().join(", ")
+    let files: Vec<String> = files.collect();
+    match files.is_empty() {
+        true => of.program(),
+        false => files.join(", "),
+    }
 }

@@ -8,7 +8,7 @@ use belljar_sim::figures::counted;
 
 use super::super::LearnError;
 use super::{Instance, Look, called};
-use crate::model::call::Counter;
+use crate::model::call::{Counter, phase};
 use crate::relation::{Place, Preference, Relation};
 
 /// Turns of a loop whose peers may have relations of their own, at most.
@@ -29,8 +29,8 @@ pub(super) struct Peers {
     pub(super) peer: Vec<Relation>,
     /// The turn of these.
     pub(super) by: Counter,
-    /// What tells the phase, and after how many the first is again.
-    pub(super) phases: Option<(Counter, u32)>,
+    /// What tells the phase, each with the number after which it begins again.
+    pub(super) phases: Vec<(Counter, u32)>,
 }
 
 /// Where ranks are, and the number that each has there.
@@ -151,52 +151,77 @@ impl<'r> Look<'_, 'r> {
             return Ok(Peers {
                 peer: vec![peer],
                 by,
-                phases: None,
+                phases: Vec::new(),
+            });
+        }
+        if let Some(peer) = self.by_turn(prefer, &of) {
+            return Ok(Peers {
+                peer,
+                by: Counter::Turn,
+                phases: Vec::new(),
             });
         }
         let phases = self.phases(prefer, &of);
-        let phases = phases.or_else(|| {
-            Some(Peers {
-                peer: self.by_turn(prefer, &of)?,
-                by: Counter::Turn,
-                phases: None,
-            })
-        });
         phases.ok_or_else(|| self.no_rule("peers", self.example(&of)))
     }
 
-    /// A relation for each of few phases, which are seen at least twice each.
+    /// A relation for each of few phases: of one counter, or of two, as where the sends to both dimensions of a sweep are one loop and its direction turns with another.
     fn phases(
         &self,
         prefer: Preference,
         of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
     ) -> Option<Peers> {
+        let periods = self.periods();
+        let singles = periods.iter().map(|it| vec![*it]);
+        let pairs = periods.iter().flat_map(|a| {
+            let others = periods.iter().filter(move |b| a.0 < b.0);
+            others.map(move |b| vec![*b, *a])
+        });
+        singles
+            .chain(pairs)
+            .find_map(|phases| self.phased(phases, prefer, of))
+    }
+
+    /// Counters with the periods that they are seen through at least twice; the last turn of a loop is a phase of its own.
+    fn periods(&self) -> Vec<(Counter, u32)> {
+        let mut all = vec![(Counter::Last, 2)];
         for counter in Counter::ALL {
-            let most = self.all.iter().map(|it| it.counted(counter)).max()?;
-            for period in 2..=MOST_PHASES.min((most + 1) / 2) {
-                let mut parts: Vec<Samples> = vec![Vec::new(); period as usize];
-                for it in self.all {
-                    if let Some((communicator, number)) = of(it) {
-                        let part = it.counted(counter) % period;
-                        parts[part as usize].push((it.place(communicator, Counter::Turn), number));
-                    }
-                }
-                if parts.iter().any(Vec::is_empty) {
-                    continue;
-                }
-                let parts = parts.into_iter().map(distinct);
-                let peer: Option<Vec<Relation>> =
-                    parts.map(|it| Relation::find(&it, prefer)).collect();
-                if let Some(peer) = peer {
-                    return Some(Peers {
-                        peer,
-                        by: Counter::Turn,
-                        phases: Some((counter, period)),
-                    });
-                }
+            let most = self.all.iter().map(|it| it.counted(counter)).max();
+            let seen = most.unwrap_or(0).saturating_add(1);
+            // The turns of the innermost loop may be the same few each time.
+            let longest = match counter {
+                Counter::Turn => seen,
+                _ => seen / 2,
+            };
+            all.extend((2..=longest.min(MOST_PHASES)).map(|period| (counter, period)));
+        }
+        all
+    }
+
+    fn phased(
+        &self,
+        phases: Vec<(Counter, u32)>,
+        prefer: Preference,
+        of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Option<Peers> {
+        let count: u32 = phases.iter().map(|(_, period)| *period).product();
+        let mut parts: Vec<Samples> = vec![Vec::new(); count as usize];
+        for it in self.all {
+            if let Some((communicator, number)) = of(it) {
+                let part = phase(&phases, it.around, it.index);
+                parts[part as usize].push((it.place(communicator, Counter::Turn), number));
             }
         }
-        None
+        if parts.iter().any(Vec::is_empty) {
+            return None;
+        }
+        let parts = parts.into_iter().map(distinct);
+        let peer: Option<Vec<Relation>> = parts.map(|it| Relation::find(&it, prefer)).collect();
+        Some(Peers {
+            peer: peer?,
+            by: Counter::Turn,
+            phases,
+        })
     }
 
     /// A relation for each turn of the loop around the call; `None` where there are too many, or one is none.
