@@ -227,6 +227,11 @@ fn shifted(place: Place, by: i64, wraps: bool) -> Option<u32> {
     u32::try_from(to).ok().filter(|to| *to < place.ranks)
 }
 
+/// So many on, or back.
+fn sign(back: bool, by: i64) -> i64 {
+    if back { -by } else { by }
+}
+
 /// The rank at these coordinates of a grid.
 fn number(at: &[u32], lengths: &[u32]) -> u32 {
     let both = at.iter().zip(lengths);
@@ -275,12 +280,66 @@ impl Relation {
     /// The number there; `None` for nobody.
     pub fn at(&self, place: Place) -> Option<u32> {
         let Place { rank, ranks, turn } = place;
-        let sign = |back: bool, by: i64| if back { -by } else { by };
         match *self {
             Self::Nobody => None,
             Self::Fixed(rank) => Some(rank),
             Self::FromEnd(by) => ranks.checked_sub(by)?.checked_sub(1),
             Self::Shift { by, wraps } => shifted(place, by, wraps),
+            Self::Neighbor { .. }
+            | Self::Offset { .. }
+            | Self::DoublingAlong { .. }
+            | Self::FlipAlong { .. }
+            | Self::Coordinate { .. }
+            | Self::Others { .. }
+            | Self::Along { .. } => self.in_grid(place),
+            Self::Doubling { back, wraps } => {
+                shifted(place, sign(back, 1_i64.checked_shl(turn.min(40))?), wraps)
+            }
+            Self::Stepping { back, from, wraps } => {
+                shifted(place, sign(back, i64::from(turn) + i64::from(from)), wraps)
+            }
+            Self::Flip(bits) => within(place, rank ^ bits),
+            Self::FlipTurn => within(place, rank ^ 1_u32.checked_shl(turn)?),
+            Self::FlipHalves => within(place, rank ^ ranks.checked_shr(turn + 1)?),
+            Self::FlipStep(from) => within(place, rank ^ turn.checked_add(from)?),
+            Self::Half => shifted(place, i64::from(ranks / 2), true),
+            Self::Share { parts, back } => {
+                let by = i64::from(ranks.checked_div(parts)?);
+                shifted(place, sign(back, by), true)
+            }
+            Self::FlipShare(by) => within(place, rank ^ ranks.checked_shr(by)?),
+            Self::Transpose => transposed(rank, ranks),
+            Self::Quotient(by) => rank.checked_div(by),
+            Self::Remainder(by) => rank.checked_rem(by),
+            Self::Floor(of) => Some(rank - rank.checked_rem(of)?),
+            Self::PartStart(parts) => {
+                let part = u64::from(Self::Part(parts).at(place)?);
+                let ranks_before = part * u64::from(ranks);
+                let first = (parts > 0).then(|| ranks_before.div_ceil(u64::from(parts)))?;
+                u32::try_from(first).ok()
+            }
+            Self::Part(parts) => {
+                let part = u64::from(rank) * u64::from(parts);
+                part.checked_div(u64::from(ranks)).map(|part| part as u32)
+            }
+            Self::Parent(of) => rank.checked_sub(1)?.checked_div(of),
+            Self::Child { of, which } => within(place, rank.checked_mul(of)?.checked_add(which)?),
+            Self::Turn(from) => turn.checked_add(from)?.checked_rem(ranks),
+            Self::TurnBack(from) => {
+                let to = i64::from(from) - i64::from(turn);
+                Some(to.rem_euclid(i64::from(ranks.max(1))) as u32)
+            }
+            Self::TurnOfOthers(from) => {
+                let others = ranks.checked_sub(1)?;
+                Some(1 + turn.checked_add(from)?.checked_rem(others)?)
+            }
+        }
+    }
+
+    /// The number of a relation that has a grid.
+    fn in_grid(&self, place: Place) -> Option<u32> {
+        let turn = place.turn;
+        match *self {
             Self::Neighbor {
                 grid,
                 dimension,
@@ -320,23 +379,6 @@ impl Relation {
                 };
                 within(own, own.rank ^ bits)
             }),
-            Self::Doubling { back, wraps } => {
-                shifted(place, sign(back, 1_i64.checked_shl(turn.min(40))?), wraps)
-            }
-            Self::Stepping { back, from, wraps } => {
-                shifted(place, sign(back, i64::from(turn) + i64::from(from)), wraps)
-            }
-            Self::Flip(bits) => within(place, rank ^ bits),
-            Self::FlipTurn => within(place, rank ^ 1_u32.checked_shl(turn)?),
-            Self::FlipHalves => within(place, rank ^ ranks.checked_shr(turn + 1)?),
-            Self::FlipStep(from) => within(place, rank ^ turn.checked_add(from)?),
-            Self::Half => shifted(place, i64::from(ranks / 2), true),
-            Self::Share { parts, back } => {
-                let by = i64::from(ranks.checked_div(parts)?);
-                shifted(place, sign(back, by), true)
-            }
-            Self::FlipShare(by) => within(place, rank ^ ranks.checked_shr(by)?),
-            Self::Transpose => transposed(rank, ranks),
             Self::Coordinate { grid, dimension } => grid
                 .coordinates(place)
                 .1
@@ -348,35 +390,12 @@ impl Relation {
                 let others = others.filter(|(index, _)| *index != usize::from(dimension));
                 Some(others.fold(0, |sum, (_, (length, at))| sum * length + at))
             }
-            Self::Quotient(by) => rank.checked_div(by),
-            Self::Remainder(by) => rank.checked_rem(by),
-            Self::Floor(of) => Some(rank - rank.checked_rem(of)?),
             Self::Along { grid, dimension } => {
                 let (lengths, mut at) = grid.coordinates(place);
                 *at.get_mut(usize::from(dimension))? = 0;
                 Some(number(&at, &lengths))
             }
-            Self::PartStart(parts) => {
-                let part = u64::from(Self::Part(parts).at(place)?);
-                let ranks_before = part * u64::from(ranks);
-                let first = (parts > 0).then(|| ranks_before.div_ceil(u64::from(parts)))?;
-                u32::try_from(first).ok()
-            }
-            Self::Part(parts) => {
-                let part = u64::from(rank) * u64::from(parts);
-                part.checked_div(u64::from(ranks)).map(|part| part as u32)
-            }
-            Self::Parent(of) => rank.checked_sub(1)?.checked_div(of),
-            Self::Child { of, which } => within(place, rank.checked_mul(of)?.checked_add(which)?),
-            Self::Turn(from) => turn.checked_add(from)?.checked_rem(ranks),
-            Self::TurnBack(from) => {
-                let to = i64::from(from) - i64::from(turn);
-                Some(to.rem_euclid(i64::from(ranks.max(1))) as u32)
-            }
-            Self::TurnOfOthers(from) => {
-                let others = ranks.checked_sub(1)?;
-                Some(1 + turn.checked_add(from)?.checked_rem(others)?)
-            }
+            _ => None,
         }
     }
 

@@ -9,7 +9,9 @@ use belljar_collectives::Tables;
 use belljar_model::{MOST_CALLS, Model, extra_p, generate};
 use belljar_mpi::SendMode;
 use belljar_program::{Algorithms, extract};
-use belljar_trace::{Datatype, Direction, Event, Peer, Phase, Transfer, TransferKind, WORLD};
+use belljar_trace::{
+    Datatype, Direction, Event, Peer, Phase, Status, Transfer, TransferKind, WORLD,
+};
 use programs::{Program, call, learned, written};
 
 /// A blocking message of eight bytes.
@@ -185,6 +187,45 @@ fn sizes_that_never_ran_are_said_from_the_first_one_on() {
     let functions = single.functions();
     let mut errors = functions.iter().flat_map(|it| it.values.functions());
     assert!(errors.all(|it| it.error.is_none()));
+}
+
+/// The first rank takes messages of all others by a wildcard, as they come.
+fn collects(rank: u32, ranks: u32) -> Vec<Event> {
+    if rank > 0 {
+        return vec![message(Direction::Send, Some(0)); 3];
+    }
+    let mut all = Vec::new();
+    for round in 0..3 {
+        for turn in 1..ranks {
+            // Any order that is no rule.
+            let from = 1 + (turn * turn * 5 + round * 3 + turn) % (ranks - 1);
+            let mut event = message(Direction::Receive, Some(from));
+            event.transfers[0].peer = Peer::Any;
+            event.status = Some(Status {
+                source: Peer::Rank(from),
+                tag: 1,
+                bytes: 8,
+                cancelled: false,
+                observed: true,
+            });
+            all.push(event);
+        }
+    }
+    all
+}
+
+#[test]
+fn a_wildcard_that_takes_messages_in_any_order_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = learned(folder.path(), collects, &[4, 8, 16]).unwrap();
+    let made = generate(&model, 32, 1.0, MOST_CALLS).unwrap();
+    let receives = made.events().iter().filter(|it| it.name() == "MPI_Recv");
+    let receives: Vec<&Event> = receives.collect();
+    assert_eq!(receives.len(), 3 * 31);
+    for event in receives {
+        assert_eq!((event.transfers[0].peer, event.status), (Peer::Any, None));
+        assert_eq!(event.transfers[0].bytes, 8);
+    }
 }
 
 /// A program without anything but a barrier.

@@ -167,7 +167,7 @@ impl Tables {
                 let line = relation_line(peer).ok_or_else(|| missing(event, NO_RULE))?;
                 self.relations.push(line);
             }
-            if !of.phases.is_empty() {
+            if !of.phases.is_empty() || of.peer.is_empty() {
                 return Err(missing(event, NO_RULE));
             }
             let (tag, from, count) = self.tags(&of.tag);

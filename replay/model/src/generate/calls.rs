@@ -170,11 +170,15 @@ impl<'m> RankCalls<'m> {
                 .iter()
                 .find(|(direction, _)| *direction == Direction::Receive),
         ) {
-            *status = Status {
-                cancelled: status.cancelled,
-                observed: status.observed,
-                ..*told
-            };
+            if told.source == Peer::Any {
+                event.status = None;
+            } else {
+                *status = Status {
+                    cancelled: status.cancelled,
+                    observed: status.observed,
+                    ..*told
+                };
+            }
         }
         self.requests(&mut event, model, &statuses, at);
         if let Some(fact) = event.fact.take() {
@@ -196,6 +200,12 @@ impl<'m> RankCalls<'m> {
         let peer = relation.and_then(|it| it.at(place));
         let peer = peer.map_or(Peer::Null, Peer::Rank);
         let wildcard = transfer.peer == Peer::Any;
+        // Which message a wildcard takes is for a replay to say.
+        let peer = if wildcard && of.peer.is_empty() {
+            Peer::Any
+        } else {
+            peer
+        };
         if !wildcard {
             transfer.peer = peer;
         }
@@ -269,6 +279,7 @@ impl<'m> RankCalls<'m> {
         event.completed = done
             .map(|open| {
                 let receives = open.direction == Some(Direction::Receive);
+                let told = told && open.status.source != Peer::Any;
                 Completion {
                     request: open.request,
                     status: (told && receives).then_some(open.status),

@@ -43,7 +43,7 @@ pub struct Times {
 /// A message, or an access to a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TransferModel {
-    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all instances, or one for each phase.
+    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all instances, or one for each phase; none for a wildcard to which messages came in no known order.
     pub peer: Vec<Relation>,
     /// The turn of these relations.
     pub by: Counter,
@@ -56,10 +56,11 @@ pub struct TransferModel {
 }
 
 /// A number that counts instances of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counter {
     /// The turn of the innermost loop around it.
+    #[default]
     Turn,
     /// The turn of a loop around that one: the next one is 0.
     Outer(u8),

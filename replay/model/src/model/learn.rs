@@ -68,7 +68,7 @@ pub enum LearnError {
     },
     /// A number follows no rule.
     #[error(
-        "{what} of {function}, called {count} times by {ranks} (class {class}), follow no rule that is known; ranks {example}; `belljar trace sites` shows the line of the call, and a rule may depend on the rank, the number of ranks and turns of loops only"
+        "{what} of {function}, called {count} times by {ranks} (class {class}), follow no rule that is known; ranks {example}; {advice}"
     )]
     NoRule {
         /// Which number.
@@ -83,6 +83,8 @@ pub enum LearnError {
         ranks: String,
         /// Some of what was seen.
         example: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// A function cannot be fitted.
     #[error("{what} of {function}: {source}")]
@@ -151,7 +153,8 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
             None => {}
             Some(Ok(found)) => {
                 // Rules that some calls leave open are those of the grid that others have.
-                let grid = found.grid().filter(|_| !found.findings.unsure.is_empty());
+                let grid = role.grid().or_else(|| found.grid());
+                let grid = grid.filter(|_| !found.findings.unsure.is_empty());
                 let again = grid.and_then(|it| by_role(&runs, &growing, (role, exact), Some(it)));
                 learned = Some((role, again.and_then(Result::ok).unwrap_or(found)));
                 break;

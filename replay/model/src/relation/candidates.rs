@@ -12,7 +12,12 @@ const WAYS: [bool; 2] = [false, true];
 
 /// Relations that give `to` at a place or might, the simplest first.
 pub(super) fn candidates(place: Place, to: u32, prefer: Preference) -> Vec<Relation> {
-    let mut all = vec![Relation::Fixed(to)];
+    let mut all = Vec::new();
+    // In the grid that other calls have, corners come before rules of other grids.
+    if let Some(grid) = prefer.grid {
+        neighbors(&[grid], place, to, prefer, &mut all);
+    }
+    all.push(Relation::Fixed(to));
     all.extend((place.ranks.checked_sub(to.saturating_add(1))).map(Relation::FromEnd));
     let grids = grids(prefer.grid);
     if prefer.grids || prefer.grid.is_some() {

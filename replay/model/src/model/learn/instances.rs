@@ -311,7 +311,16 @@ impl Look<'_, '_> {
         };
         let receives = self.all.first().and_then(|it| it.event().transfers.get(at));
         let receives = receives.is_some_and(|it| it.direction == Direction::Receive);
-        let Peers { peer, by, phases } = self.peers(receives, peer)?;
+        let any = |it: &Instance<'_>| {
+            let transfer = it.event().transfers.get(at);
+            transfer.is_none_or(|it| it.peer == Peer::Any)
+        };
+        let found = match self.peers(receives, peer) {
+            // The order in which messages came to a wildcard is no rule of the program's.
+            Err(_) if self.all.iter().all(any) => Peers::default(),
+            found => found?,
+        };
+        let Peers { peer, by, phases } = found;
         let bytes = self.values("bytes", true, |it| {
             let transfer = it.event().transfers.get(at)?;
             (transfer.peer != Peer::Null).then_some(transfer.bytes as f64)

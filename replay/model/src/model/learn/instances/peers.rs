@@ -20,10 +20,14 @@ const MOST_PHASES: u32 = 8;
 /// Samples of a relation that are looked at, at most: those of some ranks of each run.
 const MOST_SAMPLES: usize = 1 << 16;
 
+/// Advice where calls have no sites.
+const WITHOUT_SITES: &str = "the runs have no call sites, so calls of a function at several places are taken for one: run with `trace.frames = 1`";
+
 /// Ranks and peers in a message, at most.
 const NAMED: usize = 8;
 
-/// The peers of a message.
+/// The peers of a message. Without a relation, a wildcard takes whichever message comes.
+#[derive(Default)]
 pub(super) struct Peers {
     /// One relation, or one for each phase.
     pub(super) peer: Vec<Relation>,
@@ -52,6 +56,10 @@ impl<'r> Look<'_, 'r> {
             class: self.class,
             ranks: self.ranks(),
             example,
+            advice: match first.is_some_and(|event| event.site.0.is_some()) {
+                true => "`belljar trace sites` shows the line of the call",
+                false => WITHOUT_SITES,
+            },
         }
     }
 
@@ -110,14 +118,36 @@ impl<'r> Look<'_, 'r> {
         Counter::ALL.into_iter().find_map(|by| {
             let samples = self.samples_by(by, of);
             let found = Relation::find(&samples, prefer)?;
-            match found.rival(&samples, prefer) {
-                // Other calls tell the grid.
-                Some(_) if self.grid.is_some() && found.grid() == self.grid => {}
-                Some(rival) => self.unsure(what, found, rival),
-                None => self.grids.borrow_mut().extend(found.grid()),
-            }
+            self.judge(what, (found, &samples), prefer);
             Some((found, by))
         })
+    }
+
+    /// Keeps the grid of a relation that the runs tell from others, or that they do not.
+    fn judge(
+        &self,
+        what: &'static str,
+        (found, samples): (Relation, &Samples),
+        prefer: Preference,
+    ) {
+        match found.rival(samples, prefer) {
+            // Other calls tell the grid.
+            Some(_) if self.grid.is_some() && found.grid() == self.grid => {}
+            Some(rival) => self.unsure(what, found, rival),
+            None => self.grids.borrow_mut().extend(found.grid()),
+        }
+    }
+
+    /// A relation for each of several parts of the instances; `None` where one has none.
+    fn each(&self, parts: Vec<Samples>, prefer: Preference) -> Option<Vec<Relation>> {
+        let parts: Vec<Samples> = parts.into_iter().map(distinct).collect();
+        let found: Option<Vec<Relation>> =
+            parts.iter().map(|it| Relation::find(it, prefer)).collect();
+        let found = found?;
+        for (relation, samples) in found.iter().zip(&parts) {
+            self.judge("peers", (*relation, samples), prefer);
+        }
+        Some(found)
     }
 
     /// Keeps that the runs do not tell two rules apart.
@@ -215,10 +245,8 @@ impl<'r> Look<'_, 'r> {
         if parts.iter().any(Vec::is_empty) {
             return None;
         }
-        let parts = parts.into_iter().map(distinct);
-        let peer: Option<Vec<Relation>> = parts.map(|it| Relation::find(&it, prefer)).collect();
         Some(Peers {
-            peer: peer?,
+            peer: self.each(parts, prefer)?,
             by: Counter::Turn,
             phases,
         })
@@ -240,7 +268,6 @@ impl<'r> Look<'_, 'r> {
                 turns[it.turn as usize].push((it.place(communicator, Counter::Turn), number));
             }
         }
-        let turns = turns.into_iter().map(distinct);
-        turns.map(|it| Relation::find(&it, prefer)).collect()
+        self.each(turns, prefer)
     }
 }
