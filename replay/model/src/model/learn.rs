@@ -42,7 +42,7 @@ pub enum LearnError {
     Clocks(u64, u64),
     /// Runs are of different programs.
     #[error(
-        "{one} and {other} are runs of different programs, {} and {}: {difference}; fit a model to runs of one program", .programs.0, .programs.1
+        "{one} and {other} are runs of different programs, {programs}: {difference}; fit a model to runs of one program"
     )]
     Programs {
         /// A run.
@@ -50,7 +50,7 @@ pub enum LearnError {
         /// Another run.
         other: String,
         /// The files of both programs.
-        programs: (String, String),
+        programs: String,
         /// Functions that one of them calls alone, in words.
         difference: String,
     },
@@ -68,7 +68,7 @@ pub enum LearnError {
     },
     /// A number follows no rule.
     #[error(
-        "{what} of {function}, called {count} times by {ranks} (class {class}), follow no rule that is known; ranks {example}; {advice}"
+        "{what} of {function}, called {count} times by {ranks} (class {class}), follow no rule that is known; ranks {example}"
     )]
     NoRule {
         /// Which number.
@@ -81,10 +81,8 @@ pub enum LearnError {
         class: usize,
         /// The ranks that call it, in words.
         ranks: String,
-        /// Some of what was seen.
+        /// Some of what was seen, and what to do.
         example: String,
-        /// What to do.
-        advice: &'static str,
     },
     /// A function cannot be fitted.
     #[error("{what} of {function}: {source}")]

@@ -96,7 +96,7 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
                 return Err(LearnError::Programs {
                     one: first.name.to_owned(),
                     other: other.name.to_owned(),
-                    programs: (first.program(), other.program()),
+                    programs: format!("{} and {}", first.program(), other.program()),
                     difference,
                 });
             }

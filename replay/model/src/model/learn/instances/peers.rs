@@ -49,17 +49,17 @@ fn distinct(mut samples: Samples) -> Samples {
 impl<'r> Look<'_, 'r> {
     pub(super) fn no_rule(&self, what: &'static str, example: String) -> LearnError {
         let first = self.all.first().map(Instance::event);
+        let advice = match first.is_some_and(|event| event.site.0.is_some()) {
+            true => "`belljar trace sites` shows the line of the call",
+            false => WITHOUT_SITES,
+        };
         LearnError::NoRule {
             what,
             function: first.map_or("?".to_owned(), called),
             count: self.all.len(),
             class: self.class,
             ranks: self.ranks(),
-            example,
-            advice: match first.is_some_and(|event| event.site.0.is_some()) {
-                true => "`belljar trace sites` shows the line of the call",
-                false => WITHOUT_SITES,
-            },
+            example: format!("{example}; {advice}"),
         }
     }
 
