@@ -31,7 +31,7 @@ pub(crate) enum ModelCommand {
     /// Print what a model says of a size, function by function, with the band in which measured values would be.
     #[command(after_help = "Example: belljar model show cg.model --nodes 64 --size 1400")]
     Show(show::ShowArguments),
-    /// Write a model for another simulator.
+    /// Write a model for another simulator, or its measurements for Extra-P.
     #[command(after_help = "Example: belljar model export ember cg.model --name Cg --out cg-motif")]
     Export(export::ExportArguments),
 }

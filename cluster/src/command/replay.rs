@@ -41,6 +41,7 @@ use belljar_trace::TRACE_FILE;
 use clap::{Args, Subcommand};
 
 use super::output::show;
+use super::trace::generated::{ORIGIN_FILE, origin_text};
 use by_loop::{LoopOutcome, by_loop};
 use calibrate::CalibrateArguments;
 use job::{Job, JobArguments};
@@ -196,6 +197,9 @@ fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     }
     directory.write(SCENARIO_FILE, &changed.text)?;
     directory.write(PLAN_FILE, &plan::text(job, said.options)?)?;
+    if let Some(origin) = origin_text(&job.trace)? {
+        directory.write(ORIGIN_FILE, &origin)?;
+    }
     let mut whole = Vec::new();
     render::json(said, &mut whole)?;
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;

@@ -25,6 +25,7 @@ use super::profile;
 use super::replay::PLAN_FILE;
 use super::trace::collected::warn;
 use super::trace::efficiency::add_ideal;
+use super::trace::generated::never_ran;
 use super::trace::matrix::wire;
 use super::trace::sites::{RunFiles, names};
 use super::trace::tables::tables_of_run;
@@ -176,6 +177,9 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
         summary.mpi_calls = calls.fold(0, u64::saturating_add);
     }
     run.facts = facts(&run, directory);
+    if let Some(origin) = never_ran(&trace)? {
+        run.facts.insert(0, ("warning".to_owned(), origin));
+    }
     Ok(run)
 }
 

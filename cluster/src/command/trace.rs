@@ -9,6 +9,8 @@ pub(super) mod collected;
 pub(super) mod efficiency;
 /// Traces in other tools' formats.
 mod export;
+/// Traces of runs that never ran.
+pub(super) mod generated;
 /// Traces that other tools wrote.
 pub(super) mod import;
 /// Who sends how much to whom.

@@ -5,12 +5,21 @@
 //! over the value. Which form is taken is told by cross-validation: each point is predicted from all others, and, as models are asked beyond their points, those of most ranks and those of the largest size
 //! from all smaller ones.
 //! Among forms that are as good the one with fewer coefficients wins. Called by whoever makes models.
+//!
+//! Extra-P asks for five points of each parameter. From fewer, a form pays for its growth: an information criterion that is corrected for small samples (AICc: Hurvich and Tsai 1989)
+//! is not defined there, as it divides by the points less the coefficients less two. Forms that explain few points nearly as well widen the band.
+//! Values that measure times, bytes or counts are never below zero: forms that fall below it within the domain are left out, and what remains is cut at zero.
 
+/// Prediction bands.
+mod band;
+/// Ranks and sizes at which a function is asked for.
+mod domain;
 /// What functions are made of.
 mod form;
 /// Weighted least squares.
 mod squares;
 
+pub use band::Band;
 pub use form::{Form, Power, Term};
 
 use belljar_sim::figures::significant;
@@ -35,8 +44,8 @@ pub struct Fitted {
     pub form: Form,
     /// What its parts are multiplied by.
     pub coefficients: Vec<f64>,
-    /// By how much it is wrong at points that it was not fitted to, in the mean, relative to the values; 0 where there was one point only.
-    pub error: f64,
+    /// By how much it is wrong at points that it was not fitted to, in the mean, relative to the values. `None` for one point, which leaves none to try it on.
+    pub error: Option<f64>,
     /// The relative standard error of the points that it was fitted to.
     pub deviation: f64,
     /// What the variance of a prediction is made of, row by row: the inverse of the normal matrix.
@@ -47,6 +56,12 @@ pub struct Fitted {
     pub ranks: (f64, f64),
     /// The smallest and the largest size that it was fitted to.
     pub size: (f64, f64),
+    /// True if no point is below zero. Then no value and no band is.
+    above_zero: bool,
+    /// Other forms that explain few points nearly as well, with their coefficients.
+    rivals: Vec<(Form, Vec<f64>)>,
+    /// The points: ranks, size and value of each.
+    measured: Vec<(f64, f64, f64)>,
 }
 
 /// Why nothing can be fitted.
@@ -92,33 +107,58 @@ pub fn fit_among(points: &[Point], which: impl Fn(&Form) -> bool) -> Result<Fitt
     if let Some(bad) = points.iter().position(|point| !possible(point)) {
         return Err(FitError::Impossible(bad + 1));
     }
-    let mut best: Option<Fitted> = None;
-    let share = match points.len() < form::SEVERAL {
-        true => BETTER.0,
-        false => BETTER.1,
-    };
+    let few = points.len() < form::SEVERAL;
     let forms = form::candidates(points).into_iter();
-    for form in forms.filter(|form| *form == Form::Constant || which(form)) {
-        let Some(fitted) = fit_form(points, form) else {
-            continue;
-        };
-        let better = best.as_ref().is_none_or(|best| {
-            let less = best.coefficients.len() >= fitted.coefficients.len();
-            let than = match less {
-                true => best.error,
-                false => (best.error * share).min(best.error - BETTER.2),
-            };
-            fitted.error < than
-        });
-        if better {
-            best = Some(fitted);
+    let forms = forms.filter(|form| *form == Form::Constant || which(form));
+    let tried: Vec<Trial> = forms
+        .filter_map(|form| fit_form(points, form))
+        .filter(|trial| domain::allows(&trial.fitted, trial.error))
+        .collect();
+    let mut best: Option<&Trial> = None;
+    for trial in &tried {
+        if best.is_none_or(|best| trial.beats(best, few)) {
+            best = Some(trial);
         }
     }
-    best.ok_or(FitError::NoPoints)
+    let best = best.ok_or(FitError::NoPoints)?;
+    let mut fitted = best.fitted.clone();
+    fitted.error = (points.len() > 1).then_some(best.error);
+    if few && best.error > LEAST_ERROR {
+        fitted.rivals = band::rivals(best, &tried);
+    }
+    Ok(fitted.rounded())
+}
+
+/// A form that was tried.
+struct Trial {
+    fitted: Fitted,
+    /// The mean relative error at points that were left out.
+    error: f64,
+}
+
+impl Trial {
+    /// Coefficients, and of few points what its growth costs, too.
+    fn cost(&self, few: bool) -> usize {
+        let growth = if few { self.fitted.form.growth() } else { 0 };
+        self.fitted.coefficients.len() + growth
+    }
+
+    /// True if it is better than the best of those before by what its cost asks for.
+    fn beats(&self, best: &Self, few: bool) -> bool {
+        let more = self.cost(few).saturating_sub(best.cost(few));
+        let share = if few { BETTER.0 } else { BETTER.1 };
+        let than = match more {
+            0 => best.error,
+            // Of few points each step of cost is paid for.
+            more if few => (best.error * share.powi(more as i32)).min(best.error - BETTER.2),
+            _ => (best.error * share).min(best.error - BETTER.2),
+        };
+        self.error < than
+    }
 }
 
 /// Fits one form; `None` where points do not determine it.
-fn fit_form(points: &[Point], form: Form) -> Option<Fitted> {
+fn fit_form(points: &[Point], form: Form) -> Option<Trial> {
     let rows: Vec<Vec<f64>> = points
         .iter()
         .map(|it| form.row(it.ranks, it.size))
@@ -147,15 +187,21 @@ fn fit_form(points: &[Point], form: Form) -> Option<Fitted> {
         let least = all.clone().fold(f64::INFINITY, f64::min);
         (least, all.fold(f64::NEG_INFINITY, f64::max))
     };
-    let mut fitted = Fitted {
+    let fitted = Fitted {
         form,
         coefficients: squares.coefficients.clone(),
-        error: 0.0,
+        error: None,
         deviation: squares.deviation,
         spread: squares.spread.clone(),
         freedom: squares.freedom,
         ranks: range(|it| it.ranks),
         size: range(|it| it.size),
+        above_zero: points.iter().all(|it| it.value >= 0.0),
+        rivals: Vec::new(),
+        measured: points
+            .iter()
+            .map(|it| (it.ranks, it.size, it.value))
+            .collect(),
     };
     let crossed = fitted.crossed(points, &rows, &targets, &squares, least)?;
     let (mut sum, mut count) = (crossed, 1.0);
@@ -165,8 +211,9 @@ fn fit_form(points: &[Point], form: Form) -> Option<Fitted> {
             count += 1.0;
         }
     }
-    fitted.error = sum / count;
-    Some(fitted.rounded())
+    let error = sum / count;
+    let error = if error < LEAST_ERROR { 0.0 } else { error };
+    Some(Trial { fitted, error })
 }
 
 /// The mean relative error at the points with the largest of `of`, of a fit to the others. `None` where all have the same, or the others are too few.
@@ -208,7 +255,8 @@ impl Fitted {
     fn rounded(mut self) -> Self {
         let numbers = self.coefficients.iter_mut().chain(&mut self.spread);
         numbers.for_each(|number| *number = significant(*number, DIGITS));
-        for error in [&mut self.error, &mut self.deviation] {
+        let deviation = std::iter::once(&mut self.deviation);
+        for error in self.error.iter_mut().chain(deviation) {
             *error = match *error < LEAST_ERROR {
                 true => 0.0,
                 false => significant(*error, DIGITS),
@@ -222,13 +270,36 @@ impl Fitted {
         Self {
             form: Form::Constant,
             coefficients: vec![value],
-            error: 0.0,
+            error: None,
             deviation: 0.0,
             spread: vec![0.0],
             freedom: 0,
             ranks: (0.0, f64::INFINITY),
             size: (0.0, f64::INFINITY),
+            above_zero: value >= 0.0,
+            rivals: Vec::new(),
+            measured: Vec::new(),
         }
+    }
+
+    /// The points that it was fitted to.
+    pub fn measured(&self) -> impl Iterator<Item = Point> + '_ {
+        let all = self.measured.iter();
+        all.map(|(ranks, size, value)| Point {
+            ranks: *ranks,
+            size: *size,
+            value: *value,
+        })
+    }
+
+    /// How many points it was fitted to.
+    pub fn points(&self) -> usize {
+        self.freedom as usize + self.coefficients.len()
+    }
+
+    /// True if its forms, of fewer than five points, are hardly told apart.
+    pub fn is_sparse(&self) -> bool {
+        self.points() < form::SEVERAL
     }
 
     /// The mean relative error at points that are left out. `None` where a point alone determines a coefficient.
@@ -265,40 +336,26 @@ impl Fitted {
 
     /// Whether it has a coefficient for each of its parts.
     pub(crate) fn is_sound(&self) -> bool {
-        let known = !matches!(self.form, Form::Polynomial { order, .. } if order > 4);
-        known && self.form.row(1.0, 1.0).len() == self.coefficients.len()
+        let orders = |form: &Form| !matches!(form, Form::Polynomial { order, .. } if *order > 4);
+        let known = orders(&self.form) && self.rivals.iter().all(|(form, _)| orders(form));
+        let whole = |form: &Form, of: &[f64]| form.row(1.0, 1.0).len() == of.len();
+        let mut rivals = self.rivals.iter();
+        known && whole(&self.form, &self.coefficients) && rivals.all(|(form, of)| whole(form, of))
     }
 
-    /// Its value at so many ranks and that size.
+    /// Its value at so many ranks and that size: not below zero if no point is.
     pub fn at(&self, ranks: f64, size: f64) -> f64 {
-        let value = dot(&self.coefficients, &self.form.row(ranks, size));
-        match self.form {
-            Form::Exponential => value.exp(),
-            _ => value,
+        let value = self.unbounded(ranks, size);
+        if self.above_zero {
+            value.max(0.0)
+        } else {
+            value
         }
     }
 
-    /// Between which values a measured one would be, of twenty nineteen times. Without points to spare it is told by the error alone.
-    pub fn band(&self, ranks: f64, size: f64) -> (f64, f64) {
-        let row = self.form.row(ranks, size);
-        let value = dot(&self.coefficients, &row);
-        let count = row.len();
-        let variance: f64 = (0..count)
-            .flat_map(|a| (0..count).map(move |b| (a, b)))
-            .map(|(a, b)| row[a] * row[b] * self.spread.get(a * count + b).unwrap_or(&0.0))
-            .sum();
-        let quantile = student(self.freedom);
-        let logarithmic = self.form == Form::Exponential;
-        // The spread is of relative errors: a value's own is relative to it.
-        let own = if logarithmic { 1.0 } else { value * value };
-        let width = match self.freedom {
-            0 => 2.0 * self.error * own.sqrt(),
-            _ => quantile * self.deviation * (variance + own).sqrt(),
-        };
-        match logarithmic {
-            true => ((value - width).exp(), (value + width).exp()),
-            false => (value - width, value + width),
-        }
+    /// The value that its form gives, without a bound.
+    fn unbounded(&self, ranks: f64, size: f64) -> f64 {
+        valued(&self.form, &self.coefficients, ranks, size)
     }
 
     /// How many times as large as the largest that it was fitted to `ranks` or `size` is, or the smallest is as they; 1 within.
@@ -312,19 +369,13 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The 97.5 % quantile of Student's distribution with so many degrees of freedom.
-fn student(freedom: u32) -> f64 {
-    const TABLE: [f64; 10] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    ];
-    let exact = (freedom as usize)
-        .checked_sub(1)
-        .and_then(|at| TABLE.get(at));
-    // Beyond the table by the first terms of Fisher's expansion around the normal distribution's quantile.
-    exact.copied().unwrap_or_else(|| {
-        let (z, n) = (1.959_964_f64, f64::from(freedom.max(1)));
-        z + (z.powi(3) + z) / (4.0 * n)
-    })
+/// The value of a form with these coefficients.
+fn valued(form: &Form, coefficients: &[f64], ranks: f64, size: f64) -> f64 {
+    let value = dot(coefficients, &form.row(ranks, size));
+    match form {
+        Form::Exponential => value.exp(),
+        _ => value,
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use std::path::Path;
 
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::Frequency;
-use belljar_sim::figures::decimal;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceSummary};
 
 use crate::model::{Model, ModelError};
@@ -29,16 +28,15 @@ const MOST_RANKS: u32 = 1 << 20;
 /// Calls of all ranks, at most, unless it is said otherwise: they are kept until all are made.
 pub const MOST_CALLS: u64 = 1 << 25;
 
-/// How far beyond its runs a model may be asked without a word.
-const FAR: f64 = 4.0;
-
 /// Calls of a size.
 #[derive(Debug)]
 pub struct Generated {
     header: TraceHeader,
     events: Vec<Event>,
-    /// What is to be said of them.
+    /// Warnings about them.
     pub warnings: Vec<String>,
+    /// Where they came from, in words; the trace's summary has it, too.
+    pub origin: String,
 }
 
 /// Why a model makes no calls of a size.
@@ -121,29 +119,9 @@ pub fn generate(
     Ok(Generated {
         header: TraceHeader::new(&model.name, &vec![clock; nodes]),
         events,
-        warnings: warnings(model, f64::from(ranks), size),
+        warnings: model.doubts(f64::from(ranks), size),
+        origin: model.origin(f64::from(ranks), size),
     })
-}
-
-/// What has to be said where a model is asked far outside of its runs, or does not explain them.
-fn warnings(model: &Model, ranks: f64, size: f64) -> Vec<String> {
-    let functions = model.functions();
-    let all = functions.iter().flat_map(|(.., values)| values.functions());
-    let beyond = all.map(|of| of.beyond(ranks, size)).fold(1.0, f64::max);
-    let mut warnings = Vec::new();
-    if beyond > FAR {
-        warnings.push(format!(
-            "{ranks} ranks and size {size} are {} times beyond the runs that the model is made of: its errors there are not known",
-            decimal(beyond, 1)
-        ));
-    }
-    if model.runs.len() < 3 {
-        let count = model.runs.len();
-        warnings.push(format!(
-            "the model is made of {count} runs: what depends on ranks or size in other ways than a line cannot be seen in them"
-        ));
-    }
-    warnings
 }
 
 impl Generated {
@@ -184,7 +162,7 @@ impl Generated {
         }
         writer.finish(&TraceSummary {
             nodes: Vec::new(),
-            ending: "made of a model".to_owned(),
+            ending: self.origin,
         })?;
         Ok(())
     }

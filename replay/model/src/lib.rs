@@ -7,6 +7,8 @@
 
 /// A model as a motif of SST's Ember.
 mod ember;
+/// Measurements of a model for Extra-P.
+mod extra_p;
 /// Functions of ranks and size, fitted to measured values.
 pub mod fit;
 /// Calls of a size that never ran.
@@ -23,12 +25,13 @@ mod structure;
 mod values;
 
 pub use ember::{Motif, MotifError, ember};
+pub use extra_p::{EXTRA_P_POINTS, Measurements, extra_p};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
-    CallModel, Class, CollectiveModel, Completes, LearnError, Model, ModelError, Role, Roles,
-    Shape, Tags, Times, TransferModel, learn, rounded,
+    CallModel, Class, CollectiveModel, Completes, Counter, Function, LearnError, Model, ModelError,
+    Role, Roles, Shape, Tags, Times, TransferModel, learn, rounded,
 };
-pub use relation::{Grid, Place, Relation};
+pub use relation::{Grid, Place, Preference, Relation};
 pub use run::{RunError, Traced};
 pub use structure::{Node, Structure};
 pub use values::{Spread, Values};

@@ -5,11 +5,14 @@
 
 /// What differs between instances of a call.
 mod call;
+/// Warnings about a model's own answers.
+mod doubts;
 /// Models made of runs.
 mod learn;
 /// Which class a rank belongs to.
 mod roles;
 
+use belljar_mpi::CallKind;
 use belljar_sim::figures::significant;
 use belljar_trace::Event;
 use serde::{Deserialize, Serialize};
@@ -19,12 +22,13 @@ use crate::fit::{DIGITS, Fitted};
 use crate::structure::{Node, Structure};
 use crate::values::Values;
 
-pub use call::{CallModel, CollectiveModel, Completes, Shape, Tags, Times, TransferModel};
+pub(crate) use call::phase;
+pub use call::{CallModel, CollectiveModel, Completes, Counter, Shape, Tags, Times, TransferModel};
 pub use learn::{LearnError, learn};
 pub use roles::{Role, Roles};
 
 /// The version that is written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A model of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,6 +51,8 @@ pub struct Model {
     pub classes: Vec<Class>,
     /// The scenario of the largest run, if it is known.
     pub scenario: Option<String>,
+    /// Warnings about its runs.
+    pub warnings: Vec<String>,
     /// One call of each kind, as it was traced: events in hexadecimal digits.
     templates: String,
 }
@@ -60,6 +66,23 @@ pub struct Class {
     pub turns: Vec<Values>,
     /// Their calls, by number.
     pub calls: Vec<CallModel>,
+}
+
+/// A function of a model.
+#[derive(Clone, Debug)]
+pub struct Function<'m> {
+    /// The class of ranks.
+    pub class: usize,
+    /// The function of MPI, or `loop`.
+    pub function: String,
+    /// The value: `turns`, `time before`, `own time`, `bytes`, `bytes sent` or `bytes received`.
+    pub what: &'static str,
+    /// Which call or loop of the class it is of, in words: `call 3 after call 2`, `loop 0`.
+    pub place: String,
+    /// True for `MPI_Init` and its like: launchers take longer for more nodes, in other ways than programs.
+    pub start_up: bool,
+    /// The value of its instances.
+    pub values: &'m Values,
 }
 
 /// Bytes that are no model.
@@ -104,7 +127,9 @@ impl Model {
             serde_json::from_str(text).map_err(|error| ModelError(error.to_string()))?;
         if model.version != VERSION {
             let version = model.version;
-            let why = format!("its version is {version}, this program reads {VERSION}");
+            let why = format!(
+                "its version is {version}, this program reads {VERSION}: fit it to its runs again"
+            );
             return Err(ModelError(why));
         }
         let templates = model.templates()?.len();
@@ -120,8 +145,8 @@ impl Model {
         };
         let classes = model.classes.len();
         let known = model.roles.classes().all(|class| class < classes);
-        let sound = model.functions().iter().all(|(.., values)| {
-            let mut functions = values.functions().iter();
+        let sound = model.functions().iter().all(|of| {
+            let mut functions = of.values.functions().iter();
             functions.all(Fitted::is_sound)
         });
         match known && sound && model.clock_hz > 0 && model.classes.iter().all(fits) {
@@ -143,25 +168,41 @@ impl Model {
         belljar_trace::load_events(&bytes).map_err(|error| ModelError(error.to_string()))
     }
 
-    /// All functions that were fitted, with what they are of: the class, the call's function, and the value.
-    pub fn functions(&self) -> Vec<(usize, String, &'static str, &Values)> {
+    /// All functions that were fitted.
+    pub fn functions(&self) -> Vec<Function<'_>> {
         let Ok(templates) = self.templates() else {
             return Vec::new();
         };
         let mut all = Vec::new();
         for (number, class) in self.classes.iter().enumerate() {
-            for turns in &class.turns {
-                all.push((number, "loop".to_owned(), "turns", turns));
-            }
-            for call in &class.calls {
-                let name = templates
-                    .get(call.template as usize)
-                    .map_or("", Event::name);
-                let mut push = |what, values| all.push((number, name.to_owned(), what, values));
+            let of = |function: &str, place, start_up, what, values| Function {
+                class: number,
+                function: function.to_owned(),
+                what,
+                place,
+                start_up,
+                values,
+            };
+            let turns = class.turns.iter().enumerate();
+            all.extend(
+                turns.map(|(at, turns)| of("loop", format!("loop {at}"), false, "turns", turns)),
+            );
+            for (at, call) in class.calls.iter().enumerate() {
+                let event = templates.get(call.template as usize);
+                let name = event.map_or("", Event::name);
+                let start_up = event.is_some_and(|event| event.meaning().kind == CallKind::Init);
                 for times in &call.times {
-                    push("time before", &times.before);
-                    push("own time", &times.own);
+                    let place = match times.after {
+                        Some(after) => format!("call {at} after call {after}"),
+                        None => format!("call {at}"),
+                    };
+                    let before = of(name, place.clone(), start_up, "time before", &times.before);
+                    let own = of(name, place, start_up, "own time", &times.own);
+                    all.extend([before, own]);
                 }
+                let place = format!("call {at}");
+                let mut push =
+                    |what, values| all.push(of(name, place.clone(), start_up, what, values));
                 for transfer in &call.transfers {
                     push("bytes", &transfer.bytes);
                 }

@@ -3,6 +3,9 @@
 //! What a program computes from its rank is found among the relations that programs have: fixed ranks, shifts around a ring, neighbours in grids and hypercubes, steps of
 //! doubling distance, transposes, trees. A relation is only taken where it holds for all that was seen, of all sizes. Called by models of runs.
 
+/// Relations that a sample may be of.
+mod candidates;
+
 use serde::{Deserialize, Serialize};
 
 /// Where a number is asked for.
@@ -17,7 +20,7 @@ pub struct Place {
 }
 
 /// A grid of all ranks, rows first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Grid {
     /// How many dimensions it has: 2 to 4.
     pub dimensions: u8,
@@ -53,6 +56,35 @@ pub enum Relation {
         /// Whether the first is after the last.
         wraps: bool,
     },
+    /// A neighbour in a grid along several dimensions at once: across an edge or a corner.
+    Offset {
+        /// The grid.
+        grid: Grid,
+        /// Steps along each dimension.
+        by: [i8; 4],
+        /// Whether the first is after the last.
+        wraps: bool,
+    },
+    /// Two to the turn steps on or back along a dimension of a grid.
+    DoublingAlong {
+        /// The grid.
+        grid: Grid,
+        /// Along which dimension.
+        dimension: u8,
+        /// Back.
+        back: bool,
+        /// Whether the first is after the last.
+        wraps: bool,
+    },
+    /// Another bit of the place along a dimension of a grid: the bit of the turn, or half the length, in the next turn a quarter.
+    FlipAlong {
+        /// The grid.
+        grid: Grid,
+        /// Along which dimension.
+        dimension: u8,
+        /// From half the length down.
+        halves: bool,
+    },
     /// Two to the turn ranks on or back.
     Doubling {
         /// Back.
@@ -79,7 +111,16 @@ pub enum Relation {
     FlipStep(u32),
     /// Half of all ranks on.
     Half,
-    /// The other side of a square grid's diagonal.
+    /// A share of all ranks on or back: one of so many parts.
+    Share {
+        /// How many parts all ranks have.
+        parts: u32,
+        /// Back.
+        back: bool,
+    },
+    /// The bits of all ranks divided by two to this power differ.
+    FlipShare(u32),
+    /// The other side of a square grid's diagonal; in two squares side by side, by pairs of ranks.
     Transpose,
     /// The rank's place along a dimension of a grid.
     Coordinate {
@@ -123,6 +164,10 @@ pub enum Relation {
     },
     /// The turn, and so many more, modulo all ranks.
     Turn(u32),
+    /// So many less the turn, modulo all ranks.
+    TurnBack(u32),
+    /// The turn, and so many more, around all ranks but the first.
+    TurnOfOthers(u32),
 }
 
 /// Numbers of ranks by the dimensions of a grid, none of which is longer than the one before: those of `MPI_Dims_create`, as equal as possible.
@@ -182,10 +227,49 @@ fn shifted(place: Place, by: i64, wraps: bool) -> Option<u32> {
     u32::try_from(to).ok().filter(|to| *to < place.ranks)
 }
 
+/// So many on, or back.
+fn sign(back: bool, by: i64) -> i64 {
+    if back { -by } else { by }
+}
+
 /// The rank at these coordinates of a grid.
 fn number(at: &[u32], lengths: &[u32]) -> u32 {
     let both = at.iter().zip(lengths);
     both.fold(0, |sum, (at, length)| sum * length + at)
+}
+
+/// The rank whose place along a dimension of a grid is what `of` says.
+fn along(
+    place: Place,
+    grid: Grid,
+    dimension: u8,
+    of: impl Fn(Place) -> Option<u32>,
+) -> Option<u32> {
+    let (lengths, mut at) = grid.coordinates(place);
+    let dimension = usize::from(dimension);
+    let own = Place {
+        rank: *at.get(dimension)?,
+        ranks: lengths[dimension],
+        turn: place.turn,
+    };
+    at[dimension] = of(own)?;
+    Some(number(&at, &lengths))
+}
+
+/// The other side of the diagonal of a square of ranks, or of a square of pairs.
+fn transposed(rank: u32, ranks: u32) -> Option<u32> {
+    let square = |count: u32| {
+        let side = count.isqrt();
+        (side > 0 && side.checked_mul(side) == Some(count)).then_some(side)
+    };
+    let turned = |rank: u32, side: u32| rank % side * side + rank / side;
+    match square(ranks) {
+        Some(side) => Some(turned(rank, side)),
+        None => {
+            let side = square(ranks / 2).filter(|_| ranks.is_multiple_of(2))?;
+            Some(2 * turned(rank / 2, side) + rank % 2)
+        }
+    }
 }
 
 fn within(place: Place, to: u32) -> Option<u32> {
@@ -196,28 +280,18 @@ impl Relation {
     /// The number there; `None` for nobody.
     pub fn at(&self, place: Place) -> Option<u32> {
         let Place { rank, ranks, turn } = place;
-        let sign = |back: bool, by: i64| if back { -by } else { by };
         match *self {
             Self::Nobody => None,
             Self::Fixed(rank) => Some(rank),
             Self::FromEnd(by) => ranks.checked_sub(by)?.checked_sub(1),
             Self::Shift { by, wraps } => shifted(place, by, wraps),
-            Self::Neighbor {
-                grid,
-                dimension,
-                by,
-                wraps,
-            } => {
-                let (lengths, mut at) = grid.coordinates(place);
-                let dimension = usize::from(dimension);
-                let along = Place {
-                    rank: *at.get(dimension)?,
-                    ranks: lengths[dimension],
-                    turn,
-                };
-                at[dimension] = shifted(along, i64::from(by), wraps)?;
-                Some(number(&at, &lengths))
-            }
+            Self::Neighbor { .. }
+            | Self::Offset { .. }
+            | Self::DoublingAlong { .. }
+            | Self::FlipAlong { .. }
+            | Self::Coordinate { .. }
+            | Self::Others { .. }
+            | Self::Along { .. } => self.in_grid(place),
             Self::Doubling { back, wraps } => {
                 shifted(place, sign(back, 1_i64.checked_shl(turn.min(40))?), wraps)
             }
@@ -229,30 +303,15 @@ impl Relation {
             Self::FlipHalves => within(place, rank ^ ranks.checked_shr(turn + 1)?),
             Self::FlipStep(from) => within(place, rank ^ turn.checked_add(from)?),
             Self::Half => shifted(place, i64::from(ranks / 2), true),
-            Self::Transpose => {
-                let side = ranks.isqrt();
-                let square = side.checked_mul(side) == Some(ranks);
-                square.then(|| rank % side * side + rank / side)
+            Self::Share { parts, back } => {
+                let by = i64::from(ranks.checked_div(parts)?);
+                shifted(place, sign(back, by), true)
             }
-            Self::Coordinate { grid, dimension } => grid
-                .coordinates(place)
-                .1
-                .get(usize::from(dimension))
-                .copied(),
-            Self::Others { grid, dimension } => {
-                let (lengths, at) = grid.coordinates(place);
-                let others = lengths.iter().zip(&at).enumerate();
-                let others = others.filter(|(index, _)| *index != usize::from(dimension));
-                Some(others.fold(0, |sum, (_, (length, at))| sum * length + at))
-            }
+            Self::FlipShare(by) => within(place, rank ^ ranks.checked_shr(by)?),
+            Self::Transpose => transposed(rank, ranks),
             Self::Quotient(by) => rank.checked_div(by),
             Self::Remainder(by) => rank.checked_rem(by),
             Self::Floor(of) => Some(rank - rank.checked_rem(of)?),
-            Self::Along { grid, dimension } => {
-                let (lengths, mut at) = grid.coordinates(place);
-                *at.get_mut(usize::from(dimension))? = 0;
-                Some(number(&at, &lengths))
-            }
             Self::PartStart(parts) => {
                 let part = u64::from(Self::Part(parts).at(place)?);
                 let ranks_before = part * u64::from(ranks);
@@ -266,92 +325,148 @@ impl Relation {
             Self::Parent(of) => rank.checked_sub(1)?.checked_div(of),
             Self::Child { of, which } => within(place, rank.checked_mul(of)?.checked_add(which)?),
             Self::Turn(from) => turn.checked_add(from)?.checked_rem(ranks),
+            Self::TurnBack(from) => {
+                let to = i64::from(from) - i64::from(turn);
+                Some(to.rem_euclid(i64::from(ranks.max(1))) as u32)
+            }
+            Self::TurnOfOthers(from) => {
+                let others = ranks.checked_sub(1)?;
+                Some(1 + turn.checked_add(from)?.checked_rem(others)?)
+            }
+        }
+    }
+
+    /// The number of a relation that has a grid.
+    fn in_grid(&self, place: Place) -> Option<u32> {
+        let turn = place.turn;
+        match *self {
+            Self::Neighbor {
+                grid,
+                dimension,
+                by,
+                wraps,
+            } => along(place, grid, dimension, |own| {
+                shifted(own, i64::from(by), wraps)
+            }),
+            Self::Offset { grid, by, wraps } => {
+                let (lengths, mut at) = grid.coordinates(place);
+                for ((at, length), by) in at.iter_mut().zip(&lengths).zip(by) {
+                    let along = Place {
+                        rank: *at,
+                        ranks: *length,
+                        turn,
+                    };
+                    *at = shifted(along, i64::from(by), wraps)?;
+                }
+                Some(number(&at, &lengths))
+            }
+            Self::DoublingAlong {
+                grid,
+                dimension,
+                back,
+                wraps,
+            } => along(place, grid, dimension, |own| {
+                shifted(own, sign(back, 1_i64.checked_shl(turn.min(40))?), wraps)
+            }),
+            Self::FlipAlong {
+                grid,
+                dimension,
+                halves,
+            } => along(place, grid, dimension, |own| {
+                let bits = match halves {
+                    true => own.ranks.checked_shr(turn.checked_add(1)?)?,
+                    false => 1_u32.checked_shl(turn)?,
+                };
+                within(own, own.rank ^ bits)
+            }),
+            Self::Coordinate { grid, dimension } => grid
+                .coordinates(place)
+                .1
+                .get(usize::from(dimension))
+                .copied(),
+            Self::Others { grid, dimension } => {
+                let (lengths, at) = grid.coordinates(place);
+                let others = lengths.iter().zip(&at).enumerate();
+                let others = others.filter(|(index, _)| *index != usize::from(dimension));
+                Some(others.fold(0, |sum, (_, (length, at))| sum * length + at))
+            }
+            Self::Along { grid, dimension } => {
+                let (lengths, mut at) = grid.coordinates(place);
+                *at.get_mut(usize::from(dimension))? = 0;
+                Some(number(&at, &lengths))
+            }
+            _ => None,
+        }
+    }
+
+    /// The grid in which it is a neighbour.
+    pub(crate) fn grid(&self) -> Option<Grid> {
+        match *self {
+            Self::Neighbor { grid, .. }
+            | Self::Offset { grid, .. }
+            | Self::DoublingAlong { grid, .. }
+            | Self::FlipAlong { grid, .. } => Some(grid),
+            _ => None,
         }
     }
 
     /// The simplest relation that holds for all of these; `None` if no known one does.
-    pub fn find(samples: &[(Place, Option<u32>)]) -> Option<Self> {
-        let Some((place, Some(first))) = samples.iter().find(|(_, to)| to.is_some()) else {
-            return Some(Self::Nobody);
+    pub fn find(samples: &[(Place, Option<u32>)], prefer: Preference) -> Option<Self> {
+        Self::holding(samples, prefer).next()
+    }
+
+    /// Relations that hold for all of these, the simplest first.
+    fn holding(samples: &[(Place, Option<u32>)], prefer: Preference) -> impl Iterator<Item = Self> {
+        let known = samples
+            .iter()
+            .filter_map(|(place, to)| Some((*place, (*to)?)));
+        // Of the most ranks: in small grids both directions are one.
+        let seed = known.reduce(|a, b| if b.0.ranks > a.0.ranks { b } else { a });
+        let all = match seed {
+            Some((place, to)) => candidates::candidates(place, to, prefer),
+            None => vec![Self::Nobody],
         };
         let holds = |relation: &Self| samples.iter().all(|(place, to)| relation.at(*place) == *to);
-        candidates(*place, *first).into_iter().find(holds)
+        all.into_iter().filter(holds)
+    }
+
+    /// Another relation that holds for all of these and differs at a place of more ranks; `None` where the runs tell.
+    pub(crate) fn rival(
+        &self,
+        samples: &[(Place, Option<u32>)],
+        prefer: Preference,
+    ) -> Option<Self> {
+        let most = samples.iter().map(|(place, _)| place.ranks).max()?;
+        let turns = samples.iter().map(|(place, _)| place.turn).max()?;
+        let places = [most.saturating_mul(2), most.saturating_mul(4)].into_iter();
+        let mut places = places.flat_map(|ranks| {
+            (0..ranks.min(MOST_PROBES)).flat_map(move |rank| {
+                (0..=turns.min(4)).map(move |turn| Place { rank, ranks, turn })
+            })
+        });
+        let differs = |other: &Self| {
+            places
+                .clone()
+                .any(|place| other.at(place) != self.at(place))
+        };
+        let found = Self::holding(samples, prefer).find(differs);
+        places.next()?;
+        found
     }
 }
 
-/// Relations that give `to` at a place or might, the simplest first.
-fn candidates(place: Place, to: u32) -> Vec<Relation> {
-    let by = i64::from(to) - i64::from(place.rank);
-    let ranks = i64::from(place.ranks);
-    let ways = [false, true];
-    let mut all = vec![Relation::Fixed(to)];
-    all.extend((place.ranks.checked_sub(to + 1)).map(Relation::FromEnd));
-    let turned = if by > 0 { by - ranks } else { by + ranks };
-    for by in [by, turned] {
-        all.extend(ways.map(|wraps| Relation::Shift { by, wraps }));
-    }
-    all.push(Relation::Transpose);
-    let grids = ways.into_iter().flat_map(|ascending| {
-        (2..=4).map(move |dimensions| Grid {
-            dimensions,
-            ascending,
-        })
-    });
-    let grids: Vec<Grid> = grids.collect();
-    for grid in &grids {
-        for dimension in 0..grid.dimensions {
-            for by in [-1, 1, -2, 2] {
-                all.extend(ways.map(|wraps| Relation::Neighbor {
-                    grid: *grid,
-                    dimension,
-                    by,
-                    wraps,
-                }));
-            }
-        }
-    }
-    all.extend([
-        Relation::Flip(place.rank ^ to),
-        Relation::FlipTurn,
-        Relation::FlipHalves,
-    ]);
-    for wraps in ways {
-        all.extend(ways.map(|back| Relation::Doubling { back, wraps }));
-        for from in 0..3 {
-            all.extend(ways.map(|back| Relation::Stepping { back, from, wraps }));
-        }
-    }
-    all.extend((0..2).map(Relation::FlipStep));
-    all.push(Relation::Half);
-    for grid in &grids {
-        for dimension in 0..grid.dimensions {
-            let grid = *grid;
-            all.push(Relation::Coordinate { grid, dimension });
-            all.push(Relation::Others { grid, dimension });
-        }
-    }
-    all.extend((2..=64).map(Relation::Quotient));
-    all.extend((2..=64).map(Relation::Remainder));
-    for of in 1..=4 {
-        all.push(Relation::Parent(of));
-        all.extend((1..=of).map(|which| Relation::Child { of, which }));
-    }
-    all.extend((0..2).map(Relation::Turn));
-    for grid in &grids {
-        let along = |dimension| Relation::Along {
-            grid: *grid,
-            dimension,
-        };
-        all.extend((0..grid.dimensions).map(along));
-    }
-    for of in 2..=64 {
-        all.extend([
-            Relation::Floor(of),
-            Relation::PartStart(of),
-            Relation::Part(of),
-        ]);
-    }
-    all
+/// Ranks at which relations are compared, at most.
+const MOST_PROBES: u32 = 64;
+
+/// Relations that come first where the runs do not tell them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preference {
+    /// Neighbours in grids before shares of all ranks: for programs that ask MPI for a grid.
+    pub grids: bool,
+    /// The grid that other calls of the program have.
+    pub grid: Option<Grid>,
+    /// Back before on: for receives, so that they are from those that send.
+    pub back: bool,
 }
 
 #[cfg(test)]

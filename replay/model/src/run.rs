@@ -10,7 +10,7 @@ use belljar_archive::TraceReader;
 use belljar_job::{Communicators, communicators};
 use belljar_program::{Thread, asks_time, found_nothing};
 use belljar_replay::Calibration;
-use belljar_trace::{Event, Fact, Peer, TraceError, TraceHeader};
+use belljar_trace::{Event, Fact, Peer, TRACE_FILE, TraceError, TraceHeader};
 
 /// A run that a model is made of.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,8 @@ pub(crate) struct Step {
 /// A run.
 #[derive(Debug)]
 pub(crate) struct Run {
+    /// Its directory, or its trace.
+    pub(crate) name: String,
     pub(crate) ranks: u32,
     pub(crate) size: f64,
     pub(crate) communicators: Communicators,
@@ -75,6 +77,8 @@ pub(crate) struct Run {
     pub(crate) steps: Vec<Vec<Step>>,
     /// When each rank began its first call, in picoseconds.
     pub(crate) starts: Vec<u64>,
+    /// True for a program that asks MPI for a grid.
+    pub(crate) grids: bool,
     /// Ranks on the node of rank 0.
     pub(crate) per_node: u32,
 }
@@ -147,18 +151,26 @@ impl Run {
                 events.entry(event.rank).or_default().push(event);
             }
         }
+        let named = match traced.trace.file_name() {
+            Some(name) if name == TRACE_FILE => traced.trace.parent(),
+            _ => None,
+        };
         let mut run = Self {
+            name: named.unwrap_or(traced.trace).display().to_string(),
             ranks,
             size: traced.size,
             communicators,
             header,
             steps: Vec::new(),
             starts: Vec::new(),
+            grids: false,
             per_node: 0,
         };
         let first = traced.program.processes.first().map(|process| process.node);
         let on_first = |process: &&belljar_program::Process| Some(process.node) == first;
         run.per_node = traced.program.processes.iter().filter(on_first).count() as u32;
+        let asks = |event: &Event| matches!(event.name(), "MPI_Dims_create" | "MPI_Cart_create");
+        run.grids = events.values().flatten().any(asks);
         for rank in 0..ranks {
             let (Some((number, thread)), Some(own)) = (threads.get(&rank), events.remove(&rank))
             else {

@@ -45,11 +45,35 @@ pub struct Structure {
     pub loops: u32,
 }
 
+/// Turns of the loops around a call, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// Of the innermost one.
+    pub turn: u32,
+    /// Of those around it, from the inside out.
+    pub outer: [u32; 3],
+    /// True in the last turn of the innermost one.
+    pub last: bool,
+}
+
+impl Turns {
+    /// Those in a turn of a loop within.
+    pub(crate) fn within(self, turn: u32) -> Self {
+        Self {
+            turn,
+            outer: [self.turn, self.outer[0], self.outer[1]],
+            last: false,
+        }
+    }
+}
+
 /// A sequence as a structure has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Of each token of the sequence, the number of its call, and which turn of the innermost loop around it it is in, from 0.
     pub calls: Vec<(u32, u32)>,
+    /// Of each, the turns of all loops around it.
+    pub around: Vec<Turns>,
     /// By loop, how often it turned each time that it was come to.
     pub turns: Vec<Vec<u32>>,
 }
@@ -187,6 +211,7 @@ impl Structure {
         let calls = (0..tokens.len() as u32).map(|number| (number, 0));
         let reading = Reading {
             calls: calls.collect(),
+            around: vec![Turns::default(); tokens.len()],
             turns: Vec::new(),
         };
         (structure, reading)
@@ -219,10 +244,17 @@ impl Structure {
         let numbers = Automaton::of(self).read(tokens)?;
         let mut reading = Reading {
             calls: Vec::with_capacity(tokens.len()),
+            around: Vec::with_capacity(tokens.len()),
             turns: vec![Vec::new(); self.loops as usize],
         };
         let mut at = 0;
-        follow(&self.nodes, &numbers, (&mut at, 0, 0), &mut reading).then_some(())?;
+        follow(
+            &self.nodes,
+            &numbers,
+            (&mut at, Turns::default(), 0),
+            &mut reading,
+        )
+        .then_some(())?;
         (at == tokens.len()).then_some(reading)
     }
 
@@ -258,11 +290,11 @@ fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool 
     depth < DEEPEST && bodies.into_iter().all(|body| sound(body, seen, depth + 1))
 }
 
-/// Follows the calls of `numbers` through `nodes`, from `at` on, in a turn of a loop. A loop turns as long as its body is there.
+/// Follows the calls of `numbers` through `nodes`, from `at` on, in these turns of loops, the innermost first. A loop turns as long as its body is there.
 fn follow(
     nodes: &[Node],
     numbers: &[u32],
-    (at, turn, depth): (&mut usize, u32, u32),
+    (at, turns, depth): (&mut usize, Turns, u32),
     reading: &mut Reading,
 ) -> bool {
     if depth > DEEPEST {
@@ -274,26 +306,43 @@ fn follow(
                 if numbers.get(*at) != Some(number) {
                     return false;
                 }
-                reading.calls.push((*number, turn));
+                reading.calls.push((*number, turns.turn));
+                reading.around.push(turns);
                 *at += 1;
             }
             Node::Loop { body, number } => {
                 let place = reading.turns[*number as usize].len();
                 reading.turns[*number as usize].push(0);
-                let mut turns = 0;
+                let (mut turn, mut begun) = (0, reading.calls.len());
                 while let Some(next) = numbers.get(*at)
                     && begins(body, *next)
                 {
-                    if !follow(body, numbers, (at, turns, depth + 1), reading) {
+                    begun = reading.calls.len();
+                    if !follow(body, numbers, (at, turns.within(turn), depth + 1), reading) {
                         return false;
                     }
-                    turns += 1;
+                    turn += 1;
                 }
-                reading.turns[*number as usize][place] = turns;
+                reading.turns[*number as usize][place] = turn;
+                ended(body, &mut reading.around[begun..]);
             }
         }
     }
     true
+}
+
+/// Marks the calls of a loop's last turn, but not those of loops in it.
+fn ended(body: &[Node], around: &mut [Turns]) {
+    let Some(outer) = around.iter().map(|it| it.turn).max() else {
+        return;
+    };
+    let plain = body.iter().all(|node| matches!(node, Node::Call { .. }));
+    if plain {
+        around
+            .iter_mut()
+            .filter(|it| it.turn == outer)
+            .for_each(|it| it.last = true);
+    }
 }
 
 /// Whether a call may be the first of a turn.

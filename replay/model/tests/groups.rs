@@ -1,61 +1,22 @@
 //! Programs with communicators of groups and graphs, learned from small runs and made again at other sizes.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+mod programs;
 
-use belljar_archive::{Contents, TraceWriter};
+use std::path::Path;
+
 use belljar_collectives::Tables;
 use belljar_job::communicators;
-use belljar_model::{LearnError, MOST_CALLS, Model, Traced, generate, learn};
+use belljar_model::{MOST_CALLS, Model, generate};
 use belljar_program::{Algorithms, extract};
-use belljar_replay::Calibration;
-use belljar_sim::Frequency;
 use belljar_trace::{
-    Amount, Collective, Event, Fact, GroupMembers, Implementation, Launch, Making, NewCommunicator,
-    Phase, TraceHeader, TraceSummary, WORLD,
+    Amount, Collective, Event, Fact, GroupMembers, Making, NewCommunicator, Phase, WORLD,
 };
+use programs::{Program, call, learned, with, written};
 
 /// The group of all, the one that a communicator is made of, and that communicator, by the process's own numbers.
 const ALL: u32 = 5;
 const SOME: u32 = 6;
 const NEW: u32 = 2;
-
-/// A program: a rank's calls, of so many.
-type Program = fn(u32, u32) -> Vec<Event>;
-
-/// A call without anything.
-fn call(name: &str) -> Event {
-    let function = belljar_mpi::FUNCTIONS.iter().position(|of| of.name == name);
-    Event {
-        node: 0,
-        vcpu: 0,
-        process: 0,
-        thread: 0,
-        rank: 0,
-        implementation: Implementation::Mpich,
-        function: function.expect("a function of MPI") as u16,
-        entry: 0,
-        exit: None,
-        result: Some(0),
-        depth: 0,
-        selected: true,
-        bad: None,
-        arguments: Vec::new(),
-        texts: Vec::new(),
-        communicator: Some(WORLD),
-        transfers: Vec::new(),
-        collectives: Vec::new(),
-        started: Vec::new(),
-        completed: Vec::new(),
-        status: None,
-        fact: None,
-        accounts: Default::default(),
-        site: Default::default(),
-        details: Default::default(),
-        folded: Default::default(),
-        given_up: Default::default(),
-    }
-}
 
 fn allreduce(communicator: u32) -> Event {
     let whole = || Amount::whole(Some(8));
@@ -70,13 +31,6 @@ fn allreduce(communicator: u32) -> Event {
             received: whole(),
         }],
         ..call("MPI_Allreduce")
-    }
-}
-
-fn with(name: &str, fact: Fact) -> Event {
-    Event {
-        fact: Some(fact),
-        ..call(name)
     }
 }
 
@@ -149,67 +103,6 @@ fn arbitrary(rank: u32, ranks: u32) -> Vec<Event> {
     let how = Making::Create { group: Some(SOME) };
     all.push(with("MPI_Comm_create", made(how, is_member(&rank))));
     all
-}
-
-/// The trace of a program of so many ranks.
-fn written(folder: &Path, program: Program, ranks: u32) -> PathBuf {
-    let path = folder.join(format!("{ranks}.bjt"));
-    let file = File::create(&path).unwrap();
-    let clock = Frequency::from_hz(1_000_000_000).unwrap();
-    let header = TraceHeader::new("groups", &vec![clock; ranks as usize]);
-    let contents = Contents {
-        accounted: false,
-        frames: 0,
-    };
-    let mut writer = TraceWriter::over(file, &path, &header, contents).unwrap();
-    let launch = Fact::Launch(Launch {
-        name: Some("groups".to_owned()),
-        size: Some(ranks),
-    });
-    let mut events = Vec::new();
-    for rank in 0..ranks {
-        let begin = with("MPI_Init", launch.clone());
-        let own = program(rank, ranks);
-        let all = [begin].into_iter().chain(own).chain([call("MPI_Finalize")]);
-        events.extend((1..).zip(all).map(|(at, event)| Event {
-            node: rank,
-            rank,
-            entry: at * 1000,
-            exit: Some(at * 1000 + 200),
-            ..event
-        }));
-    }
-    events.sort_by_key(|event| (event.exit, event.node));
-    for event in events {
-        writer.push(event).unwrap();
-    }
-    let summary = TraceSummary {
-        nodes: Vec::new(),
-        ending: "well".to_owned(),
-    };
-    writer.finish(&summary).unwrap();
-    path
-}
-
-fn learned(folder: &Path, program: Program, sizes: &[u32]) -> Result<Model, LearnError> {
-    let tables = Tables::open_mpi();
-    let runs = sizes.iter().map(|ranks| {
-        let trace = written(folder, program, *ranks);
-        let (program, _) = extract(&trace, Algorithms::By(&tables)).unwrap();
-        let calibration = Calibration::own(&program);
-        (trace, program, calibration)
-    });
-    let runs: Vec<_> = runs.collect();
-    let traced: Vec<Traced<'_>> = runs
-        .iter()
-        .map(|(trace, program, calibration)| Traced {
-            trace,
-            program,
-            calibration,
-            size: 1.0,
-        })
-        .collect();
-    learn(&traced, None)
 }
 
 /// By rank, the members of the new communicator, in their order.

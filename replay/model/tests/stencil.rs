@@ -160,7 +160,7 @@ fn a_damaged_model_is_refused() {
     let text = learned(folder.path(), &[(2, 20), (3, 20)]).save().unwrap();
     assert!(Model::load(&text[..text.len() / 2]).is_err());
     for (from, to) in [
-        ("\"version\":2", "\"version\":3"),
+        ("\"version\":3", "\"version\":4"),
         ("\"template\":0", "\"template\":99999"),
         ("\"loops\":", "\"loops\":1"),
         ("\"templates\":\"", "\"templates\":\"f"),

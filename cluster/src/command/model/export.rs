@@ -1,46 +1,87 @@
-//! `belljar model export`: a model for other simulators.
+//! `belljar model export`: a model for other tools.
 //!
 //! Called by `model`.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use belljar_model::ember;
+use anyhow::{Context, Result, bail};
+use belljar_model::{EXTRA_P_POINTS, Model, ember, extra_p};
 use clap::{Args, ValueEnum};
 
 use super::generate::read;
 use crate::command::output::say;
 
-/// For which simulator.
+/// For which tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Simulator {
+enum Tool {
     /// The Structural Simulation Toolkit: a motif of its element Ember, and its parameter files.
     Ember,
+    /// Extra-P: the measurements of the runs, in its JSON lines.
+    ExtraP,
 }
 
 #[derive(Args)]
 pub(crate) struct ExportArguments {
-    /// For which simulator.
+    /// For which tool.
     #[arg(value_enum)]
-    simulator: Simulator,
+    tool: Tool,
     /// A model, as `belljar model fit` writes it.
     model: PathBuf,
-    /// What the motif is called: letters and digits. The model's name when absent.
+    /// Name of the motif: letters and digits. The model's name when absent.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The new folder for its files.
-    #[arg(long, value_name = "DIR")]
+    /// The new folder for a motif's files, or the new file for Extra-P.
+    #[arg(long, value_name = "PATH")]
     out: PathBuf,
 }
 
 /// `belljar model export`.
 pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
-    let Simulator::Ember = arguments.simulator;
     let model = read(&arguments.model)?;
+    match arguments.tool {
+        Tool::Ember => motif(arguments, &model),
+        Tool::ExtraP => measurements(arguments, &model),
+    }
+}
+
+/// Measurements for Extra-P.
+fn measurements(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> {
+    if arguments.name.is_some() {
+        bail!("--name is of motifs: leave it out with extra-p");
+    }
+    let out = &arguments.out;
+    let failed = || format!("cannot create {}", out.display());
+    let mut file = File::create_new(out).with_context(failed)?;
+    let measurements = extra_p(model);
+    file.write_all(measurements.text.as_bytes())
+        .with_context(failed)?;
+    if measurements.left_out > 0 {
+        eprintln!(
+            "warning: functions without a value in each run, which Extra-P refuses, are left out: {}",
+            measurements.left_out
+        );
+    }
+    for (all, name) in [
+        (model.ranks().len(), "ranks"),
+        (model.sizes().len(), "size"),
+    ] {
+        if (2..EXTRA_P_POINTS).contains(&all) {
+            eprintln!(
+                "warning: the model is of {all} values of {name}; Extra-P asks for {EXTRA_P_POINTS} of each parameter"
+            );
+        }
+    }
+    say(format!("{}: measurements for extrap --json", out.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A motif of Ember.
+fn motif(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> {
     let name = arguments.name.as_ref().unwrap_or(&model.name);
-    let motif = ember(&model, name)?;
+    let motif = ember(model, name)?;
     let folder = &arguments.out;
     fs::create_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let name = &motif.name;

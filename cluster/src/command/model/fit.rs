@@ -11,11 +11,13 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::Table;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
+use belljar_model::fit::Fitted;
 use belljar_model::{Model, Traced, Values, learn, rounded};
 use belljar_program::Program;
 use belljar_replay::Calibration;
 use belljar_sim::figures::{counted, share};
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::command::output::show;
@@ -65,6 +67,9 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
     let model = learn(&traced, scenario)?;
     fs::write(&arguments.out, model.save()?)
         .with_context(|| format!("cannot write {}", arguments.out.display()))?;
+    warnings(&model)
+        .iter()
+        .for_each(|it| eprintln!("warning: {it}"));
     show(|out| match arguments.json {
         true => {
             serde_json::to_writer_pretty(&mut *out, &rounded(told(&model)))?;
@@ -122,15 +127,50 @@ fn scenario_of(directory: &Path) -> Result<String> {
     Ok(kept.text)
 }
 
-/// How wrong functions are, the worst last: the mean, the median and the worst of their errors.
-fn errors(model: &Model) -> (f64, f64, f64) {
+/// Errors of functions at points that they were not fitted to.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Errors {
+    mean: f64,
+    median: f64,
+    worst: f64,
+}
+
+/// Errors of one part of the program; `None` where no function was tried at a point that it was not fitted to.
+fn errors(model: &Model, start_up: bool) -> Option<Errors> {
     let functions = model.functions();
-    let all = functions.iter().flat_map(|(.., values)| values.functions());
-    let mut errors: Vec<f64> = all.map(|of| of.error).collect();
+    let own = functions.iter().filter(|it| it.start_up == start_up);
+    let all = own.flat_map(|it| it.values.functions());
+    let mut errors: Vec<f64> = all.filter_map(|of| of.error).collect();
     errors.sort_by(f64::total_cmp);
-    let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-    let median = errors.get(errors.len() / 2).copied().unwrap_or(0.0);
-    (mean, median, errors.last().copied().unwrap_or(0.0))
+    Some(Errors {
+        mean: errors.iter().sum::<f64>() / errors.len() as f64,
+        median: *errors.get(errors.len() / 2)?,
+        worst: *errors.last()?,
+    })
+}
+
+fn errors_text(errors: Option<Errors>) -> String {
+    match errors {
+        None => "unknown, as there is no point that they were not fitted to".to_owned(),
+        Some(Errors {
+            mean,
+            median,
+            worst,
+        }) => format!(
+            "{} in the mean, {} in the median, {} at worst",
+            share(mean, 2),
+            share(median, 2),
+            share(worst, 1)
+        ),
+    }
+}
+
+/// Warnings about a model before it is asked for anything.
+fn warnings(model: &Model) -> Vec<String> {
+    match model.runs.last() {
+        Some((ranks, size)) => model.doubts(f64::from(*ranks), *size),
+        None => Vec::new(),
+    }
 }
 
 fn form(values: &Values) -> String {
@@ -157,30 +197,27 @@ fn text(model: &Model, file: &Path, out: &mut dyn Write) -> io::Result<()> {
         model.classes.len(),
         serde_json::to_string(&model.roles.role).unwrap_or_default()
     )?;
-    let (mean, median, worst) = errors(model);
     writeln!(
         out,
-        "error of functions at points that they were not fitted to: {} in the mean, {} in the median, {} at worst\n",
-        share(mean, 2),
-        share(median, 2),
-        share(worst, 1)
+        "errors of functions at points that they were not fitted to:\n  main part: {}\n  start-up: {}\n",
+        errors_text(errors(model, false)),
+        errors_text(errors(model, true))
     )?;
     let mut table = Table::new(["class", "function", "value", "error", "form"]);
     let mut functions = model.functions();
-    // Times that go on for long matter most; counts and bytes are few.
-    functions.retain(|(.., values)| values.functions().iter().any(|of| of.at(1.0, 1.0) != 0.0));
-    for (class, function, value, values) in functions.iter().take(LISTED) {
-        let error = values
-            .functions()
-            .iter()
-            .map(|of| of.error)
-            .fold(0.0, f64::max);
+    let at = model.runs.last().copied().unwrap_or((1, 1.0));
+    let is_some = |of: &Fitted| of.at(f64::from(at.0), at.1) != 0.0;
+    functions.retain(|it| it.values.functions().iter().any(is_some));
+    functions.sort_by_key(|it| it.start_up);
+    for of in functions.iter().take(LISTED) {
+        let errors = of.values.functions().iter().map(|of| of.error);
+        let worst = errors.flatten().reduce(f64::max);
         table.row(vec![
-            class.to_string(),
-            function.clone(),
-            (*value).to_owned(),
-            share(error, 2),
-            form(values),
+            of.class.to_string(),
+            of.function.clone(),
+            of.what.to_owned(),
+            worst.map_or("unknown".to_owned(), |it| share(it, 2)),
+            form(of.values),
         ]);
     }
     table.write(out)?;
@@ -192,16 +229,18 @@ fn text(model: &Model, file: &Path, out: &mut dyn Write) -> io::Result<()> {
 
 fn told(model: &Model) -> serde_json::Value {
     let functions = model.functions();
-    let functions = functions.iter().map(|(class, function, value, values)| {
-        json!({ "class": class, "function": function, "value": value, "is": values })
+    let functions = functions.iter().map(|of| {
+        let part = if of.start_up { "start-up" } else { "main" };
+        json!({ "class": of.class, "function": of.function, "value": of.what, "part": part, "is": of.values })
     });
-    let (mean, median, worst) = errors(model);
     json!({
         "name": model.name,
         "runs": model.runs,
         "role": model.roles.role,
         "classes": model.classes.len(),
-        "error": { "mean": mean, "median": median, "worst": worst },
+        "error": errors(model, false),
+        "start_up_error": errors(model, true),
+        "warnings": warnings(model),
         "functions": functions.collect::<Vec<_>>(),
     })
 }

@@ -22,6 +22,7 @@ use crate::command::output::show;
 use crate::command::replay::job::{JobArguments, Model as NetworkModel};
 use crate::command::replay::network_warnings::network_warnings_of;
 use crate::command::replay::watch::Watch;
+use crate::command::trace::generated::ORIGIN_FILE;
 
 /// The largest file that is taken for a model, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
@@ -55,7 +56,8 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let model = read(&arguments.model)?;
     let ranks = arguments.nodes.saturating_mul(model.per_node.max(1));
     let made = make(&model, ranks, arguments.size, MOST_CALLS)?;
-    let mut warnings = made.warnings.clone();
+    let mut warnings = vec![made.origin.clone()];
+    warnings.extend(made.warnings.iter().cloned());
     let calls = made.calls();
     let Some(scenario) = model.scenario.clone().map(of_run_directory) else {
         bail!("the model has no scenario, so nothing says on which network the run would be");
@@ -87,7 +89,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     }
     let directory = RunDirectory::create(Some(&arguments.out), "model")?;
     directory.write(SCENARIO_FILE, &kept.text)?;
-    directory.write("model.txt", &about(arguments, &model, &warnings))?;
+    directory.write(ORIGIN_FILE, &about(arguments, &model, &warnings))?;
     write_trace(
         &job.trace,
         &directory.path().join(TRACE_FILE),
@@ -101,7 +103,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
         true => writeln!(
             out,
             "{}",
-            json!({ "ranks": ranks, "calls": calls, "total_ps": outcome.total_ps, "messages": outcome.messages, "warnings": warnings })
+            json!({ "ranks": ranks, "calls": calls, "total_ps": outcome.total_ps, "messages": outcome.messages, "never_ran": true, "warnings": warnings })
         ),
         false => writeln!(
             out,
@@ -132,13 +134,16 @@ pub(super) fn read(path: &Path) -> Result<Model> {
     Model::load(&text).with_context(|| path.display().to_string())
 }
 
-/// What the run directory says of its own making.
+/// The text of `model.txt`: where the run came from, the model, and warnings.
 fn about(arguments: &GenerateArguments, model: &Model, warnings: &[String]) -> String {
+    let (origin, warnings) = warnings
+        .split_first()
+        .map_or(("", warnings), |(it, rest)| (it, rest));
     let mut text = format!(
-        "This run never ran. It was made of the model {} of {}, for {} nodes and size {}.\n",
+        "{origin}\nmodel: {} of {}, for {} and size {}\n",
         arguments.model.display(),
         model.name,
-        arguments.nodes,
+        counted(u64::from(arguments.nodes), "node"),
         arguments.size
     );
     for warning in warnings {

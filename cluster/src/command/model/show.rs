@@ -2,16 +2,17 @@
 //!
 //! Called by `model`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use belljar_analysis::Table;
-use belljar_model::rounded;
+use belljar_model::fit::Band;
+use belljar_model::{Model, rounded};
 use belljar_sim::figures::{decimal, share};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::generate::read;
 use crate::command::output::{say, show as results};
@@ -36,52 +37,125 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     let model = read(&arguments.model)?;
     let ranks = f64::from(arguments.nodes.saturating_mul(model.per_node.max(1)));
     let size = arguments.size;
-    let mut rows = Vec::new();
-    for (class, function, what, values) in model.functions() {
-        for of in values.functions() {
-            let (least, most) = of.band(ranks, size);
-            rows.push(rounded(json!({
-                "class": class, "function": function, "value_of": what, "form": of.to_string(),
-                "error": of.error, "value": of.at(ranks, size), "from": least, "to": most,
-                "beyond": of.beyond(ranks, size),
-            })));
-        }
+    if !(size.is_finite() && size > 0.0) || ranks == 0.0 {
+        bail!(
+            "--nodes = {} and --size = {size} must be above 0",
+            arguments.nodes
+        );
     }
+    let rows: Vec<Row> = rows(&model, ranks, size);
+    let warnings = model.doubts(ranks, size);
     if arguments.json {
-        say(serde_json::to_string_pretty(&rows)?)?;
+        let functions: Vec<Value> = rows.iter().map(|row| rounded(row.json())).collect();
+        let all = json!({
+            "ranks": ranks, "size": size, "fitted_to": model.runs, "beyond": model.beyond(ranks, size),
+            "warnings": warnings, "functions": functions,
+        });
+        say(serde_json::to_string_pretty(&all)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let heads = [
-        "class",
-        "function",
-        "of",
-        "value",
-        "band from",
-        "to",
-        "error",
-        "form",
-    ];
-    let mut table = Table::new(heads);
-    for row in &rows {
-        let number = |key: &str| row[key].as_f64().unwrap_or(0.0);
-        let word = |key: &str| row[key].as_str().unwrap_or("").to_owned();
-        table.row(vec![
-            number("class").to_string(),
-            word("function"),
-            word("value_of"),
-            decimal(number("value"), 1),
-            decimal(number("from"), 1),
-            decimal(number("to"), 1),
-            share(number("error"), 1),
-            word("form"),
-        ]);
-    }
-    results(|out| {
-        writeln!(
-            out,
-            "{ranks} ranks, size {size}; bytes, turns, and times in picoseconds; band: where 19 of 20 measured values would be\n"
-        )?;
-        table.write(out)
-    })?;
+    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
+    results(|out| text(&rows, (ranks, size), out))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a function says of a number of ranks and a size.
+struct Row {
+    class: usize,
+    function: String,
+    what: &'static str,
+    start_up: bool,
+    form: String,
+    points: usize,
+    value: f64,
+    band: Option<Band>,
+    error: Option<f64>,
+    beyond: f64,
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        json!({
+            "class": self.class, "function": self.function, "value_of": self.what,
+            "part": if self.start_up { "start-up" } else { "main" },
+            "form": self.form, "points": self.points, "error": self.error, "value": self.value,
+            "from": self.band.map(|it| it.from), "to": self.band.map(|it| it.to),
+            "cut_at_zero": self.band.is_some_and(|it| it.cut), "beyond": self.beyond,
+        })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let end = |of: fn(Band) -> f64| {
+            let end = self.band.map(of);
+            end.map_or("unknown".to_owned(), |it| decimal(it, 1))
+        };
+        vec![
+            self.class.to_string(),
+            self.function.clone(),
+            self.what.to_owned(),
+            decimal(self.value, 1),
+            end(|it| it.from),
+            end(|it| it.to),
+            self.error.map_or("unknown".to_owned(), |it| share(it, 1)),
+            self.form.clone(),
+        ]
+    }
+}
+
+fn rows(model: &Model, ranks: f64, size: f64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for function in model.functions() {
+        for of in function.values.functions() {
+            rows.push(Row {
+                class: function.class,
+                function: function.function.clone(),
+                what: function.what,
+                start_up: function.start_up,
+                form: of.to_string(),
+                points: of.points(),
+                value: of.at(ranks, size),
+                band: of.band(ranks, size),
+                error: of.error,
+                beyond: of.beyond(ranks, size),
+            });
+        }
+    }
+    rows
+}
+
+fn text(rows: &[Row], (ranks, size): (f64, f64), out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{ranks} ranks, size {size}; bytes, turns, and times in picoseconds; band: where 19 of 20 measured values would be"
+    )?;
+    for (start_up, head) in [(true, "Start-up"), (false, "Main part")] {
+        let heads = [
+            "class",
+            "function",
+            "of",
+            "value",
+            "band from",
+            "to",
+            "error",
+            "form",
+        ];
+        let mut table = Table::new(heads);
+        let own: Vec<&Row> = rows.iter().filter(|row| row.start_up == start_up).collect();
+        if own.is_empty() {
+            continue;
+        }
+        own.iter().for_each(|row| {
+            table.row(row.cells());
+        });
+        writeln!(out, "\n{head}")?;
+        table.write(out)?;
+    }
+    let cut = rows
+        .iter()
+        .filter(|row| row.band.is_some_and(|it| it.cut))
+        .count();
+    if cut > 0 {
+        writeln!(out, "\nbands cut at zero: {cut} of {}", rows.len())?;
+    }
+    Ok(())
 }

@@ -22,6 +22,7 @@ use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
+use crate::command::trace::generated::never_ran;
 use crate::command::trace::tables::implementation;
 pub(in crate::command) use program::program_of;
 use program::program_with_warnings;
@@ -91,7 +92,11 @@ impl JobArguments {
             )
         })?;
         let text = of_run_directory(text);
-        let (program, warnings) = program_with_warnings(&trace, &self.collectives)?;
+        let (program, mut warnings) = program_with_warnings(&trace, &self.collectives)?;
+        if let Some(origin) = never_ran(&trace)? {
+            eprintln!("warning: {origin}");
+            warnings.insert(0, origin);
+        }
         Ok(Job {
             arguments: self,
             trace,

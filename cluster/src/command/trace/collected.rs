@@ -17,6 +17,7 @@ use belljar_sim::figures::{counted, decimal, percent, plural, share};
 use belljar_trace::{TRACE_FILE, TraceError, TraceState};
 use clap::Args;
 
+use super::generated::never_ran;
 use super::{remark, trace_file};
 use crate::command::output::show;
 
@@ -35,8 +36,11 @@ pub(crate) struct CollectArguments {
     out: PathBuf,
 }
 
-/// Says on standard error that the trace at `path` has some iterations only, if that is so.
+/// Warns on standard error of a trace that has some iterations only, and of one of a run that never ran.
 pub(in crate::command) fn warn(path: &Path) -> Result<()> {
+    if let Some(origin) = never_ran(path)? {
+        eprintln!("warning: {origin}");
+    }
     if let Some(collected) = Collected::of_trace(path)? {
         eprintln!("warning: {}", words(&collected));
     }

@@ -317,7 +317,12 @@ int64_t Ember@NAME@Generator::relation(int number, const Group& group, int64_t t
     case TRANSPOSE:
         while ((sum + 1) * (sum + 1) <= ranks)
             sum++;
-        return sum * sum == ranks ? rank % sum * sum + rank / sum : -1;
+        if (sum * sum == ranks)
+            return rank % sum * sum + rank / sum;
+        // Two squares side by side, by pairs of ranks.
+        for (sum = 0; 2 * (sum + 1) * (sum + 1) <= ranks;)
+            sum++;
+        return 2 * sum * sum == ranks ? 2 * (rank / 2 % sum * sum + rank / 2 / sum) + rank % 2 : -1;
     case COORDINATE:
         coordinates(rank, ranks, own.grid, own.ascending, lengths, at);
         return at[own.a];

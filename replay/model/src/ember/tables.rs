@@ -10,13 +10,16 @@ use belljar_trace::{Amount, Collective, Direction, Event, Fact, Making, Share, W
 use super::MotifError;
 use super::operations::{becomes_allreduce, named};
 use super::parameters::Parameters;
-use crate::model::{CallModel, Class, Completes, Model, Role, Shape, Tags};
+use crate::model::{CallModel, Class, Completes, Counter, Model, Role, Shape, Tags};
 use crate::relation::{Grid, Relation};
 use crate::structure::Node;
 use crate::values::Values;
 
 /// The tag of messages that stand for a gather.
 const GATHER_TAG: i32 = 32_000;
+
+/// Why a call is refused whose peers motifs cannot work out.
+const NO_RULE: &str = "its peers follow a rule that motifs do not have";
 
 /// Lines of each table.
 #[derive(Debug, Default)]
@@ -160,7 +163,13 @@ impl Tables {
                 return Err(missing(event, "it has no windows"));
             }
             let relation = self.relations.len();
-            self.relations.extend(of.peer.iter().map(relation_line));
+            for peer in &of.peer {
+                let line = relation_line(peer).ok_or_else(|| missing(event, NO_RULE))?;
+                self.relations.push(line);
+            }
+            if !of.phases.is_empty() || of.peer.is_empty() {
+                return Err(missing(event, NO_RULE));
+            }
             let (tag, from, count) = self.tags(&of.tag);
             let values = self.values(&of.bytes, parameters.bytes(&of.bytes));
             self.transfers.push(format!(
@@ -168,7 +177,7 @@ impl Tables {
                 i32::from(own.direction == Direction::Send),
                 own.communicator.unwrap_or(WORLD),
                 of.peer.len(),
-                i32::from(of.by_instance),
+                by_instance(of.by).ok_or_else(|| missing(event, NO_RULE))?,
             ));
         }
         let collective = self.collective(call, event, parameters)?;
@@ -223,7 +232,8 @@ impl Tables {
         }
         let root = match &of.root {
             Some(relation) => {
-                self.relations.push(relation_line(relation));
+                let line = relation_line(relation).ok_or_else(|| missing(event, NO_RULE))?;
+                self.relations.push(line);
                 self.relations.len() as i64 - 1
             }
             None => -1,
@@ -233,7 +243,7 @@ impl Tables {
             name,
             communicator: own.communicator.unwrap_or(WORLD),
             root,
-            by_instance: i32::from(of.by_instance),
+            by_instance: by_instance(of.by).ok_or_else(|| missing(event, NO_RULE))?,
             sent: self.values(&of.sent, parameters.bytes(&of.sent)),
             received: self.values(&of.received, parameters.bytes(&of.received)),
             shared: i32::from(is_share(&own.sent) || is_share(&own.received)),
@@ -305,8 +315,10 @@ impl Tables {
         let makes = new.number.map_or(-1, i64::from);
         match (&new.how, &call.shape) {
             (Making::Split { .. }, Shape::Split { color, key }) => {
-                self.relations
-                    .extend([relation_line(color), relation_line(key)]);
+                for relation in [color, key] {
+                    let line = relation_line(relation).ok_or_else(|| missing(event, NO_RULE))?;
+                    self.relations.push(line);
+                }
                 let last = self.relations.len() as i64 - 1;
                 Ok((makes, last - 1, last, parent))
             }
@@ -390,8 +402,17 @@ fn role(role: Role) -> (&'static str, (u8, bool)) {
     }
 }
 
-/// A relation as a line of the motif's table: its kind, a grid, whether that ascends, and three numbers.
-fn relation_line(relation: &Relation) -> String {
+/// Whether a relation's turn is the instance's number. `None` for turns of outer loops.
+fn by_instance(by: Counter) -> Option<i32> {
+    match by {
+        Counter::Turn => Some(0),
+        Counter::Instance => Some(1),
+        Counter::Outer(_) | Counter::Last => None,
+    }
+}
+
+/// A relation as a line of the motif's table; `None` for a rule that motifs do not have: its kind, a grid, whether that ascends, and three numbers.
+fn relation_line(relation: &Relation) -> Option<String> {
     let none = Grid {
         dimensions: 1,
         ascending: false,
@@ -430,8 +451,17 @@ fn relation_line(relation: &Relation) -> String {
         Relation::Floor(of) => ("FLOOR", none, [i64::from(of.max(1)), 0, 0]),
         Relation::Along { grid, dimension } => ("ALONG", grid, [dimension.into(), 0, 0]),
         Relation::PartStart(of) => ("PARTSTART", none, [i64::from(of.max(1)), 0, 0]),
+        Relation::Offset { .. }
+        | Relation::DoublingAlong { .. }
+        | Relation::FlipAlong { .. }
+        | Relation::Share { .. }
+        | Relation::FlipShare(_)
+        | Relation::TurnBack(_)
+        | Relation::TurnOfOthers(_) => return None,
         Relation::Part(of) => ("PART", none, [i64::from(of.max(1)), 0, 0]),
     };
     let (dimensions, ascending) = (grid.dimensions, i32::from(grid.ascending));
-    format!("{{ {kind}, {dimensions}, {ascending}, {a}, {b}, {c} }}")
+    Some(format!(
+        "{{ {kind}, {dimensions}, {ascending}, {a}, {b}, {c} }}"
+    ))
 }

@@ -109,7 +109,31 @@ impl Term {
     }
 }
 
+impl Term {
+    /// What it costs beyond a constant: a product of a power and a logarithm, and growth faster than the number itself, cost one each.
+    fn growth(&self) -> usize {
+        let of = |power: Power| {
+            let product = power.exponent != 0.0 && power.logarithm > 0;
+            usize::from(product)
+                + usize::from(power.exponent.abs() > 1.0)
+                + usize::from(power.logarithm > 1)
+        };
+        of(self.ranks) + of(self.size)
+    }
+}
+
 impl Form {
+    /// What its growth costs where points are few.
+    pub(super) fn growth(&self) -> usize {
+        match self {
+            Self::Constant => 0,
+            Self::Alone(term) | Self::One(term) => term.growth(),
+            Self::Two(a, b) => a.growth() + b.growth(),
+            Self::Exponential => 1,
+            Self::Polynomial { order, .. } => usize::from(order.saturating_sub(1)),
+        }
+    }
+
     /// What its coefficients multiply at so many ranks and that size.
     pub(super) fn row(&self, ranks: f64, size: f64) -> Vec<f64> {
         match *self {

@@ -22,8 +22,8 @@ fn predicts(of: fn(f64, f64) -> f64) {
     for (ranks, size) in [(64.0, 800.0), (128.0, 1600.0), (3.0, 150.0)] {
         let (is, was) = (of(ranks, size), fitted.at(ranks, size));
         assert!((was / is - 1.0).abs() < 1e-6, "{fitted}: {was}, {is}");
-        let (low, high) = fitted.band(ranks, size);
-        assert!(low <= was && was <= high, "{low} {was} {high}");
+        let Band { from, to, .. } = fitted.band(ranks, size).unwrap();
+        assert!(from <= was && was <= to, "{from} {was} {to}");
     }
 }
 
@@ -58,12 +58,13 @@ fn noise_is_in_the_band_and_does_not_choose_a_polynomial() {
     };
     let fitted = fit(&points(noisy, &RANKS, &SIZES)).unwrap();
     assert!(!matches!(fitted.form, Form::Polynomial { .. }), "{fitted}");
-    assert!(
-        fitted.error > 0.001 && fitted.error < 0.03,
-        "{}",
-        fitted.error
-    );
-    let (low, high) = fitted.band(64.0, 800.0);
+    let error = fitted.error.unwrap();
+    assert!(error > 0.001 && error < 0.03, "{error}");
+    let Band {
+        from: low,
+        to: high,
+        ..
+    } = fitted.band(64.0, 800.0).unwrap();
     let value = noisy(64.0, 800.0);
     assert!(
         (low..high).contains(&value),
@@ -101,7 +102,7 @@ fn fits_have_no_noise_of_their_calculation() {
         });
         let fitted = fit(&points).unwrap();
         assert_eq!(fitted.at(7.0, 1.0), significant(value, DIGITS));
-        assert_eq!((fitted.error, fitted.deviation), (0.0, 0.0));
+        assert_eq!((fitted.error, fitted.deviation), (Some(0.0), 0.0));
         let words = fitted.to_string();
         assert!(words.len() < 12, "{words}");
     }
@@ -111,4 +112,74 @@ fn fits_have_no_noise_of_their_calculation() {
         value: 3.0 * ranks + 7.0,
     });
     assert_eq!(fit(&linear).unwrap().to_string(), "7 + 3 * ranks");
+}
+
+#[test]
+fn no_value_and_no_band_is_below_zero() {
+    for values in [
+        [100.0, 60.0, 5.0],
+        [4e6, 1e6, 9e6],
+        [0.0, 3.0, 1.0],
+        [1e9, 2e8, 1e3],
+        [1e3, 2e8, 1e9],
+    ] {
+        let points = [4.0, 8.0, 16.0].iter().zip(values);
+        let points: Vec<Point> = points
+            .map(|(ranks, value)| Point {
+                ranks: *ranks,
+                size: 1.0,
+                value,
+            })
+            .collect();
+        let fitted = fit(&points).unwrap();
+        for doubling in 0..=20 {
+            let ranks = f64::from(1 << doubling);
+            let value = fitted.at(ranks, 1.0);
+            let band = fitted.band(ranks, 1.0).unwrap();
+            assert!(value >= 0.0, "{fitted} at {ranks}: {value}");
+            assert!(
+                band.from >= 0.0 && band.from <= value && value <= band.to,
+                "{fitted} at {ranks}: {value}, {band:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_exact_count_is_cut_at_zero_and_says_so() {
+    let fitted = fit(&points(|ranks, _| ranks - 4.0, &RANKS[1..], &[1.0])).unwrap();
+    assert!((fitted.at(64.0, 1.0) - 60.0).abs() < 1e-9, "{fitted}");
+    assert_eq!(fitted.at(2.0, 1.0), 0.0);
+    assert!(fitted.is_cut(2.0, 1.0) && !fitted.is_cut(4.0, 1.0));
+    let band = fitted.band(2.0, 1.0).unwrap();
+    assert_eq!((band.from, band.to, band.cut), (0.0, 0.0, true));
+}
+
+#[test]
+fn three_points_pay_for_growth_and_their_band_holds_other_forms() {
+    let few = |values: [f64; 3]| {
+        let points = [4.0, 8.0, 16.0].iter().zip(values);
+        let points = points.map(|(ranks, value)| Point {
+            ranks: *ranks,
+            size: 1.0,
+            value,
+        });
+        fit(&points.collect::<Vec<_>>()).unwrap()
+    };
+    // A line with noise, which ranks times their logarithm explain nearly as well.
+    let line = few([40.5, 78.0, 166.0]);
+    let grows = line.at(1024.0, 1.0) / line.at(16.0, 1.0);
+    assert!(grows <= 64.0 * 1.1, "{line}");
+    let band = line.band(1024.0, 1.0).unwrap();
+    assert!(band.to >= 20_000.0, "{line}: {band:?}");
+    assert!(line.is_sparse());
+    // What three points say exactly is taken.
+    let exact = few([8.0, 24.0, 64.0]);
+    assert!((exact.at(64.0, 1.0) / 384.0 - 1.0).abs() < 1e-9, "{exact}");
+}
+
+#[test]
+fn errors_of_one_point_are_unknown() {
+    let single = fit(&points(|_, _| 12.0, &[4.0], &[1.0])).unwrap();
+    assert_eq!((single.error, single.band(4.0, 1.0)), (None, None));
 }

@@ -13,8 +13,11 @@ use belljar_trace::{
 
 use super::groups::Groups;
 use super::plan::Planned;
-use crate::model::{CallModel, Class, CollectiveModel, Completes, Tags, TransferModel};
+use crate::model::{
+    CallModel, Class, CollectiveModel, Completes, Counter, Tags, TransferModel, phase,
+};
 use crate::relation::{Place, Relation};
+use crate::structure::Turns;
 use crate::values::{Asked, Spread, Values};
 use facts::MadeGroups;
 
@@ -52,7 +55,7 @@ pub(super) struct RankCalls<'m> {
 /// Which instance of a call is made.
 #[derive(Clone, Copy, Debug)]
 struct At {
-    turn: u32,
+    turns: Turns,
     index: u32,
     count: u32,
 }
@@ -94,7 +97,7 @@ impl<'m> RankCalls<'m> {
         for (number, planned) in plan.iter().enumerate() {
             let call = planned.call as usize;
             let at = At {
-                turn: planned.turn,
+                turns: planned.turns,
                 index: indices[call],
                 count: counts[call],
             };
@@ -132,7 +135,7 @@ impl<'m> RankCalls<'m> {
             ranks: f64::from(self.ranks),
             size: self.size,
             instance: (at.index, at.count),
-            turn: at.turn,
+            turn: at.turns.turn,
         })
     }
 
@@ -141,9 +144,9 @@ impl<'m> RankCalls<'m> {
         self.value(values, at).round().clamp(0.0, 2_f64.powi(62)) as u64
     }
 
-    fn place(&self, communicator: Option<u32>, at: At, by_instance: bool) -> Place {
+    fn place(&self, communicator: Option<u32>, at: At, by: Counter) -> Place {
         let (rank, ranks) = self.groups.place(self.rank, communicator);
-        let turn = if by_instance { at.index } else { at.turn };
+        let turn = by.of(at.turns, at.index);
         Place { rank, ranks, turn }
     }
 
@@ -167,11 +170,15 @@ impl<'m> RankCalls<'m> {
                 .iter()
                 .find(|(direction, _)| *direction == Direction::Receive),
         ) {
-            *status = Status {
-                cancelled: status.cancelled,
-                observed: status.observed,
-                ..*told
-            };
+            if told.source == Peer::Any {
+                event.status = None;
+            } else {
+                *status = Status {
+                    cancelled: status.cancelled,
+                    observed: status.observed,
+                    ..*told
+                };
+            }
         }
         self.requests(&mut event, model, &statuses, at);
         if let Some(fact) = event.fact.take() {
@@ -183,19 +190,29 @@ impl<'m> RankCalls<'m> {
 
     /// A message; what a status of it would say.
     fn transfer(&self, transfer: &mut Transfer, of: &TransferModel, at: At) -> (Direction, Status) {
-        let place = self.place(transfer.communicator, at, of.by_instance);
-        // One for all turns, or one for each.
-        let relation = of.peer.get(at.turn as usize).or(of.peer.last());
+        let place = self.place(transfer.communicator, at, of.by);
+        let phase = match of.phases.as_slice() {
+            [] => at.turns.turn,
+            phases => phase(phases, at.turns, at.index),
+        };
+        // One for all instances, or one for each phase.
+        let relation = of.peer.get(phase as usize).or(of.peer.last());
         let peer = relation.and_then(|it| it.at(place));
         let peer = peer.map_or(Peer::Null, Peer::Rank);
         let wildcard = transfer.peer == Peer::Any;
+        // Which message a wildcard takes is for a replay to say.
+        let peer = if wildcard && of.peer.is_empty() {
+            Peer::Any
+        } else {
+            peer
+        };
         if !wildcard {
             transfer.peer = peer;
         }
         let tag = match &of.tag {
             Tags::None => transfer.tag,
             Tags::Same(tag) => Some(*tag),
-            Tags::Turn(from) => Some(from.saturating_add_unsigned(at.turn)),
+            Tags::Turn(from) => Some(from.saturating_add_unsigned(at.turns.turn)),
             Tags::Instance(from) => Some(from.saturating_add_unsigned(at.index)),
             Tags::List(all) => all.get(at.index as usize % all.len().max(1)).copied(),
         };
@@ -218,7 +235,7 @@ impl<'m> RankCalls<'m> {
     }
 
     fn collective(&self, collective: &mut belljar_trace::Collective, of: &CollectiveModel, at: At) {
-        let place = self.place(collective.communicator, at, of.by_instance);
+        let place = self.place(collective.communicator, at, of.by);
         let root = |relation: &Relation| relation.at(place).map(Peer::Rank);
         if let (Some(Peer::Rank(_)), Some(relation)) = (collective.root, &of.root) {
             collective.root = root(relation).or(collective.root);
@@ -262,6 +279,7 @@ impl<'m> RankCalls<'m> {
         event.completed = done
             .map(|open| {
                 let receives = open.direction == Some(Direction::Receive);
+                let told = told && open.status.source != Peer::Any;
                 Completion {
                     request: open.request,
                     status: (told && receives).then_some(open.status),

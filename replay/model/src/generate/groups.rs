@@ -65,7 +65,7 @@ impl Groups {
                 Some(Wanted {
                     new,
                     shape: &call.shape,
-                    turn: planned.turn,
+                    turn: planned.turns.turn,
                     function: event.name(),
                 })
             });

@@ -4,7 +4,7 @@
 
 use super::GenerateError;
 use crate::model::Class;
-use crate::structure::Node;
+use crate::structure::{Node, Turns};
 use crate::values::Asked;
 
 /// Turns of one loop, at most: what is more is no program's.
@@ -15,8 +15,8 @@ const MOST_TURNS: f64 = 1e9;
 pub(super) struct Planned {
     /// Its number in its class.
     pub(super) call: u32,
-    /// The turn of the loop around it.
-    pub(super) turn: u32,
+    /// The turns of the loops around it.
+    pub(super) turns: Turns,
 }
 
 struct Planner<'c> {
@@ -52,7 +52,7 @@ pub(super) fn plan(
     for _ in 0..8 {
         planner.visits = vec![0; loops];
         planner.plan.clear();
-        planner.follow(&class.structure.nodes, 0)?;
+        planner.follow(&class.structure.nodes, Turns::default())?;
         let visits: Vec<u32> = planner.visits.iter().map(|it| (*it).max(1)).collect();
         if std::mem::replace(&mut planner.counts, visits.clone()) == visits {
             break;
@@ -62,7 +62,7 @@ pub(super) fn plan(
 }
 
 impl Planner<'_> {
-    fn follow(&mut self, nodes: &[Node], turn: u32) -> Result<(), GenerateError> {
+    fn follow(&mut self, nodes: &[Node], turns: Turns) -> Result<(), GenerateError> {
         for node in nodes {
             match node {
                 Node::Call { number, .. } => {
@@ -71,17 +71,20 @@ impl Planner<'_> {
                     }
                     self.plan.push(Planned {
                         call: *number,
-                        turn,
+                        turns,
                     });
                 }
                 Node::Loop { body, number } => {
-                    let turns = self.turns(*number as usize)?;
-                    for turn in 0..turns {
+                    let plain = body.iter().all(|node| matches!(node, Node::Call { .. }));
+                    let count = self.turns(*number as usize)?;
+                    for turn in 0..count {
                         self.turned += 1;
                         if self.turned > self.most.saturating_mul(16) {
                             return Err(GenerateError::Calls(self.most));
                         }
-                        self.follow(body, turn)?;
+                        let mut own = turns.within(turn);
+                        own.last = plain && turn + 1 == count;
+                        self.follow(body, own)?;
                     }
                 }
             }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::relation::Relation;
+use crate::structure::Turns;
 use crate::values::{Spread, Values};
 
 /// A call of a class.
@@ -42,14 +43,60 @@ pub struct Times {
 /// A message, or an access to a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TransferModel {
-    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all turns of the loop around it, or one for each.
+    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all instances, or one for each phase; none for a wildcard to which messages came in no known order.
     pub peer: Vec<Relation>,
-    /// Whether the relation's turn is the instance's number instead.
-    pub by_instance: bool,
+    /// The turn of these relations.
+    pub by: Counter,
+    /// What tells the phase, each with the number after which it begins again; the last counts fastest. Without any, phases are turns, and the last one stays.
+    pub phases: Vec<(Counter, u32)>,
     /// Its tag.
     pub tag: Tags,
     /// Its bytes.
     pub bytes: Values,
+}
+
+/// A number that counts instances of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counter {
+    /// The turn of the innermost loop around it.
+    #[default]
+    Turn,
+    /// The turn of a loop around that one: the next one is 0.
+    Outer(u8),
+    /// One in the last turn of the innermost loop, else zero.
+    Last,
+    /// The instance's number.
+    Instance,
+}
+
+/// The phase of an instance for these counters.
+pub(crate) fn phase(phases: &[(Counter, u32)], turns: Turns, instance: u32) -> u32 {
+    phases.iter().fold(0, |sum: u32, (by, period)| {
+        let own = by.of(turns, instance).checked_rem(*period).unwrap_or(0);
+        sum.saturating_mul(*period).saturating_add(own)
+    })
+}
+
+impl Counter {
+    /// All, the innermost first.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Turn,
+        Self::Instance,
+        Self::Outer(0),
+        Self::Outer(1),
+        Self::Outer(2),
+    ];
+
+    /// Its value for an instance of this number.
+    pub(crate) fn of(self, turns: Turns, instance: u32) -> u32 {
+        match self {
+            Self::Turn => turns.turn,
+            Self::Outer(of) => turns.outer.get(usize::from(of)).copied().unwrap_or(0),
+            Self::Last => u32::from(turns.last),
+            Self::Instance => instance,
+        }
+    }
 }
 
 /// A collective operation.
@@ -57,8 +104,8 @@ pub struct TransferModel {
 pub struct CollectiveModel {
     /// The root, if it has one.
     pub root: Option<Relation>,
-    /// Whether the relation's turn is the instance's number instead.
-    pub by_instance: bool,
+    /// The turn of that relation.
+    pub by: Counter,
     /// Bytes that go out, of each of its share or in all pieces together.
     pub sent: Values,
     /// Bytes that come in, likewise.

@@ -5,19 +5,23 @@
 
 /// What one call of a class is, over all its instances.
 mod instances;
+/// Runs of one program or of several.
+mod programs;
 
 use std::collections::BTreeMap;
 
+use belljar_sim::figures::counted;
 use belljar_trace::{Event, Fact, save_events};
 
 use super::call::CallModel;
 use super::roles::{Role, Roles};
 use super::{Class, Model, VERSION, calls_of};
 use crate::fit::FitError;
+use crate::relation::Grid;
 use crate::run::{Run, RunError, Step, Tokens, Traced};
 use crate::structure::{Reading, Structure};
 use crate::values::{Sample, Values};
-use instances::{Instance, call_model};
+use instances::{Findings, Instance, call_model};
 
 /// Why no model can be made of runs.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +40,20 @@ pub enum LearnError {
     /// Processors differ.
     #[error("the runs have processors of {0} and {1} Hz: a model is of one kind")]
     Clocks(u64, u64),
+    /// Runs are of different programs.
+    #[error(
+        "{one} and {other} are runs of different programs, {programs}: {difference}; fit a model to runs of one program"
+    )]
+    Programs {
+        /// A run.
+        one: String,
+        /// Another run.
+        other: String,
+        /// The files of both programs.
+        programs: String,
+        /// Functions that one of them calls alone, in words.
+        difference: String,
+    },
     /// Ranks that do not do the same are none of the kinds that are known.
     #[error(
         "nothing that is known of a rank tells what it does: rank {rank} is of another kind in each of two runs, where it calls {one} and {other}"
@@ -50,7 +68,7 @@ pub enum LearnError {
     },
     /// A number follows no rule.
     #[error(
-        "{what} of {function}, called {count} times by ranks of class {class}, follow no rule that is known; ranks {example}"
+        "{what} of {function}, called {count} times by {ranks} (class {class}), follow no rule that is known; ranks {example}"
     )]
     NoRule {
         /// Which number.
@@ -61,7 +79,9 @@ pub enum LearnError {
         count: usize,
         /// The class of ranks.
         class: usize,
-        /// Some of what was seen.
+        /// The ranks that call it, in words.
+        ranks: String,
+        /// Some of what was seen, and what to do.
         example: String,
     },
     /// A function cannot be fitted.
@@ -118,6 +138,7 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
     if let Some(other) = runs.iter().find(|run| clock(run) != clock(largest)) {
         return Err(LearnError::Clocks(clock(largest), clock(other)));
     }
+    let mut warnings = programs::compare(&runs)?;
     let growing = classes(&runs);
     let mut learned = None;
     let mut why = None;
@@ -126,10 +147,14 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
         .into_iter()
         .flat_map(|it| Role::all().into_iter().map(move |role| (it, role)))
     {
-        match by_role(&runs, &growing, role, exact) {
+        match by_role(&runs, &growing, (role, exact), None) {
             None => {}
             Some(Ok(found)) => {
-                learned = Some((role, found));
+                // Rules that some calls leave open are those of the grid that others have.
+                let grid = role.grid().or_else(|| found.grid());
+                let grid = grid.filter(|_| !found.findings.unsure.is_empty());
+                let again = grid.and_then(|it| by_role(&runs, &growing, (role, exact), Some(it)));
+                learned = Some((role, again.and_then(Result::ok).unwrap_or(found)));
                 break;
             }
             Some(Err(error @ LearnError::NoRule { .. })) => {
@@ -144,12 +169,14 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
             kinds,
             classes,
             templates,
+            findings,
         },
     )) = learned
     else {
         let kinds = || differing(&runs, &growing).unwrap_or(LearnError::NoRuns);
         return Err(why.unwrap_or_else(kinds));
     };
+    warnings.extend(ambiguous(&findings.unsure));
     let digits = save_events(&templates)?;
     Ok(Model {
         version: VERSION,
@@ -161,8 +188,19 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
         roles: Roles::new(role, kinds),
         classes,
         scenario,
+        warnings,
         templates: digits.iter().map(|byte| format!("{byte:02x}")).collect(),
     })
+}
+
+/// The warning about rules that the runs do not tell apart.
+fn ambiguous(unsure: &[String]) -> Option<String> {
+    let first = unsure.first()?;
+    let count = unsure.len() as u64;
+    Some(format!(
+        "the runs do not tell apart rules of {}, such as {first}: other numbers of ranks may have other peers; fit the model to runs of more numbers of ranks",
+        counted(count, "call"),
+    ))
 }
 
 /// What was learned of all kinds of ranks.
@@ -170,14 +208,29 @@ struct Learned {
     kinds: BTreeMap<u64, usize>,
     classes: Vec<Class>,
     templates: Vec<Event>,
+    findings: Findings,
+}
+
+impl Learned {
+    /// The grid that most calls have whose rules the runs tell apart from others.
+    fn grid(&self) -> Option<Grid> {
+        let mut counts: BTreeMap<Grid, usize> = BTreeMap::new();
+        for grid in &self.findings.grids {
+            *counts.entry(*grid).or_default() += 1;
+        }
+        counts
+            .into_iter()
+            .max_by_key(|(_, count)| *count)
+            .map(|it| it.0)
+    }
 }
 
 /// What ranks do whose role tells their kind. `None` where ranks of a kind do not do the same.
 fn by_role(
     runs: &[Run],
     growing: &[Growing],
-    role: Role,
-    exact: bool,
+    (role, exact): (Role, bool),
+    grid: Option<Grid>,
 ) -> Option<Result<Learned, LearnError>> {
     let mut kinds: BTreeMap<u64, (usize, Vec<&Member>)> = BTreeMap::new();
     for (structure, own) in growing.iter().enumerate() {
@@ -203,6 +256,7 @@ fn by_role(
         kinds: BTreeMap::new(),
         classes: Vec::new(),
         templates: Vec::new(),
+        findings: Findings::default(),
     };
     for (kind, (structure, members)) in kinds {
         let number = learned.classes.len();
@@ -210,7 +264,7 @@ fn by_role(
             runs,
             (&growing[structure], &members),
             number,
-            &mut learned.templates,
+            (&mut learned.templates, grid, &mut learned.findings),
         );
         match class {
             Ok(class) => learned.classes.push(class),
@@ -301,7 +355,7 @@ fn class_model(
     runs: &[Run],
     (growing, members): (&Growing, &[&Member]),
     number: usize,
-    templates: &mut Vec<Event>,
+    (templates, grid, findings): (&mut Vec<Event>, Option<Grid>, &mut Findings),
 ) -> Result<Class, LearnError> {
     let structure = &growing.structure;
     let mut all: Vec<Vec<Instance<'_>>> = vec![Vec::new(); structure.calls as usize];
@@ -331,7 +385,11 @@ fn class_model(
     let mut calls: Vec<Option<CallModel>> = vec![None; all.len()];
     for (call, _) in calls_of(&structure.nodes) {
         let own = &all[call as usize];
-        calls[call as usize] = Some(call_model(own, number, templates)?);
+        calls[call as usize] = Some(call_model(
+            own,
+            number,
+            (&mut *templates, grid, &mut *findings),
+        )?);
     }
     let mut turns = Vec::new();
     for of in 0..structure.loops as usize {

@@ -70,6 +70,14 @@ impl Role {
         }
     }
 
+    /// The grid whose borders tell ranks apart.
+    pub(crate) fn grid(self) -> Option<Grid> {
+        match self {
+            Self::Borders(grid) | Self::BordersAndFirst(grid) => Some(grid),
+            _ => None,
+        }
+    }
+
     /// The distinctions that there are, the simplest first.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![

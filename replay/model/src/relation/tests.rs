@@ -13,7 +13,7 @@ fn found(turns: fn(u32) -> u32, of: impl Fn(Place) -> Option<u32>) -> Option<Rel
             }
         }
     }
-    Relation::find(&samples)
+    Relation::find(&samples, Preference::default())
 }
 
 #[test]
@@ -154,4 +154,213 @@ fn grids_are_those_of_mpi() {
     ] {
         assert_eq!(dimensions(ranks, count), expected);
     }
+}
+
+/// Relations found for numbers of ranks, and what they say of another number.
+fn predicts(
+    grid: Option<Grid>,
+    fitted: &[u32],
+    asked: u32,
+    turns: fn(u32) -> u32,
+    (back, of): (bool, fn(Place) -> Option<u32>),
+) {
+    let places = |ranks: u32| {
+        (0..ranks)
+            .flat_map(move |rank| (0..turns(ranks)).map(move |turn| Place { rank, ranks, turn }))
+    };
+    let samples = fitted.iter().flat_map(|ranks| places(*ranks));
+    let samples: Vec<(Place, Option<u32>)> = samples.map(|place| (place, of(place))).collect();
+    let prefer = Preference {
+        back,
+        grid,
+        ..Preference::default()
+    };
+    let found = Relation::find(&samples, prefer);
+    let found = found.unwrap_or_else(|| panic!("no relation for {samples:?}"));
+    for place in places(asked) {
+        assert_eq!(found.at(place), of(place), "{found:?} at {place:?}");
+    }
+}
+
+/// Rows and columns of NPB's CG: as many of both, or twice as many columns.
+fn rows(ranks: u32) -> (u32, u32) {
+    let rows = 1 << (ranks.ilog2() / 2);
+    (rows, ranks / rows)
+}
+
+#[test]
+fn partners_of_conjugate_gradients_are_found() {
+    let reduce = |it: Place| {
+        let columns = rows(it.ranks).1;
+        let (row, column) = (it.rank / columns, it.rank % columns);
+        let width = columns >> it.turn;
+        let other = (column + width / 2) % width + column / width * width;
+        Some(row * columns + other)
+    };
+    predicts(
+        None,
+        &[4, 8, 16],
+        64,
+        |ranks| rows(ranks).1.ilog2(),
+        (false, reduce),
+    );
+    let transpose = |it: Place| {
+        let (rows, columns) = rows(it.ranks);
+        Some(match rows == columns {
+            true => it.rank % rows * rows + it.rank / rows,
+            false => 2 * (it.rank / 2 % rows * rows + it.rank / 2 / rows) + it.rank % 2,
+        })
+    };
+    for asked in [32, 64] {
+        predicts(None, &[4, 8, 16], asked, |_| 1, (false, transpose));
+    }
+}
+
+#[test]
+fn neighbors_of_a_multipartition_are_found() {
+    // Along the third dimension the cells of a rank are on a diagonal.
+    let third: fn(Place) -> Option<u32> = |it| {
+        let p = it.ranks.isqrt();
+        let (i, j) = (it.rank % p, it.rank / p);
+        Some((i + 1) % p + p * ((j + p - 1) % p))
+    };
+    predicts(None, &[4, 9, 16], 36, |_| 1, (false, third));
+    let first: fn(Place) -> Option<u32> = |it| {
+        let p = it.ranks.isqrt();
+        Some((it.rank % p + p - 1) % p + p * (it.rank / p))
+    };
+    predicts(None, &[4, 9, 16], 36, |_| 1, (false, first));
+}
+
+#[test]
+fn neighbors_across_faces_edges_and_corners_of_a_cube_are_found() {
+    // Faces alone might be those of a plane: edges and corners tell that it is a cube.
+    let cube = Some(Grid {
+        dimensions: 3,
+        ascending: true,
+    });
+    // The first dimension is the fastest one, and nothing is beyond the borders.
+    fn across(it: Place, by: [i32; 3]) -> Option<u32> {
+        let side = (1..).find(|side| side * side * side >= it.ranks)? as i32;
+        let at = [1, side, side * side].map(|step| it.rank as i32 / step % side);
+        let to = [at[0] + by[0], at[1] + by[1], at[2] + by[2]];
+        to.iter()
+            .all(|to| (0..side).contains(to))
+            .then(|| (to[0] + side * (to[1] + side * to[2])) as u32)
+    }
+    predicts(
+        cube,
+        &[8, 27],
+        64,
+        |_| 1,
+        (false, |it| across(it, [1, 0, 0])),
+    );
+    predicts(
+        cube,
+        &[8, 27],
+        64,
+        |_| 1,
+        (false, |it| across(it, [0, -1, 1])),
+    );
+    predicts(
+        cube,
+        &[8, 27],
+        64,
+        |_| 1,
+        (false, |it| across(it, [-1, -1, -1])),
+    );
+    predicts(
+        cube,
+        &[8, 27],
+        64,
+        |_| 1,
+        (false, |it| across(it, [1, -1, 1])),
+    );
+}
+
+#[test]
+fn ranks_half_way_round_are_found_from_both_sides() {
+    let to = |it: Place| Some((it.rank + it.ranks / 2) % it.ranks);
+    let from = |it: Place| Some((it.rank + it.ranks - it.ranks / 2) % it.ranks);
+    for asked in [16, 9] {
+        predicts(None, &[4, 6, 8, 5], asked, |_| 1, (false, to));
+        predicts(None, &[4, 6, 8, 5], asked, |_| 1, (true, from));
+    }
+    predicts(None, &[4, 6, 8], 16, |_| 1, (true, from));
+    predicts(
+        None,
+        &[4, 8],
+        16,
+        |_| 1,
+        (false, |it| Some(it.rank ^ (it.ranks / 2))),
+    );
+    predicts(
+        None,
+        &[4, 8, 16],
+        64,
+        |_| 1,
+        (false, |it| Some(it.rank ^ (it.ranks / 4))),
+    );
+}
+
+#[test]
+fn distances_along_a_dimension_double_with_the_turn() {
+    // Multigrid: the neighbour of each level is twice as far.
+    let far: fn(Place) -> Option<u32> = |it| {
+        let columns = dimensions(it.ranks, 2)[1];
+        let (row, column) = (it.rank / columns, it.rank % columns);
+        Some(row * columns + (column + (1 << it.turn)) % columns)
+    };
+    predicts(
+        None,
+        &[16, 64],
+        256,
+        |ranks| dimensions(ranks, 2)[1].ilog2(),
+        (false, far),
+    );
+}
+
+#[test]
+fn roots_go_round_with_the_turn() {
+    predicts(
+        None,
+        &[4],
+        16,
+        |_| 12,
+        (false, |it| Some((it.turn + 2) % it.ranks)),
+    );
+    predicts(
+        None,
+        &[4, 8],
+        16,
+        |_| 12,
+        (false, |it| Some((it.turn + 6) % it.ranks)),
+    );
+    let down: fn(Place) -> Option<u32> = |it| Some((5 * it.ranks - it.turn) % it.ranks);
+    predicts(None, &[4, 8], 16, |_| 12, (false, down));
+    let workers: fn(Place) -> Option<u32> = |it| Some(1 + it.turn % (it.ranks - 1));
+    predicts(None, &[4, 8], 16, |_| 12, (false, workers));
+}
+
+#[test]
+fn rules_that_runs_do_not_tell_apart_have_a_rival() {
+    let of = |all: &[u32]| -> Vec<(Place, Option<u32>)> {
+        let places = all.iter().flat_map(|ranks| {
+            (0..*ranks).map(|rank| Place {
+                rank,
+                ranks: *ranks,
+                turn: 0,
+            })
+        });
+        places
+            .map(|it| (it, Some((it.rank + it.ranks / 2) % it.ranks)))
+            .collect()
+    };
+    let rival = |all: &[u32]| {
+        let samples = of(all);
+        let found = Relation::find(&samples, Preference::default()).unwrap();
+        found.rival(&samples, Preference::default())
+    };
+    assert!(rival(&[4]).is_some());
+    assert_eq!(rival(&[4, 5, 6, 8, 16]), None);
 }

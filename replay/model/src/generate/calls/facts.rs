@@ -8,7 +8,7 @@ use belljar_trace::{Event, Fact, GroupMembers, Making};
 
 use super::{At, RankCalls};
 use crate::generate::groups::lengths;
-use crate::model::{Class, Shape};
+use crate::model::{Class, Counter, Shape};
 
 /// Groups of a process, followed from group to group so often at most.
 const MOST_STEPS: u32 = 64;
@@ -99,7 +99,7 @@ impl RankCalls<'_> {
                 rank: self.groups.place(self.rank, Some(communicator)).0,
             },
             Fact::Communicator(mut new) => {
-                let place = self.place(new.parent, at, false);
+                let place = self.place(new.parent, at, Counter::Turn);
                 match (&mut new.how, shape) {
                     (
                         Making::Split { color, key },

@@ -2,28 +2,28 @@
 //!
 //! Called by `learn`.
 
+/// Peers and roots as relations of ranks.
+mod peers;
 /// Who is in communicators that a call makes.
 mod shape;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use belljar_trace::{Direction, Event, Peer};
 
 use super::{LearnError, called};
-use crate::model::call::{CallModel, CollectiveModel, Completes, Tags, Times, TransferModel};
-use crate::relation::{Place, Relation};
+use crate::model::call::{
+    CallModel, CollectiveModel, Completes, Counter, Tags, Times, TransferModel,
+};
+use crate::relation::{Grid, Place};
 use crate::run::{Run, Step};
-use crate::structure::Reading;
+use crate::structure::{Reading, Turns};
 use crate::values::{Sample, Spread, Values};
+use peers::Peers;
 
 /// Instances of the longest list of tags or completions that is kept.
 const LONGEST: usize = 1 << 12;
-
-/// Turns of a loop whose peers may have relations of their own, at most.
-const MOST_TURNS: u32 = 64;
-
-/// Samples of a relation that are looked at, at most: those of some ranks of each run.
-const MOST_SAMPLES: usize = 1 << 16;
 
 /// One instance of a call.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub(super) struct Instance<'r> {
     step: &'r Step,
     rank: u32,
     turn: u32,
+    /// Turns of all loops around it.
+    around: Turns,
     /// The call before.
     after: Option<u32>,
     /// Which instance of this call and rank it is.
@@ -68,7 +70,8 @@ pub(super) fn gather<'r>(
     let mut indices = vec![0; all.len()];
     let mut open: Vec<Open> = Vec::new();
     let mut after = None;
-    for (step, (call, turn)) in run.steps[rank as usize].iter().zip(&reading.calls) {
+    let calls = reading.calls.iter().zip(&reading.around);
+    for (step, ((call, turn), around)) in run.steps[rank as usize].iter().zip(calls) {
         let own = *call as usize;
         let event = &step.event;
         let completes = completed(event, &mut open, all);
@@ -98,6 +101,7 @@ pub(super) fn gather<'r>(
             step,
             rank,
             turn: *turn,
+            around: *around,
             after: after.replace(*call),
             index: indices[own],
             count: counts[own],
@@ -135,13 +139,19 @@ fn completed(event: &Event, open: &mut Vec<Open>, all: &mut [Vec<Instance<'_>>])
     places.iter().map(|place| *place as u32).collect()
 }
 
-/// What a call is, made of its instances; adds its template.
+/// What a call is, made of its instances; adds its template, and findings about its rules.
 pub(super) fn call_model(
     all: &[Instance<'_>],
     class: usize,
-    templates: &mut Vec<Event>,
+    (templates, grid, found): (&mut Vec<Event>, Option<Grid>, &mut Findings),
 ) -> Result<CallModel, LearnError> {
-    let look = Look { all, class };
+    let look = Look {
+        all,
+        class,
+        grid,
+        grids: RefCell::default(),
+        unsure: RefCell::default(),
+    };
     let largest = all.iter().max_by_key(|it| it.run.ranks);
     let Some(largest) = largest else {
         return Err(look.no_rule("instances", String::new()));
@@ -157,20 +167,38 @@ pub(super) fn call_model(
     for at in 0..event.collectives.len() {
         collectives.push(look.collective(at)?);
     }
-    Ok(CallModel {
+    let call = CallModel {
         template,
         times: look.times()?,
         transfers,
         collectives,
         completes: look.completes(),
         shape: look.shape(event)?,
-    })
+    };
+    found.unsure.extend(look.unsure.into_inner());
+    found.grids.extend(look.grids.into_inner());
+    Ok(call)
+}
+
+/// Findings about rules of calls, apart from the rules.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Rules that the runs do not tell apart, in words.
+    pub(super) unsure: Vec<String>,
+    /// Grids of rules that they tell apart from others.
+    pub(super) grids: Vec<Grid>,
 }
 
 /// All instances of a call.
 struct Look<'l, 'r> {
     all: &'l [Instance<'r>],
     class: usize,
+    /// The grid that other calls of the program have.
+    grid: Option<Grid>,
+    /// Grids of rules that the runs tell apart from others.
+    grids: RefCell<Vec<Grid>>,
+    /// Rules that the runs do not tell apart, in words.
+    unsure: RefCell<Vec<String>>,
 }
 
 impl Instance<'_> {
@@ -179,7 +207,7 @@ impl Instance<'_> {
     }
 
     /// Where the rank is in a communicator of its own.
-    fn place(&self, communicator: Option<u32>, by_instance: bool) -> Place {
+    fn place(&self, communicator: Option<u32>, by: Counter) -> Place {
         let process = (self.event().node, self.event().process);
         let known = communicator.and_then(|number| {
             let of = &self.run.communicators;
@@ -188,23 +216,16 @@ impl Instance<'_> {
             Some((of.rank(process, number)?, members.len()))
         });
         let (rank, ranks) = known.unwrap_or((self.rank, self.run.ranks));
-        let turn = if by_instance { self.index } else { self.turn };
+        let turn = self.counted(by);
         Place { rank, ranks, turn }
+    }
+
+    fn counted(&self, by: Counter) -> u32 {
+        by.of(self.around, self.index)
     }
 }
 
 impl Look<'_, '_> {
-    fn no_rule(&self, what: &'static str, example: String) -> LearnError {
-        let first = self.all.first().map(Instance::event);
-        LearnError::NoRule {
-            what,
-            function: first.map_or("?".to_owned(), called),
-            count: self.all.len(),
-            class: self.class,
-            example,
-        }
-    }
-
     /// Times by the call before.
     fn times(&self) -> Result<Vec<Times>, LearnError> {
         let mut counts: BTreeMap<Option<u32>, usize> = BTreeMap::new();
@@ -275,61 +296,6 @@ impl Look<'_, '_> {
         })
     }
 
-    /// The relation that a number of all instances is; `of` says on which communicator, and what.
-    fn relation(
-        &self,
-        what: &'static str,
-        of: impl Fn(&Instance<'_>) -> Option<(Option<u32>, Option<u32>)>,
-    ) -> Result<(Relation, bool), LearnError> {
-        for by_instance in [false, true] {
-            let told = self.all.iter().filter_map(|it| {
-                let (communicator, number) = of(it)?;
-                Some((it.place(communicator, by_instance), number))
-            });
-            let mut samples: Vec<(Place, Option<u32>)> = told.collect();
-            samples.sort_unstable();
-            samples.dedup();
-            samples.truncate(MOST_SAMPLES);
-            if let Some(found) = Relation::find(&samples) {
-                return Ok((found, by_instance));
-            }
-        }
-        let some = self.all.iter().filter_map(|it| {
-            let (communicator, number) = of(it)?;
-            let place = it.place(communicator, false);
-            let number = number.map_or("nobody".to_owned(), |it| it.to_string());
-            Some(format!(
-                "{} of {} (turn {}): {number}",
-                place.rank, place.ranks, place.turn
-            ))
-        });
-        let some: Vec<String> = some.take(6).collect();
-        Err(self.no_rule(what, some.join(", ")))
-    }
-
-    /// A relation for each turn of the loop around the call; `None` where there are too many, or one is none.
-    fn by_turn(
-        &self,
-        of: impl Fn(&Instance<'_>) -> Option<(Option<u32>, Option<u32>)>,
-    ) -> Option<Vec<Relation>> {
-        let most = self.all.iter().map(|it| it.turn).max()?;
-        if most == 0 || most >= MOST_TURNS {
-            return None;
-        }
-        let mut turns = vec![Vec::new(); most as usize + 1];
-        for it in self.all {
-            if let Some((communicator, number)) = of(it) {
-                turns[it.turn as usize].push((it.place(communicator, false), number));
-            }
-        }
-        let turns = turns.into_iter().map(|mut samples| {
-            samples.sort_unstable();
-            samples.dedup();
-            Relation::find(&samples)
-        });
-        turns.collect()
-    }
-
     fn transfer(&self, at: usize) -> Result<TransferModel, LearnError> {
         let peer = |it: &Instance<'_>| {
             let transfer = it.event().transfers.get(at)?;
@@ -343,17 +309,26 @@ impl Look<'_, '_> {
                 _ => None,
             }
         };
-        let (peer, by_instance) = match self.relation("peers", peer) {
-            Ok((peer, by_instance)) => (vec![peer], by_instance),
-            Err(error) => (self.by_turn(peer).ok_or(error)?, false),
+        let receives = self.all.first().and_then(|it| it.event().transfers.get(at));
+        let receives = receives.is_some_and(|it| it.direction == Direction::Receive);
+        let any = |it: &Instance<'_>| {
+            let transfer = it.event().transfers.get(at);
+            transfer.is_none_or(|it| it.peer == Peer::Any)
         };
+        let found = match self.peers(receives, peer) {
+            // The order in which messages came to a wildcard is no rule of the program's.
+            Err(_) if self.all.iter().all(any) => Peers::default(),
+            found => found?,
+        };
+        let Peers { peer, by, phases } = found;
         let bytes = self.values("bytes", true, |it| {
             let transfer = it.event().transfers.get(at)?;
             (transfer.peer != Peer::Null).then_some(transfer.bytes as f64)
         })?;
         Ok(TransferModel {
             peer,
-            by_instance,
+            by,
+            phases,
             tag: self.tags(at),
             bytes,
         })
@@ -410,18 +385,18 @@ impl Look<'_, '_> {
             let collective = it.event().collectives.get(at);
             collective.is_some_and(|it| matches!(it.root, Some(Peer::Rank(_))))
         });
-        let (root, by_instance) = match has_root {
+        let (root, by) = match has_root {
             true => {
-                let (root, by_instance) = self.relation("roots", |it| {
+                let (root, by) = self.relation("roots", |it| {
                     let collective = it.event().collectives.get(at)?;
                     match collective.root? {
                         Peer::Rank(root) => Some((collective.communicator, Some(root))),
                         _ => None,
                     }
                 })?;
-                (Some(root), by_instance)
+                (Some(root), by)
             }
-            false => (None, false),
+            false => (None, Counter::Turn),
         };
         let bytes = |sent: bool| {
             move |it: &Instance<'_>| {
@@ -440,7 +415,7 @@ impl Look<'_, '_> {
         };
         Ok(CollectiveModel {
             root,
-            by_instance,
+            by,
             sent: self.values("bytes", true, bytes(true))?,
             received: self.values("bytes", true, bytes(false))?,
         })

@@ -9,7 +9,7 @@ use belljar_trace::{Event, Fact, Making, NewCommunicator};
 
 use super::super::LearnError;
 use super::{Instance, Look};
-use crate::model::call::Shape;
+use crate::model::call::{Counter, Shape};
 use crate::relation::{Grid, Relation};
 
 /// The communicator that a call makes.
@@ -141,7 +141,7 @@ impl Look<'_, '_> {
                 let Some((parent, Making::Cart { dimensions, .. })) = of else {
                     return false;
                 };
-                *dimensions == grid.of(it.place(parent, false).ranks)
+                *dimensions == grid.of(it.place(parent, Counter::Turn).ranks)
             };
             if self.all.iter().all(holds) {
                 return Shape::Grid { ascending };

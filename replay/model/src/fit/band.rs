@@ -1,0 +1,85 @@
+//! Prediction bands.
+//!
+//! A band holds nineteen of twenty measured values if the form is the right one. Of few points the form itself is in doubt: the band holds the values of its rivals, too. Called by `fit`.
+
+use super::{Fitted, Trial, dot, valued};
+use crate::fit::Form;
+
+/// Rivals that are kept, at most.
+const MOST_RIVALS: usize = 8;
+
+/// How many times as wrong as the best form a rival is, at most.
+const NEARLY: f64 = 2.0;
+
+/// Where a measured value would be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Band {
+    /// Its lower end.
+    pub from: f64,
+    /// Its upper end.
+    pub to: f64,
+    /// True if the value or the lower end was below zero and is cut there.
+    pub cut: bool,
+}
+
+/// Forms that explain few points nearly as well as the best one.
+pub(super) fn rivals(best: &Trial, tried: &[Trial]) -> Vec<(Form, Vec<f64>)> {
+    let near = |it: &&Trial| it.error <= best.error * NEARLY && it.fitted.form != best.fitted.form;
+    let mut near: Vec<&Trial> = tried.iter().filter(near).collect();
+    near.sort_by(|a, b| a.error.total_cmp(&b.error));
+    let near = near.into_iter().take(MOST_RIVALS);
+    near.map(|it| (it.fitted.form, it.fitted.coefficients.clone()))
+        .collect()
+}
+
+impl Fitted {
+    /// True if its value there is below zero without a bound, and cut.
+    pub fn is_cut(&self, ranks: f64, size: f64) -> bool {
+        // A little below zero is noise of the calculation.
+        self.above_zero && self.unbounded(ranks, size) < -1e-6
+    }
+
+    /// Between which values a measured one would be, of twenty nineteen times. `None` for one point, which tells nothing of how values differ.
+    pub fn band(&self, ranks: f64, size: f64) -> Option<Band> {
+        (self.points() > 1).then_some(())?;
+        let row = self.form.row(ranks, size);
+        let value = dot(&self.coefficients, &row);
+        let count = row.len();
+        let variance: f64 = (0..count)
+            .flat_map(|a| (0..count).map(move |b| (a, b)))
+            .map(|(a, b)| row[a] * row[b] * self.spread.get(a * count + b).unwrap_or(&0.0))
+            .sum();
+        let logarithmic = self.form == Form::Exponential;
+        // The spread is of relative errors: a value's own is relative to it.
+        let own = if logarithmic { 1.0 } else { value * value };
+        let width = student(self.freedom) * self.deviation * (variance.max(0.0) + own).sqrt();
+        let (mut from, mut to) = match logarithmic {
+            true => ((value - width).exp(), (value + width).exp()),
+            false => (value - width, value + width),
+        };
+        for (form, coefficients) in &self.rivals {
+            let value = valued(form, coefficients, ranks, size);
+            (from, to) = (from.min(value), to.max(value));
+        }
+        let cut = self.above_zero && from < 0.0;
+        if self.above_zero {
+            (from, to) = (from.max(0.0), to.max(0.0));
+        }
+        Some(Band { from, to, cut })
+    }
+}
+
+/// The 97.5 % quantile of Student's distribution with so many degrees of freedom.
+fn student(freedom: u32) -> f64 {
+    const TABLE: [f64; 10] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    ];
+    let exact = (freedom as usize)
+        .checked_sub(1)
+        .and_then(|at| TABLE.get(at));
+    // Beyond the table by the first terms of Fisher's expansion around the normal distribution's quantile.
+    exact.copied().unwrap_or_else(|| {
+        let (z, n) = (1.959_964_f64, f64::from(freedom.max(1)));
+        z + (z.powi(3) + z) / (4.0 * n)
+    })
+}

@@ -1,0 +1,273 @@
+//! Peers and roots as relations of ranks.
+//!
+//! One relation for all instances, or one for each phase: in a wavefront whose direction turns, the turn of an outer loop tells the phase. Called for each call's model.
+
+use std::collections::BTreeSet;
+
+use belljar_sim::figures::counted;
+
+use super::super::LearnError;
+use super::{Instance, Look, called};
+use crate::model::call::{Counter, phase};
+use crate::relation::{Place, Preference, Relation};
+
+/// Turns of a loop whose peers may have relations of their own, at most.
+const MOST_TURNS: u32 = 64;
+
+/// Phases after which the first is again, at most: a sweep has one from each of eight corners.
+const MOST_PHASES: u32 = 8;
+
+/// Samples of a relation that are looked at, at most: those of some ranks of each run.
+const MOST_SAMPLES: usize = 1 << 16;
+
+/// Advice where calls have no sites.
+const WITHOUT_SITES: &str = "the runs have no call sites, so calls of a function at several places are taken for one: run with `trace.frames = 1`";
+
+/// Ranks and peers in a message, at most.
+const NAMED: usize = 8;
+
+/// The peers of a message. Without a relation, a wildcard takes whichever message comes.
+#[derive(Default)]
+pub(super) struct Peers {
+    /// One relation, or one for each phase.
+    pub(super) peer: Vec<Relation>,
+    /// The turn of these.
+    pub(super) by: Counter,
+    /// What tells the phase, each with the number after which it begins again.
+    pub(super) phases: Vec<(Counter, u32)>,
+}
+
+/// Where ranks are, and the number that each has there.
+type Samples = Vec<(Place, Option<u32>)>;
+
+fn distinct(mut samples: Samples) -> Samples {
+    samples.sort_unstable();
+    samples.dedup();
+    samples
+}
+
+impl<'r> Look<'_, 'r> {
+    pub(super) fn no_rule(&self, what: &'static str, example: String) -> LearnError {
+        let first = self.all.first().map(Instance::event);
+        let advice = match first.is_some_and(|event| event.site.0.is_some()) {
+            true => "`belljar trace sites` shows the line of the call",
+            false => WITHOUT_SITES,
+        };
+        LearnError::NoRule {
+            what,
+            function: first.map_or("?".to_owned(), called),
+            count: self.all.len(),
+            class: self.class,
+            ranks: self.ranks(),
+            example: format!("{example}; {advice}"),
+        }
+    }
+
+    /// The ranks that make the call in the largest run, in words.
+    fn ranks(&self) -> String {
+        let Some(most) = self.all.iter().map(|it| it.run.ranks).max() else {
+            return "no rank".to_owned();
+        };
+        let own = self.all.iter().filter(|it| it.run.ranks == most);
+        let own: BTreeSet<u32> = own.map(|it| it.rank).collect();
+        let first: Vec<String> = own.iter().take(NAMED).map(u32::to_string).collect();
+        let more = if own.len() > NAMED { " ..." } else { "" };
+        let all = counted(u64::from(most), "rank");
+        match first.as_slice() {
+            [one] => format!("rank {one} of {all}"),
+            first => format!("ranks {}{more} of {all}", first.join(", ")),
+        }
+    }
+
+    fn preference(&self, back: bool) -> Preference {
+        let grids = self.all.first().is_some_and(|it| it.run.grids);
+        let grid = self.grid;
+        Preference { grids, grid, back }
+    }
+
+    fn samples_by(
+        &self,
+        by: Counter,
+        of: impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Samples {
+        let all = self.all.iter().filter_map(|it| {
+            let (communicator, number) = of(it)?;
+            Some((it.place(communicator, by), number))
+        });
+        let mut samples = distinct(all.collect());
+        samples.truncate(MOST_SAMPLES);
+        samples
+    }
+
+    /// The relation that a number of all instances is; `of` says on which communicator, and what.
+    pub(super) fn relation(
+        &self,
+        what: &'static str,
+        of: impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Result<(Relation, Counter), LearnError> {
+        let found = self.single(what, self.preference(false), &of);
+        found.ok_or_else(|| self.no_rule(what, self.example(&of)))
+    }
+
+    fn single(
+        &self,
+        what: &'static str,
+        prefer: Preference,
+        of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Option<(Relation, Counter)> {
+        Counter::ALL.into_iter().find_map(|by| {
+            let samples = self.samples_by(by, of);
+            let found = Relation::find(&samples, prefer)?;
+            self.judge(what, (found, &samples), prefer);
+            Some((found, by))
+        })
+    }
+
+    /// Keeps the grid of a relation that the runs tell from others, or that they do not.
+    fn judge(
+        &self,
+        what: &'static str,
+        (found, samples): (Relation, &Samples),
+        prefer: Preference,
+    ) {
+        match found.rival(samples, prefer) {
+            // Other calls tell the grid.
+            Some(_) if self.grid.is_some() && found.grid() == self.grid => {}
+            Some(rival) => self.unsure(what, found, rival),
+            None => self.grids.borrow_mut().extend(found.grid()),
+        }
+    }
+
+    /// A relation for each of several parts of the instances; `None` where one has none.
+    fn each(&self, parts: Vec<Samples>, prefer: Preference) -> Option<Vec<Relation>> {
+        let parts: Vec<Samples> = parts.into_iter().map(distinct).collect();
+        let found: Option<Vec<Relation>> =
+            parts.iter().map(|it| Relation::find(it, prefer)).collect();
+        let found = found?;
+        for (relation, samples) in found.iter().zip(&parts) {
+            self.judge("peers", (*relation, samples), prefer);
+        }
+        Some(found)
+    }
+
+    /// Keeps that the runs do not tell two rules apart.
+    fn unsure(&self, what: &'static str, found: Relation, rival: Relation) {
+        let function = self.all.first().map(Instance::event);
+        let function = function.map_or("?".to_owned(), called);
+        let words = format!("{what} of {function}: {found:?}, or {rival:?}");
+        self.unsure.borrow_mut().push(words);
+    }
+
+    /// What was seen: the numbers of some ranks, and of the largest run first.
+    fn example(&self, of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>) -> String {
+        let mut samples = self.samples_by(Counter::Turn, of);
+        samples.sort_by_key(|(place, _)| (std::cmp::Reverse(place.ranks), place.turn, place.rank));
+        let some = samples.iter().take(NAMED).map(|(place, number)| {
+            let number = number.map_or("nobody".to_owned(), |it| it.to_string());
+            let Place { rank, ranks, turn } = place;
+            format!("{rank} of {ranks} (turn {turn}): {number}")
+        });
+        some.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The peers of a message, of a receive or of a send.
+    pub(super) fn peers(
+        &self,
+        receives: bool,
+        of: impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Result<Peers, LearnError> {
+        let prefer = self.preference(receives);
+        if let Some((peer, by)) = self.single("peers", prefer, &of) {
+            return Ok(Peers {
+                peer: vec![peer],
+                by,
+                phases: Vec::new(),
+            });
+        }
+        if let Some(peer) = self.by_turn(prefer, &of) {
+            return Ok(Peers {
+                peer,
+                by: Counter::Turn,
+                phases: Vec::new(),
+            });
+        }
+        let phases = self.phases(prefer, &of);
+        phases.ok_or_else(|| self.no_rule("peers", self.example(&of)))
+    }
+
+    /// A relation for each of few phases: of one counter, or of two, as where the sends to both dimensions of a sweep are one loop and its direction turns with another.
+    fn phases(
+        &self,
+        prefer: Preference,
+        of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Option<Peers> {
+        let periods = self.periods();
+        let singles = periods.iter().map(|it| vec![*it]);
+        let pairs = periods.iter().flat_map(|a| {
+            let others = periods.iter().filter(move |b| a.0 < b.0);
+            others.map(move |b| vec![*b, *a])
+        });
+        singles
+            .chain(pairs)
+            .find_map(|phases| self.phased(phases, prefer, of))
+    }
+
+    /// Counters with the periods that they are seen through at least twice; the last turn of a loop is a phase of its own.
+    fn periods(&self) -> Vec<(Counter, u32)> {
+        let mut all = vec![(Counter::Last, 2)];
+        for counter in Counter::ALL {
+            let most = self.all.iter().map(|it| it.counted(counter)).max();
+            let seen = most.unwrap_or(0).saturating_add(1);
+            // The turns of the innermost loop may be the same few each time.
+            let longest = match counter {
+                Counter::Turn => seen,
+                _ => seen / 2,
+            };
+            all.extend((2..=longest.min(MOST_PHASES)).map(|period| (counter, period)));
+        }
+        all
+    }
+
+    fn phased(
+        &self,
+        phases: Vec<(Counter, u32)>,
+        prefer: Preference,
+        of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Option<Peers> {
+        let count: u32 = phases.iter().map(|(_, period)| *period).product();
+        let mut parts: Vec<Samples> = vec![Vec::new(); count as usize];
+        for it in self.all {
+            if let Some((communicator, number)) = of(it) {
+                let part = phase(&phases, it.around, it.index);
+                parts[part as usize].push((it.place(communicator, Counter::Turn), number));
+            }
+        }
+        if parts.iter().any(Vec::is_empty) {
+            return None;
+        }
+        Some(Peers {
+            peer: self.each(parts, prefer)?,
+            by: Counter::Turn,
+            phases,
+        })
+    }
+
+    /// A relation for each turn of the loop around the call; `None` where there are too many, or one is none.
+    fn by_turn(
+        &self,
+        prefer: Preference,
+        of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>,
+    ) -> Option<Vec<Relation>> {
+        let most = self.all.iter().map(|it| it.turn).max()?;
+        if most == 0 || most >= MOST_TURNS {
+            return None;
+        }
+        let mut turns = vec![Vec::new(); most as usize + 1];
+        for it in self.all {
+            if let Some((communicator, number)) = of(it) {
+                turns[it.turn as usize].push((it.place(communicator, Counter::Turn), number));
+            }
+        }
+        self.each(turns, prefer)
+    }
+}
