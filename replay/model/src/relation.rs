@@ -5,6 +5,8 @@
 
 /// Relations that a sample may be of.
 mod candidates;
+/// Relations in words.
+mod words;
 
 use serde::{Deserialize, Serialize};
 

@@ -72,9 +72,7 @@ fn row(level: &LevelTolerance) -> Vec<String> {
         level
             .bandwidth_divisor
             .map_or_else(any, |divisor| format!("{divisor:.2}")),
-        level
-            .bandwidth
-            .map_or_else(any, |bandwidth| rate(bandwidth)),
+        level.bandwidth.map_or_else(any, rate),
     ]
 }
 

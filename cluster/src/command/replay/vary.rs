@@ -195,8 +195,11 @@ fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
     Ok((shared.collect::<Result<_>>()?, of))
 }
 
+/// The outcome of a combination, and the warnings about it.
+type WithDoubts = (Outcome, Vec<String>);
+
 /// Plays all on all processors, and warns of each; `None` of those that were not played to their ends.
-fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<(Outcome, Vec<String>)>>> {
+fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> {
     let count = settings.len();
     let template = "{pos} of {len} replays {wide_bar} {eta}";
     let watch = Watch::of(Some(count as u64), 1, template)?;
@@ -209,7 +212,7 @@ fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<(Outcome, Vec<
     });
     watch.finish();
     let played = outcomes.into_iter().map(|outcome| {
-        let outcome: Option<(Outcome, Vec<String>)> = outcome.transpose()?;
+        let outcome: Option<WithDoubts> = outcome.transpose()?;
         Ok(outcome.filter(|(outcome, _)| !outcome.broken_off))
     });
     played.collect()

@@ -95,10 +95,7 @@ impl Headers {
 pub(super) fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let summed = frame.get(start..)?;
     summed.get(offset..offset.checked_add(2)?)?;
-    let sum = summed
-        .chunks(2)
-        .map(word)
-        .fold(0, |sum: u32, word| sum + word);
+    let sum: u32 = summed.chunks(2).map(word).sum();
     // UDP sends ones for zero, which are equal in this arithmetic (RFC 768).
     let value = match !fold(sum) {
         0 => u16::MAX,

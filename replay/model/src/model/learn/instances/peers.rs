@@ -154,7 +154,7 @@ impl<'r> Look<'_, 'r> {
     fn unsure(&self, what: &'static str, found: Relation, rival: Relation) {
         let function = self.all.first().map(Instance::event);
         let function = function.map_or("?".to_owned(), called);
-        let words = format!("{what} of {function}: {found:?}, or {rival:?}");
+        let words = format!("{what} of {function}: {found}, or {rival}");
         self.unsure.borrow_mut().push(words);
     }
 
