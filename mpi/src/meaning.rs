@@ -383,6 +383,14 @@ pub fn meaning(function: u16) -> &'static Meaning {
     meaning.unwrap_or(const { &Meaning::UNKNOWN })
 }
 
+/// True for the functions by which programs lay ranks out in a grid: `MPI_Dims_create` and `MPI_Cart_create`.
+pub fn lays_out_grids(function: u16) -> bool {
+    let name = crate::FUNCTIONS
+        .get(usize::from(function))
+        .map(|it| it.name);
+    matches!(name, Some("MPI_Dims_create" | "MPI_Cart_create"))
+}
+
 /// The meaning of the function with this name. `None` for a name that the table lacks.
 pub fn meaning_of(name: &str) -> Option<&'static Meaning> {
     crate::number(name).map(meaning)

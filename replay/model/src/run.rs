@@ -169,7 +169,7 @@ impl Run {
         let first = traced.program.processes.first().map(|process| process.node);
         let on_first = |process: &&belljar_program::Process| Some(process.node) == first;
         run.per_node = traced.program.processes.iter().filter(on_first).count() as u32;
-        let asks = |event: &Event| matches!(event.name(), "MPI_Dims_create" | "MPI_Cart_create");
+        let asks = |event: &Event| belljar_mpi::lays_out_grids(event.function);
         run.grids = events.values().flatten().any(asks);
         for rank in 0..ranks {
             let (Some((number, thread)), Some(own)) = (threads.get(&rank), events.remove(&rank))

@@ -98,7 +98,7 @@ mod tests {
     fn cards_that_differ_are_named() {
         let scenario = |keys: &str| {
             let text = format!(
-                "name = \"n\"\n[image]\nrecipe = \"i.toml\"\n[nodes]\ncount = 2\n[workload]\ncommand = \"c\"\n[network]\n{keys}"
+                "name = \"n\"\n[image]\nrecipe = \"i.toml\"\n[nodes]\ncount = 2\nmemory = \"256 MiB\"\nclock = \"2 GHz\"\n[workload]\ncommand = \"c\"\n[network]\n{keys}"
             );
             Scenario::parse(Path::new("scenario.toml"), &text, &[]).unwrap()
         };

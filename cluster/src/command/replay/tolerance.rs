@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use belljar_analysis::{Table, time_words};
 use belljar_replay::{LevelTolerance, Tolerance};
-use belljar_sim::figures::counted;
+use belljar_sim::figures::{self, counted};
 
 use super::job::Job;
 use super::placement::PlacementArguments;
@@ -51,8 +51,8 @@ pub(super) fn text(tolerance: Option<&Tolerance>, out: &mut dyn Write) -> io::Re
     table.write(out)?;
     writeln!(
         out,
-        "  latency is {:.2} % of the main part of {}: the critical path has {} one after another",
-        found.latency_share * 100.0,
+        "  latency is {} of the main part of {}: the critical path has {} one after another",
+        figures::share(found.latency_share, 2),
         time_words(found.main_ps),
         counted(found.latency_sensitivity.round() as u64, "message"),
     )
@@ -67,11 +67,11 @@ fn row(level: &LevelTolerance) -> Vec<String> {
         match (level.added_latency_ps, level.latency_factor) {
             (None, _) => any(),
             (_, None) => "-".to_owned(),
-            (_, Some(factor)) => format!("{factor:.2}"),
+            (_, Some(factor)) => figures::decimal(factor, 2),
         },
         level
             .bandwidth_divisor
-            .map_or_else(any, |divisor| format!("{divisor:.2}")),
+            .map_or_else(any, |divisor| figures::decimal(divisor, 2)),
         level.bandwidth.map_or_else(any, rate),
     ]
 }
@@ -83,7 +83,7 @@ fn rate(bits: u64) -> String {
         1_000_000.. => (1e6, "Mb/s"),
         _ => (1e3, "kb/s"),
     };
-    format!("{:.2} {name}", bits as f64 / unit)
+    format!("{} {name}", figures::decimal(bits as f64 / unit, 2))
 }
 
 #[cfg(test)]

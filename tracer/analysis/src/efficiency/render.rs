@@ -4,6 +4,8 @@
 
 use std::io;
 
+use belljar_sim::figures;
+
 use super::{Efficiency, Scaling};
 use crate::table::{counted, time};
 
@@ -83,8 +85,5 @@ impl Efficiency {
 
 /// A share in percent.
 fn words(share: Option<f64>) -> String {
-    share.map_or_else(
-        || "unknown".to_owned(),
-        |share| format!("{:.1} %", share * 100.0),
-    )
+    share.map_or_else(|| "unknown".to_owned(), |share| figures::share(share, 1))
 }

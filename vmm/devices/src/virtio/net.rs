@@ -2,7 +2,7 @@
 //!
 //! A packet is handed to the guest whole or dropped and counted: where no buffer is free, up to `BACKLOG` packets wait.
 //! Frames leave with the cycle of the guest's notification, by which the network orders them. With offloads, the card cuts large packets of
-//! the guest into frames ([`segmentation`]) and joins frames for it ([`aggregation`]). The node delivers and takes frames.
+//! the guest into frames (`segmentation`) and joins frames for it (`aggregation`). The node delivers and takes frames.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
