@@ -1,7 +1,6 @@
 //! A replay on an ideal network: messages take no time, calls take no work.
 //!
-//! Ranks keep their own work and wait for each other. The time that is left is that of dependences alone, after the ideal
-//! network of Dimemas, by which the POP Centre of Excellence splits communication efficiency. Called by `belljar trace stat`.
+//! Ranks keep their own work and wait for each other. The rest is the time of dependences alone, as on the ideal network of Dimemas, by which the POP Centre of Excellence splits communication efficiency. Called by `belljar trace stat`.
 
 use belljar_networks::Parameters;
 use belljar_program::Program;

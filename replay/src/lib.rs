@@ -34,7 +34,7 @@ mod prepared;
 mod replay;
 /// A replay as a trace.
 mod rewrite;
-/// How much a worse network slows a program down.
+/// Tolerance of latency and bandwidth.
 mod tolerance;
 
 pub use background::{

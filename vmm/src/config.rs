@@ -44,7 +44,7 @@ pub struct NetConfig {
     pub mtu: u16,
     /// Speed of its link in Mb/s.
     pub speed: u32,
-    /// True if the card computes checksums, cuts what the guest sends into frames and joins frames that it receives.
+    /// True if the card computes checksums, cuts packets of the guest into frames and joins received frames.
     pub offload: bool,
 }
 
@@ -57,7 +57,7 @@ impl NetConfig {
     /// Bytes of a frame besides its payload: 14 of header, 4 of checksum, 20 of preamble and gap (IEEE 802.3).
     const OVERHEAD: u64 = 38;
 
-    /// How long a card with offloads waits for the next frame of a packet: the time of eight full frames, at most 4 us. Zero on links
+    /// Time for which a card with offloads waits for the next frame of a packet: that of eight full frames, at most 4 us. Zero on links
     /// so slow that not even two frames arrive in that time.
     fn hold(&self) -> Span {
         let bits = (u64::from(self.mtu) + Self::OVERHEAD) * 8;

@@ -24,7 +24,7 @@ mod plan;
 mod render;
 /// Calls that never return.
 mod stuck;
-/// How much worse a network may be.
+/// Tolerance of latency and bandwidth.
 mod tolerance;
 /// Many replays of one run.
 mod vary;

@@ -66,7 +66,7 @@ pub struct Network {
     pub switch_queue: Bytes,
     /// Bytes that a frame carries after the Ethernet header, from 576 to 9216.
     pub mtu: u16,
-    /// Whether the nodes' cards compute checksums, cut large TCP packets into frames (TSO) and join received ones (LRO).
+    /// True for cards that compute checksums, cut large TCP packets into frames (TSO) and join received ones (LRO).
     pub offload: bool,
     /// The place of each node in the network, node 0 first, then of each host of background jobs: the number of the place that it would have otherwise. As they are numbered when absent.
     pub places: Option<Vec<u32>>,

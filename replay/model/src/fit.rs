@@ -8,7 +8,7 @@
 //!
 //! Extra-P asks for five points of each parameter. From fewer, a form pays for its growth: an information criterion that is corrected for small samples (AICc: Hurvich and Tsai 1989)
 //! is not defined there, as it divides by the points less the coefficients less two. Forms that explain few points nearly as well widen the band.
-//! Values that measure times, bytes or counts are never below zero: forms that fall below it within the domain are left out, and what remains is cut at zero.
+//! Times, bytes and counts are never below zero: forms that fall below it within the domain are left out, and other values are cut at zero.
 
 /// Prediction bands.
 mod band;
@@ -137,13 +137,13 @@ struct Trial {
 }
 
 impl Trial {
-    /// Coefficients, and of few points what its growth costs, too.
+    /// Number of coefficients, and for few points the cost of its growth.
     fn cost(&self, few: bool) -> usize {
         let growth = if few { self.fitted.form.growth() } else { 0 };
         self.fitted.coefficients.len() + growth
     }
 
-    /// True if it is better than the best of those before by what its cost asks for.
+    /// True if it is better than the best form so far by the margin for its cost.
     fn beats(&self, best: &Self, few: bool) -> bool {
         let more = self.cost(few).saturating_sub(best.cost(few));
         let share = if few { BETTER.0 } else { BETTER.1 };
@@ -292,7 +292,7 @@ impl Fitted {
         })
     }
 
-    /// How many points it was fitted to.
+    /// Number of points that it was fitted to.
     pub fn points(&self) -> usize {
         self.freedom as usize + self.coefficients.len()
     }

@@ -35,7 +35,7 @@ pub struct Generated {
     events: Vec<Event>,
     /// Warnings about them.
     pub warnings: Vec<String>,
-    /// Where they came from, in words; the trace's summary has it, too.
+    /// Origin of the calls, in words, also for the trace's summary.
     pub origin: String,
 }
 

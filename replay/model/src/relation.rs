@@ -115,7 +115,7 @@ pub enum Relation {
     Half,
     /// A share of all ranks on or back: one of so many parts.
     Share {
-        /// How many parts all ranks have.
+        /// Number of parts of all ranks.
         parts: u32,
         /// Back.
         back: bool,
@@ -240,7 +240,7 @@ fn number(at: &[u32], lengths: &[u32]) -> u32 {
     both.fold(0, |sum, (at, length)| sum * length + at)
 }
 
-/// The rank whose place along a dimension of a grid is what `of` says.
+/// The rank at another place along a dimension of a grid; `of` gives the place.
 fn along(
     place: Place,
     grid: Grid,
@@ -467,7 +467,7 @@ pub struct Preference {
     pub grids: bool,
     /// The grid that other calls of the program have.
     pub grid: Option<Grid>,
-    /// Back before on: for receives, so that they are from those that send.
+    /// Back before on, for receives: they mirror sends.
     pub back: bool,
 }
 

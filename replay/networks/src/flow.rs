@@ -1,6 +1,6 @@
 //! A network in which messages share links fairly, without frames.
 //!
-//! Each stream is a flow, whose messages go one after the other: it has on every link of its way the same rate, and rates are max-min fair among those that share links (D. Bertsekas, R. Gallager, "Data
+//! Each stream is a flow, and its messages go one after the other. A flow has the same rate on all links of its way, and rates are max-min fair among flows that share links (D. Bertsekas, R. Gallager, "Data
 //! Networks", 6.5.2): no flow's can become more without another's, that is no more, becoming less. What hosts do for each frame is a link, too:
 //! one out of the sender and one into the receiver, which all of its messages share. A message has arrived when its last byte has left, and gone
 //! the way: latencies, and at each switch the time for a frame to come in. Messages of one frame are not shared with: they take the way's

@@ -27,7 +27,7 @@ pub(super) enum Request {
 pub(super) struct Unanswered {
     /// All of them, with flushes.
     all: u32,
-    /// Those that a flush has to complete.
+    /// Accesses that a flush has to complete.
     memory: u32,
     /// Threads whose calls continue when all are answered.
     pub(super) threads: Vec<u32>,

@@ -267,7 +267,7 @@ fn a_ring_keeps_to_the_links_between_neighbours() {
     assert!(row > 12 * 3 * 16384 && all - row < 20_000, "{row} of {all}");
 }
 
-/// Cards give the speed of their links, and what they cut and join arrives whole, in frames of the link's size.
+/// Cards give the speed of their links, and packets that they cut and join arrive whole, in frames of the link's size.
 #[test]
 fn cards_have_speed_frame_size_and_offloads() {
     let Some(dir) = Dir::new() else { return };

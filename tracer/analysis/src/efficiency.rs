@@ -43,10 +43,10 @@ pub struct Efficiency {
     pub serialisation: Option<f64>,
     /// The main part on an ideal network over the main part.
     pub transfer: Option<f64>,
-    /// How problem sizes of several runs are compared.
+    /// Comparison of problem sizes of several runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
-    /// Useful computation of the first run over that of this one; may be above 1.
+    /// Ratio of useful computation of the first run to this run's; may be above 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub computation_scaling: Option<f64>,
     /// Parallel efficiency times computation scaling.
@@ -56,7 +56,7 @@ pub struct Efficiency {
     pub warnings: Vec<String>,
 }
 
-/// How the problem grows with ranks.
+/// Growth of the problem with ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scaling {
@@ -126,7 +126,7 @@ fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// What one process did.
+/// Times of one process.
 #[derive(Clone, Copy, Debug)]
 struct Process {
     /// The first thread that called MPI.
@@ -144,7 +144,7 @@ pub(crate) struct EfficiencyCollector<'a> {
     header: &'a TraceHeader,
     main: MainPart<ProcessKey>,
     processes: BTreeMap<ProcessKey, Process>,
-    /// Processes of which several threads call MPI.
+    /// Processes with several threads that call MPI.
     threaded: BTreeSet<ProcessKey>,
 }
 

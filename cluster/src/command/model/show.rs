@@ -59,7 +59,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a function says of a number of ranks and a size.
+/// Values of a function at a number of ranks and a size.
 struct Row {
     class: usize,
     function: String,

@@ -13,7 +13,7 @@ const APART: f64 = 0.2;
 /// Links named in a warning.
 const LINKS: usize = 3;
 
-/// Warnings about a replay in a setting, which is `changed` if it is not that of the trace.
+/// Warnings about a replay in a setting; `changed` is true on another network than the trace's.
 pub(super) fn doubts(
     program: &Program,
     calibration: &Calibration,

@@ -179,7 +179,7 @@ impl Job<'_> {
         self.setting((&scenario, model), network, nodes, 1.0)
     }
 
-    /// What the job was traced on, and what options say that it is played on, both in the LogGOPS model.
+    /// The settings of the trace and of the replay, both in the LogGOPS model.
     pub(super) fn by_formulas(&self, placement: &PlacementArguments) -> Result<(Setting, Setting)> {
         let wanted = self.on_by(Model::Loggops, self.arguments, placement)?;
         Ok((self.traced_by(Model::Loggops)?, wanted))

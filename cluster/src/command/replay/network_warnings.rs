@@ -51,7 +51,7 @@ pub(in crate::command) fn network_warnings_of(setting: &Setting) -> Result<Vec<S
     }
 }
 
-/// Warnings about the cards on the network of the trace and on that of the replay.
+/// Warnings about network cards of the trace and of the replay.
 fn unmodelled(traced: &Scenario, wanted: &Scenario) -> Vec<String> {
     let cards = |scenario: &Scenario| (scenario.network.mtu, scenario.network.offload);
     let places = match cards(traced) == cards(wanted) {

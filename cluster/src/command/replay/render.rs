@@ -32,7 +32,7 @@ pub(super) struct Said<'a> {
     pub(super) fit: Fit,
     /// What the result depends on, if that was asked for.
     pub(super) bounds: &'a [Without],
-    /// How much worse the network may be, if that was asked for.
+    /// Tolerance of latency and bandwidth, with `--tolerance`.
     pub(super) tolerance: Option<&'a Tolerance>,
     /// By loop, if that was asked for.
     pub(super) loops: &'a [LoopOutcome],

@@ -198,7 +198,7 @@ fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
 /// The outcome of a combination, and the warnings about it.
 type WithDoubts = (Outcome, Vec<String>);
 
-/// Plays all on all processors, and warns of each; `None` of those that were not played to their ends.
+/// Plays all on all processors, with warnings; `None` for replays that were broken off.
 fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> {
     let count = settings.len();
     let template = "{pos} of {len} replays {wide_bar} {eta}";

@@ -1,6 +1,6 @@
 //! Efficiencies of `belljar trace stat`: on an ideal network, and of several runs.
 //!
-//! The time on an ideal network is that of a replay without latency, with unlimited bandwidth and without work in MPI.
+//! A replay without latency, with unlimited bandwidth and without work in MPI gives the time on an ideal network.
 //! Called by `trace`.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 use crate::command::replay::job::{AS_RUN, program_of};
 
-/// How the problem of several runs grows with ranks.
+/// Growth of the problem with the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ScalingChoice {
     /// The whole problem is the same.

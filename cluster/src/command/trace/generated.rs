@@ -8,10 +8,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The file that says of which model a run was made.
+/// The file that names the model of a generated run.
 pub(in crate::command) const ORIGIN_FILE: &str = "model.txt";
 
-/// How its first line begins.
+/// The beginning of its first line.
 const BEGIN: &str = "never ran: ";
 
 /// Bytes of the file that are read, at most.

@@ -25,7 +25,7 @@ pub(crate) struct StatArguments {
     /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
     #[arg(long)]
     cpi: bool,
-    /// Calls, bytes and messages alone, of which no times are read: several times as fast, also where the file's times are damaged.
+    /// Print calls, bytes and messages alone. Times are not read, so that this is several times as fast, and works on files with damaged times.
     #[arg(long, conflicts_with = "cpi")]
     counts: bool,
     /// Replay on an ideal network, too, for serialisation and transfer efficiency.

@@ -1,6 +1,6 @@
 //! The nodes' network cards: frame size, speed and offloads.
 //!
-//! The speed is that of the node's own link. `parts` makes nodes with it.
+//! Each card has the speed of its node's link. `parts` makes nodes with it.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::plan::network::error::NetworkError;
 use crate::scenario::Network;
 
-/// Bytes that frames may carry: what every host has to take by IPv4 (RFC 791, 3.1), and jumbo frames as switches have them.
+/// Payloads of frames in bytes, from the size that IPv4 demands of every host (RFC 791, 3.1) to jumbo frames of common switches.
 const MTUS: RangeInclusive<u16> = 576..=9216;
 
 /// A node's network card.

@@ -18,7 +18,7 @@ use crate::values::Values;
 /// The tag of messages that stand for a gather.
 const GATHER_TAG: i32 = 32_000;
 
-/// Why a call is refused whose peers motifs cannot work out.
+/// Reason for the refusal of a call whose peers a motif cannot compute.
 const NO_RULE: &str = "its peers follow a rule that motifs do not have";
 
 /// Lines of each table.
@@ -402,7 +402,7 @@ fn role(role: Role) -> (&'static str, (u8, bool)) {
     }
 }
 
-/// Whether a relation's turn is the instance's number. `None` for turns of outer loops.
+/// True if a relation's turn is the instance's number. `None` for turns of outer loops.
 fn by_instance(by: Counter) -> Option<i32> {
     match by {
         Counter::Turn => Some(0),

@@ -8,10 +8,10 @@ use crate::fit::Form;
 /// Rivals that are kept, at most.
 const MOST_RIVALS: usize = 8;
 
-/// How many times as wrong as the best form a rival is, at most.
+/// Largest error of a rival form, in errors of the best one.
 const NEARLY: f64 = 2.0;
 
-/// Where a measured value would be.
+/// Prediction band of a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// Its lower end.
@@ -39,7 +39,7 @@ impl Fitted {
         self.above_zero && self.unbounded(ranks, size) < -1e-6
     }
 
-    /// Between which values a measured one would be, of twenty nineteen times. `None` for one point, which tells nothing of how values differ.
+    /// Between which values a measured one would be, of twenty nineteen times. `None` for one point, as it has no spread.
     pub fn band(&self, ranks: f64, size: f64) -> Option<Band> {
         (self.points() > 1).then_some(())?;
         let row = self.form.row(ranks, size);

@@ -10,7 +10,7 @@ const EXACT: f64 = 1e-9;
 /// Two to this power is the largest number of ranks that a model is asked for.
 const MOST_DOUBLINGS: i32 = 20;
 
-/// Two to this power is how far sizes are from those that were fitted, at most.
+/// Binary logarithm of the largest factor between sizes and fitted sizes.
 const SIZES: i32 = 6;
 
 /// True for a form that stays above zero, and for one that explains every point: such a count, like ranks less four, is cut at zero.

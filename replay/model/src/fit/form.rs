@@ -110,7 +110,7 @@ impl Term {
 }
 
 impl Term {
-    /// What it costs beyond a constant: a product of a power and a logarithm, and growth faster than the number itself, cost one each.
+    /// Cost beyond a constant: one for a product of a power and a logarithm, and one for growth faster than linear.
     fn growth(&self) -> usize {
         let of = |power: Power| {
             let product = power.exponent != 0.0 && power.logarithm > 0;
@@ -123,7 +123,7 @@ impl Term {
 }
 
 impl Form {
-    /// What its growth costs where points are few.
+    /// Cost of its growth for few points.
     pub(super) fn growth(&self) -> usize {
         match self {
             Self::Constant => 0,

@@ -173,7 +173,7 @@ fn three_points_pay_for_growth_and_their_band_holds_other_forms() {
     let band = line.band(1024.0, 1.0).unwrap();
     assert!(band.to >= 20_000.0, "{line}: {band:?}");
     assert!(line.is_sparse());
-    // What three points say exactly is taken.
+    // An exact form of three points is taken.
     let exact = few([8.0, 24.0, 64.0]);
     assert!((exact.at(64.0, 1.0) / 384.0 - 1.0).abs() < 1e-9, "{exact}");
 }

@@ -200,7 +200,7 @@ impl<'m> RankCalls<'m> {
         let peer = relation.and_then(|it| it.at(place));
         let peer = peer.map_or(Peer::Null, Peer::Rank);
         let wildcard = transfer.peer == Peer::Any;
-        // Which message a wildcard takes is for a replay to say.
+        // A replay chooses the message of a wildcard.
         let peer = if wildcard && of.peer.is_empty() {
             Peer::Any
         } else {

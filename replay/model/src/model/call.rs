@@ -47,7 +47,7 @@ pub struct TransferModel {
     pub peer: Vec<Relation>,
     /// The turn of these relations.
     pub by: Counter,
-    /// What tells the phase, each with the number after which it begins again; the last counts fastest. Without any, phases are turns, and the last one stays.
+    /// Counters of the phase, each with its period; the last counts fastest. Without any, phases are turns, and the last one stays.
     pub phases: Vec<(Counter, u32)>,
     /// Its tag.
     pub tag: Tags,

@@ -7,7 +7,7 @@ use belljar_sim::figures::{counted, decimal};
 use super::Model;
 use crate::fit::Fitted;
 
-/// Numbers of ranks from which on forms are told apart: Extra-P asks for five of each parameter.
+/// Least count of rank numbers that distinguish forms: Extra-P asks for five of each parameter.
 const SEVERAL: usize = 5;
 
 impl Model {
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// Where a run of so many ranks and that size came from, in words.
+    /// Origin of a generated run of this size, in words.
     pub fn origin(&self, ranks: f64, size: f64) -> String {
         let known = self
             .runs
@@ -64,7 +64,7 @@ impl Model {
         )
     }
 
-    /// How many times as large as the largest of its runs `ranks` or `size` is, or the smallest is as they; 1 within.
+    /// Factor by which `ranks` or `size` lies beyond the runs, upward or downward; 1 within.
     pub fn beyond(&self, ranks: f64, size: f64) -> f64 {
         let of = |value: f64, least: f64, most: f64| (value / most).max(least / value).max(1.0);
         let all = self.ranks();

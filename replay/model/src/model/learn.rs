@@ -81,7 +81,7 @@ pub enum LearnError {
         class: usize,
         /// The ranks that call it, in words.
         ranks: String,
-        /// Some of what was seen, and what to do.
+        /// Examples of the peers, and a remedy.
         example: String,
     },
     /// A function cannot be fitted.

@@ -156,7 +156,7 @@ fn grids_are_those_of_mpi() {
     }
 }
 
-/// Relations found for numbers of ranks, and what they say of another number.
+/// Relations found for numbers of ranks, and their values at another number.
 fn predicts(
     grid: Option<Grid>,
     fitted: &[u32],

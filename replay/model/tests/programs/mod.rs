@@ -48,7 +48,7 @@ pub(crate) fn call(name: &str) -> Event {
     }
 }
 
-/// A call that tells of an object.
+/// A call with an attribute of an object.
 pub(crate) fn with(name: &str, fact: Fact) -> Event {
     Event {
         fact: Some(fact),

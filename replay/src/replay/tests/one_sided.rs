@@ -2,7 +2,7 @@ use belljar_program::{AccessCompletion, Locking};
 
 use super::*;
 
-/// What rank 0 does between two locks of the window of rank 1, which waits for it in a barrier.
+/// Operations of rank 0 between two locks of the window of rank 1, which waits in a barrier.
 #[derive(Clone, Copy)]
 enum Body {
     Nothing,

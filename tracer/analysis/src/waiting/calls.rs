@@ -167,8 +167,7 @@ impl Calls {
         number
     }
 
-    /// Of one more operation of a call it is known who came late for it, if anybody did, whom it depends on, and the
-    /// number and time of its meeting.
+    /// Takes the result of one more operation of a call: its late process, its dependence, and the number and time of its meeting.
     pub(super) fn resolve(
         &mut self,
         call: Call,

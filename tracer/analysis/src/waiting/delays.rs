@@ -16,7 +16,7 @@
 mod costs;
 /// Causes and their shares.
 mod shares;
-/// What a thread did lately.
+/// Recent stretches of a thread.
 mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -185,7 +185,7 @@ impl Delays {
         let code = self.codes.between(own.last, first.place, first.loops.work);
         own.timeline.code(code, first.entry, most);
         self.ready.push(actor);
-        // Known up to here: those that wait for that continue.
+        // Stretches are known up to here: waits that need them continue.
         let at = own.timeline.at().max(first.entry);
         while let Some((until, other)) = own.blocked.first().copied()
             && until <= at
@@ -367,7 +367,7 @@ impl Delays {
 
     /// No more calls come: the costs, of code whose places are called so.
     pub(super) fn finish(mut self, places: &Places<'_>) -> DelayCosts {
-        // What is open waits for nothing that comes.
+        // Open waits get no more stretches.
         for actor in 0..self.actors.len() as u32 {
             for pending in &mut self.actors[actor as usize].pending {
                 pending.closed.get_or_insert_default();

@@ -29,7 +29,7 @@ const TRANSMIT: usize = 1;
 /// Bytes of `struct virtio_net_hdr_v1`.
 const HEADER: u64 = PacketHeader::LEN as u64;
 const VLAN_TAG: u64 = 4;
-/// The longest packet that a guest hands to its card: what IPv4 allows, behind an Ethernet header.
+/// The longest packet that a guest hands to its card: the longest of IPv4, behind an Ethernet header.
 const LONGEST_PACKET: u64 = ETHERNET_HEADER as u64 + VLAN_TAG + u16::MAX as u64;
 /// Features of cards with offloads.
 const OFFLOADS: u64 = 1 << spec::VIRTIO_NET_F_CSUM
@@ -71,7 +71,7 @@ pub struct NetLink {
     pub offloads: Option<Offloads>,
 }
 
-/// Offloads of a network card: checksums both ways, segmentation of what the guest sends, aggregation of what it receives.
+/// Offloads of a network card: checksums both ways, segmentation of sent packets, aggregation of received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloads {
     /// Cycles for which the card waits for the next frame of a packet; with 0 it joins no frames.
@@ -170,7 +170,7 @@ impl Net {
         self.accepted >> feature & 1 == 1
     }
 
-    /// How long the card waits for the next frame of a packet; `None` when it joins no frames.
+    /// Cycles for which the card waits for the next frame of a packet; `None` for a card that joins no frames.
     fn hold(&self) -> Option<Cycles> {
         let hold = self.link.offloads?.hold;
         let joins = [spec::VIRTIO_NET_F_GUEST_TSO4, spec::VIRTIO_NET_F_MRG_RXBUF];
@@ -221,7 +221,7 @@ impl Net {
         Ok(())
     }
 
-    /// The frames of a chain that the guest sends; `None` when it holds none of a legal length.
+    /// The frames of a chain that the guest sends; `None` for a chain without a frame of a legal length.
     fn packet_of(&self, chain: &Chain, ram: &GuestRam) -> Option<Vec<Vec<u8>>> {
         let offloads = self.has(spec::VIRTIO_NET_F_CSUM);
         let longest = match self.has(spec::VIRTIO_NET_F_HOST_TSO4) {

@@ -8,7 +8,7 @@ use belljar_cpu::{Cycles, GuestRam};
 
 use super::QueueError;
 
-/// A device's registers as the bus sees them, whatever the device.
+/// Registers of any device as the bus sees them.
 ///
 /// ```
 /// use belljar_devices::virtio::Window;
@@ -41,12 +41,12 @@ pub trait Window {
     /// When the device has something to do of its own.
     fn deadline(&self) -> Option<Cycles>;
 
-    /// Does what was due at or before `now`.
+    /// Carries out work that is due at or before `now`.
     ///
     /// # Errors
     /// When the host fails the device.
     fn advance(&mut self, ram: &GuestRam, now: Cycles) -> io::Result<()>;
 
-    /// Why the device asks for a reset, when its driver broke the rules.
+    /// The reason for which the device asks for a reset, after its driver broke the rules.
     fn complaint(&self) -> Option<&QueueError>;
 }

@@ -1,4 +1,4 @@
-//! The program of a trace, with the algorithms of its collective operations, and warnings about what it lacks.
+//! The program of a trace, with the algorithms of its collective operations, and warnings about missing parts.
 //!
 //! Called by `job`, and by commands that need a program alone.
 
@@ -16,11 +16,10 @@ use super::AS_RUN;
 use crate::command::trace::collected::refuse;
 use crate::command::trace::tables::tables_of_run;
 
-/// What the processes of a trace did, with the algorithms of these words or this file; says what it lacks.
+/// The program of a trace, with the collective algorithms of an option or a file. Prints warnings about missing parts.
 ///
 /// # Errors
-/// When the trace or the tables cannot be read, and when iterations of the main loop were left out of the trace: what is left
-/// is another program.
+/// When the trace or the tables cannot be read, and when iterations of the main loop were left out of the trace: the rest is another program.
 pub(in crate::command) fn program_of(trace: &Path, collectives: &str) -> Result<Program> {
     Ok(program_with_warnings(trace, collectives)?.0)
 }

@@ -139,7 +139,7 @@ fn completed(event: &Event, open: &mut Vec<Open>, all: &mut [Vec<Instance<'_>>])
     places.iter().map(|place| *place as u32).collect()
 }
 
-/// What a call is, made of its instances; adds its template, and findings about its rules.
+/// Makes the template of a call from its instances, and adds findings about its rules.
 pub(super) fn call_model(
     all: &[Instance<'_>],
     class: usize,

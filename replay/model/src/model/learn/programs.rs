@@ -10,7 +10,7 @@ use crate::run::Run;
 /// Names of one kind, at most, in a message.
 const NAMED: usize = 4;
 
-/// What a run tells of its program.
+/// The program of a run, as far as its trace identifies it.
 struct Identity<'r> {
     name: &'r str,
     /// Paths and build IDs of the files that call MPI, without libraries.
@@ -119,7 +119,7 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
     Ok(warnings)
 }
 
-/// A program with the begin of its build ID, which tells builds of one name apart.
+/// A program's name with the beginning of its build ID.
 fn described(of: &Identity<'_>) -> String {
     let files = of.files.iter().take(NAMED).map(|(path, build)| {
         let digits: String = build

@@ -45,7 +45,7 @@ pub(crate) struct LabelSum {
 }
 
 impl LabelSum {
-    /// How many calls waited, and how long in all.
+    /// Number of waiting calls, and their waiting in all.
     pub(crate) fn waited(&self) -> (u64, u64) {
         let kinds = self.kinds.values();
         kinds.fold((0, 0), |(calls, waiting), kind| {
@@ -66,7 +66,7 @@ impl LabelSum {
         self
     }
 
-    /// By cause, those that made some wait.
+    /// Waiting by cause.
     pub(crate) fn kinds(&self) -> Vec<KindWait> {
         let kinds = self.kinds.iter();
         kinds.map(|(kind, sum)| shown(*kind, *sum)).collect()

@@ -1,6 +1,6 @@
 //! Delay costs by rank, by code, by function and by loop.
 //!
-//! A code is what a thread does between two calls, or within a call without waiting. Called by `delays`.
+//! A code is a stretch of a thread between two calls, or within a call without its waiting. Called by `delays`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::shares::{Cause, Share};
 use crate::dump::frames::SiteFrame;
 use crate::sites::number::SiteNumbers;
 
-/// Codes that are told apart.
+/// Number of distinct codes, at most.
 const MOST_CODES: usize = 1 << 17;
 /// Pairs of a thread and a code whose costs are kept apart.
 const MOST_CAUSES: usize = 1 << 20;
@@ -55,7 +55,7 @@ pub struct RankDelay {
 pub struct CodePlace {
     /// The function that is called.
     pub function: &'static str,
-    /// Where it is called, and where that function is called; empty where the trace has no frames.
+    /// Frames of the call, innermost first; empty in traces without frames.
     pub frames: Vec<SiteFrame>,
 }
 
@@ -241,7 +241,7 @@ impl Costs {
         }
     }
 
-    /// The costs, by what they are asked for.
+    /// The costs by rank, code, function and loop.
     pub(super) fn finish(
         self,
         codes: &Codes,

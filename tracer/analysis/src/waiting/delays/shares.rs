@@ -1,7 +1,6 @@
 //! The causes of a wait, and their shares of it.
 //!
-//! A share is a part of a waiting time that one cause has. Shares of a wait add up to its length to the picosecond, whatever
-//! is cut. Called by `delays` for each wait.
+//! A share is a part of a waiting time that one cause has. Shares of a wait add up to its length to the picosecond, also after cuts. Called by `delays` for each wait.
 
 use std::cmp::Reverse;
 

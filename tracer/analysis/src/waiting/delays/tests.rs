@@ -62,8 +62,7 @@ fn a_chain_of_three_is_the_first_ones_fault() {
     ranks.send(1, (12_200, 12_400), 2, 7);
     ranks.receive(2, (2000, 12_400), 1, 1, 7);
     let found = waiting(ranks);
-    // Rank 1 waits for 9000, by rank 0 alone. Rank 2 waits for 10200: rank 1 had 9000 of waiting, 1000 of work and 200 in its receive
-    // beyond what rank 2 had.
+    // Rank 1 waits for 9000, by rank 0 alone. Rank 2 waits for 10200: rank 1 had 9000 of waiting, 1000 of work and 200 in its receive more than rank 2.
     assert_eq!(found.ranks[1].waiting_ps, 9_000_000);
     assert_eq!(found.ranks[2].waiting_ps, 10_200_000);
     assert_eq!(by_rank(&found), [(9000, 9000), (1200, 0), (0, 0)]);

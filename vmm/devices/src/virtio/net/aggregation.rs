@@ -14,10 +14,10 @@ use super::segmentation::PacketHeader;
 
 /// Streams whose packets are collected at a time, as many as Linux's lists for generic receive offload.
 const STREAMS: usize = 8;
-/// Where the checksum is in a TCP header.
+/// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM: u16 = 16;
 
-/// A packet for the guest, with what its header says.
+/// A packet for the guest, with the fields of its header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Packet {
     /// Frames in it.

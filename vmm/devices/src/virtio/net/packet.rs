@@ -41,7 +41,7 @@ impl Headers {
         self.tcp_at() + self.tcp.header_len()
     }
 
-    /// Where the TCP header begins in the frame.
+    /// Offset of the TCP header in the frame.
     pub(super) fn tcp_at(&self) -> usize {
         ETHERNET_HEADER + self.ip.header_len()
     }

@@ -1,6 +1,6 @@
 //! Peers and roots as relations of ranks.
 //!
-//! One relation for all instances, or one for each phase: in a wavefront whose direction turns, the turn of an outer loop tells the phase. Called for each call's model.
+//! One relation for all instances, or one for each phase: in a wavefront whose direction turns, the phase is the turn of an outer loop. Called for each call's model.
 
 use std::collections::BTreeSet;
 
@@ -33,11 +33,11 @@ pub(super) struct Peers {
     pub(super) peer: Vec<Relation>,
     /// The turn of these.
     pub(super) by: Counter,
-    /// What tells the phase, each with the number after which it begins again.
+    /// Counters of the phase, each with its period.
     pub(super) phases: Vec<(Counter, u32)>,
 }
 
-/// Where ranks are, and the number that each has there.
+/// Places of ranks, and the number of each.
 type Samples = Vec<(Place, Option<u32>)>;
 
 fn distinct(mut samples: Samples) -> Samples {
@@ -99,7 +99,7 @@ impl<'r> Look<'_, 'r> {
         samples
     }
 
-    /// The relation that a number of all instances is; `of` says on which communicator, and what.
+    /// The relation of a number in all instances; `of` gives the communicator and the number.
     pub(super) fn relation(
         &self,
         what: &'static str,
@@ -158,7 +158,7 @@ impl<'r> Look<'_, 'r> {
         self.unsure.borrow_mut().push(words);
     }
 
-    /// What was seen: the numbers of some ranks, and of the largest run first.
+    /// Examples: the numbers of some ranks, those of the largest run first.
     fn example(&self, of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>) -> String {
         let mut samples = self.samples_by(Counter::Turn, of);
         samples.sort_by_key(|(place, _)| (std::cmp::Reverse(place.ranks), place.turn, place.rank));

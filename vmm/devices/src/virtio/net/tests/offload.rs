@@ -36,12 +36,12 @@ fn packet(set: impl FnOnce(&mut TcpHeader), data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Data of which every part differs from the others.
+/// Data without repeated parts.
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at ^ at >> 8) as u8).collect()
 }
 
-/// What the guest asks of its card for a packet to be cut.
+/// The header of a packet that the card has to cut.
 fn cut(segment: u16) -> PacketHeader {
     PacketHeader {
         flags: 1,
