@@ -126,9 +126,15 @@ impl Link {
                 }
             }
         })?;
-        let reading = thread::Builder::new()
-            .name(format!("from-{peer}"))
-            .spawn(move || reader.work())?;
+        let reading = thread::Builder::new().name(format!("from-{peer}")).spawn({
+            let half = stream.try_clone()?;
+            move || {
+                if reader.work() == Lost::Closed {
+                    // The peer, which sends no more, sees that all of its data was read.
+                    let _ = half.shutdown(Shutdown::Write);
+                }
+            }
+        })?;
         Ok(Self {
             queue: Some(queue),
             shared,
@@ -166,7 +172,8 @@ impl Link {
     }
 }
 
-/// Writes what is in the queue, then ends the connection.
+/// Writes the queue, then ends the connection. Until the peer has read it to its end, the peer's data is read and discarded, for the patience at
+/// most: a connection that is closed with unread data is reset (RFC 1122, 4.2.2.13), and the peer would lose data that it has not read.
 impl Drop for Link {
     fn drop(&mut self) {
         drop(self.queue.take());
@@ -176,8 +183,13 @@ impl Drop for Link {
             let _ = writer.join();
         }
         self.shared.over.store(true, Ordering::Relaxed);
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let written = Instant::now();
         for reader in threads {
+            while !reader.is_finished() && written.elapsed() < self.shared.patience {
+                thread::sleep(NAP);
+            }
+            let _ = self.stream.shutdown(Shutdown::Both);
             let _ = reader.join();
         }
     }
@@ -250,7 +262,8 @@ struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    fn work(mut self) {
+    /// Reads until the peer is lost, and gives the reason.
+    fn work(mut self) -> Lost {
         loop {
             let incoming = match self.opener.next(&self.state) {
                 Ok(Record::Alive) => None,
@@ -265,13 +278,20 @@ impl<R: Read> Reader<R> {
             let Some(incoming) = incoming else {
                 continue;
             };
-            let is_lost = matches!(incoming, Incoming::Lost(_));
-            if self.inbox.send((self.peer, incoming)).is_err() || is_lost {
-                return;
+            let lost = match &incoming {
+                Incoming::Lost(why) => Some(why.clone()),
+                Incoming::Message(_) => None,
+            };
+            if !self.shared.over.load(Ordering::Relaxed) {
+                // Without a receiver the mesh is about to end: data is discarded.
+                let _ = self.inbox.send((self.peer, incoming));
+            }
+            if let Some(why) = lost {
+                return why;
             }
             while self.shared.untaken.load(Ordering::Relaxed) > MOST_UNTAKEN {
                 if self.shared.over.load(Ordering::Relaxed) {
-                    return;
+                    break;
                 }
                 // Whether there is more is not looked at; that is this host's doing, not the peer's.
                 self.shared.hear();

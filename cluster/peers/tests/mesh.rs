@@ -179,6 +179,29 @@ fn a_host_that_takes_nothing_for_long_loses_nothing() {
     assert_eq!(last, Some((1, Incoming::Lost(Lost::Closed))));
 }
 
+/// A host that takes nothing for a while says all the time that it is there, also to one that has ended.
+#[test]
+fn a_busy_host_loses_nothing_of_one_that_ends() {
+    // More than the 64 MiB that a host reads ahead, and no more than its system takes besides.
+    const MESSAGES: usize = 66;
+    let mut meshes = meshes(2, SETTINGS);
+    let (busy, ending) = (meshes.remove(0), meshes.remove(0));
+    let sender = thread::spawn(move || {
+        for _ in 0..MESSAGES {
+            ending.send(0, vec![7; 1 << 20]).unwrap();
+        }
+    });
+    // Longer than it takes for two signs of life.
+    thread::sleep(Duration::from_secs(3));
+    for _ in 0..MESSAGES {
+        let (_, bytes) = message(&busy);
+        assert_eq!(bytes.len(), 1 << 20);
+    }
+    let last = busy.receive(LONG);
+    assert_eq!(last, Some((1, Incoming::Lost(Lost::Closed))));
+    sender.join().unwrap();
+}
+
 #[test]
 fn strangers_are_turned_away_and_disturb_nobody() {
     let key = RunKey::generate().unwrap();
