@@ -119,7 +119,8 @@ fn waiting_times_are_those_that_the_program_made() {
     let barriers = of("barrier", "MPI_Barrier");
     let for_rank_2: BTreeMap<u64, u64> = barriers
         .iter()
-        .filter(|(_, by, late)| *by == 2 && *late > 1_000_000_000)
+        // Rank 2 may start some milliseconds later than others, too.
+        .filter(|(_, by, late)| *by == 2 && *late > 3_000_000_000)
         .map(|(rank, _, late)| (*rank, *late))
         .collect();
     assert!(near(for_rank_2[&0], 10), "{for_rank_2:?}");

@@ -151,7 +151,7 @@ function efficiencyTable(runs) {
       { name: "definition", say: (row) => row.words },
       both({ name: "share", say: (row) => (row.share === null ? "unknown" : shareWords(row.share, 1)), by: (row) => row.share ?? NaN }),
     ], lists, (row) => row.name),
-    ...[...warnings].map((words) => element("p", { class: "missing" }, [`Warning: ${words}.`])),
+    ...[...warnings].map((words) => element("p", { class: "warning" }, [`Warning: ${words}.`])),
   ];
 }
 

@@ -131,7 +131,7 @@ function causeTables(all) {
     ], lists("loops"), (row) => row.header ?? ""),
   ];
   for (const own of delays.filter((it) => it.unattributed_ps > 0)) {
-    tables.push(element("p", { class: "missing" }, [`Warning: ${timeWords(own.unattributed_ps)} of waiting has no known root cause.`]));
+    tables.push(element("p", { class: "warning" }, [`Warning: ${timeWords(own.unattributed_ps)} of waiting has no known root cause.`]));
   }
   return tables;
 }
