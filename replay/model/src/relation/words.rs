@@ -1,4 +1,7 @@
-//! Relations in words, for warnings: the name, and the values that it has.
+//! Relations in words: the name of the variant and its values, as in `shift (by -3, wraps)`.
+//!
+//! The words follow from the serialized form, so that each variant has some, and two relations that differ have different words. Warnings about
+//! rules that the runs do not tell apart print them (`model/learn/instances/peers.rs`).
 
 use std::fmt;
 
