@@ -22,7 +22,6 @@ use crate::host::memory as host_memory;
 use crate::mpirun::large_files::LargeFilesError;
 use crate::plan::Plan;
 use crate::plan::code::code_files;
-use crate::plan::network::card::Card;
 use crate::plan::probes::RunProbes;
 use crate::plan::processors::Makers;
 use crate::plan::run_disk;
@@ -30,12 +29,6 @@ use crate::plan::run_disk;
 /// Date of virtual time zero: 2024-01-01, 00:00 UTC.
 pub(crate) const START_DATE: u64 = 1_704_067_200;
 pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
-/// The network card of the node that clones are made of: its driver lets go of it before the snapshot.
-const TEMPLATE_CARD: Card = Card {
-    mtu: 1500,
-    speed: 10_000,
-    offload: false,
-};
 
 /// The nodes' network, as init is told it; node 0's address in it is the run disk's.
 const NETWORK: &str = "10.77.0.0/16";
@@ -180,7 +173,7 @@ impl Parts {
         };
         let words = "belljar.identity=console";
         let mut config = self.config(plan, (kind, 0), TEMPLATE_SEED, disks, words);
-        config.net = Some(net_config(0, TEMPLATE_CARD));
+        config.net = Some(template_card());
         Node::new(&config, self.makers.node(plan, kind, 0, TEMPLATE_SEED))
     }
 
@@ -261,7 +254,7 @@ impl Parts {
             initrd: Some(image.initrd.clone()),
             command_line: format!("{words} {}", append).trim_end().to_owned(),
             disks,
-            net: Some(net_config(index, plan.card(index))),
+            net: Some(plan.card(index)),
             date: START_DATE,
             streams: 2,
             exit_device: false,
@@ -269,13 +262,13 @@ impl Parts {
     }
 }
 
-/// The configuration of a node's network card.
-fn net_config(index: u32, card: Card) -> NetConfig {
+/// The network card of the node that clones are made of: its driver lets go of it before the snapshot.
+fn template_card() -> NetConfig {
     NetConfig {
-        mac: Mac::of_host(index).0,
-        mtu: card.mtu,
-        speed: card.speed,
-        offload: card.offload,
+        mac: Mac::of_host(0).0,
+        mtu: 1500,
+        speed: 10_000,
+        offload: false,
     }
 }
 

@@ -4,23 +4,15 @@
 
 use std::ops::RangeInclusive;
 
+use belljar_fabric::Mac;
+use belljar_vmm::NetConfig;
+
 use crate::plan::Plan;
 use crate::plan::network::error::NetworkError;
 use crate::scenario::Network;
 
 /// Payloads of frames in bytes, from the size that IPv4 demands of every host (RFC 791, 3.1) to jumbo frames of common switches.
 const MTUS: RangeInclusive<u16> = 576..=9216;
-
-/// A node's network card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Card {
-    /// Bytes that a frame carries after the Ethernet header.
-    pub(crate) mtu: u16,
-    /// Speed in Mb/s.
-    pub(crate) speed: u32,
-    /// True if the card does work for the guest's TCP.
-    pub(crate) offload: bool,
-}
 
 /// The part of a card that all nodes have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +38,10 @@ impl CardKind {
 
 impl Plan {
     /// The network card of node `index`.
-    pub(crate) fn card(&self, index: u32) -> Card {
+    pub(crate) fn card(&self, index: u32) -> NetConfig {
         let link = &self.topology.links()[self.topology.link_of(index) as usize];
-        Card {
+        NetConfig {
+            mac: Mac::of_host(index).0,
             mtu: self.card.mtu,
             speed: megabits(link.spec.bandwidth),
             offload: self.card.offload,
