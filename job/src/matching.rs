@@ -65,13 +65,31 @@ struct Posted {
     got: Option<(Member, i32)>,
     /// The time at which it was complete.
     ended: Option<u64>,
+    /// True if it is complete and may have been cancelled before: it got a message or nothing.
+    perhaps_cancelled: bool,
+}
+
+impl Posted {
+    /// True if a later receive of a message of this sender and tag waits until this one's message is known.
+    fn blocks(&self, from: Member, tag: i32) -> bool {
+        (self.got.is_none() || self.perhaps_cancelled) && self.wanted.takes(from, tag)
+    }
+}
+
+/// A receive without a message.
+#[derive(Debug)]
+struct Waiting {
+    operation: OperationId,
+    /// The time at which it was complete, for one that may have been cancelled before. It is lost: it got nothing, or a message that was sent
+    /// before and is not known yet.
+    lost: Option<u64>,
 }
 
 /// Operations of a channel without a partner; of one kind at a time.
 #[derive(Debug, Default)]
 struct Queues {
     sends: VecDeque<Sent>,
-    receives: VecDeque<OperationId>,
+    receives: VecDeque<Waiting>,
 }
 
 /// A receiver on a communicator.
@@ -99,18 +117,25 @@ impl Matcher {
             return;
         }
         let queues = self.channels.entry(channel).or_default();
-        let receive = queues.receives.pop_front();
-        match receive {
-            Some(receive) => {
-                self.queued -= 1;
-                let send = sent.operation;
-                facts.push(Fact::Matched { send, receive });
-            }
-            None => {
-                queues.sends.push_back(sent);
-                self.queued += 1;
+        while let Some(waiting) = queues.receives.pop_front() {
+            self.queued -= 1;
+            match waiting.lost {
+                Some(at) if at < sent.at => {}
+                Some(_) => {
+                    facts.push(lost(sent.operation, Loss::Doubtful));
+                    self.doubt(channel, Loss::Doubtful, facts);
+                    return;
+                }
+                None => {
+                    let (send, receive) = (sent.operation, waiting.operation);
+                    facts.push(Fact::Matched { send, receive });
+                    self.tidy(channel, facts);
+                    return;
+                }
             }
         }
+        queues.sends.push_back(sent);
+        self.queued += 1;
         self.tidy(channel, facts);
     }
 
@@ -126,7 +151,7 @@ impl Matcher {
         let posted = self.posted.get(&place);
         let free = |(from, tag)| {
             let mut before = posted.into_iter().flatten();
-            !before.any(|before| before.got.is_none() && before.wanted.takes(from, tag))
+            !before.any(|before| before.blocks(from, tag))
         };
         if let Some((from, tag)) = got.filter(|got| free(*got)) {
             self.take(channel(place, from, tag), operation, facts);
@@ -137,6 +162,7 @@ impl Matcher {
             wanted,
             got,
             ended: None,
+            perhaps_cancelled: false,
         });
     }
 
@@ -149,6 +175,30 @@ impl Matcher {
             if own.got.is_none() {
                 self.untold.insert(place);
             }
+        }
+    }
+
+    /// A receive that may have been cancelled is complete, and has no status: it got a message or nothing.
+    pub(crate) fn perhaps_cancelled(
+        &mut self,
+        place: Place,
+        operation: OperationId,
+        at: u64,
+        facts: &mut Vec<Fact>,
+    ) {
+        let posted = self.posted.get_mut(&place);
+        let mut posted = posted.into_iter().flatten();
+        if let Some(own) = posted.find(|posted| posted.operation == operation) {
+            (own.ended, own.perhaps_cancelled) = (Some(at), true);
+            self.untold.insert(place);
+            return;
+        }
+        let [first, last] = bounds(place);
+        let queues = self.channels.range_mut(first..=last);
+        let mut waiting = queues.flat_map(|(_, queues)| &mut queues.receives);
+        if let Some(own) = waiting.find(|waiting| waiting.operation == operation) {
+            own.lost = Some(at);
+            facts.push(lost(operation, Loss::Ambiguous));
         }
     }
 
@@ -180,7 +230,9 @@ impl Matcher {
         let [first, last] = bounds(place);
         for (_, queues) in self.channels.range_mut(first..=last) {
             let before = queues.receives.len();
-            queues.receives.retain(|receive| *receive != operation);
+            queues
+                .receives
+                .retain(|receive| receive.operation != operation);
             self.queued -= before - queues.receives.len();
         }
     }
@@ -202,10 +254,11 @@ impl Matcher {
         let mut open: VecDeque<Posted> = VecDeque::new();
         for receive in posted {
             let blocked = |(from, tag)| {
-                let mut before = open.iter().filter(|before| before.got.is_none());
-                before.any(|before| before.wanted.takes(from, tag))
+                let mut before = open.iter();
+                before.any(|before| before.blocks(from, tag))
             };
-            match receive.got.filter(|got| !blocked(*got)) {
+            let got = receive.got.filter(|_| !receive.perhaps_cancelled);
+            match got.filter(|got| !blocked(*got)) {
                 Some((from, tag)) => {
                     self.take(channel(place, from, tag), receive.operation, facts);
                 }
@@ -232,7 +285,10 @@ impl Matcher {
                 facts.push(Fact::Matched { send, receive });
             }
             None => {
-                queues.receives.push_back(receive);
+                queues.receives.push_back(Waiting {
+                    operation: receive,
+                    lost: None,
+                });
                 self.queued += 1;
             }
         }
@@ -256,7 +312,10 @@ impl Matcher {
         let queues = self.channels.remove(&channel).unwrap_or_default();
         self.queued -= queues.sends.len() + queues.receives.len();
         let sends = queues.sends.into_iter().map(|send| send.operation);
-        let all = sends.chain(queues.receives);
+        let receives = queues.receives.into_iter();
+        let receives = receives.filter(|own| own.lost.is_none());
+        let receives = receives.map(|own| own.operation);
+        let all = sends.chain(receives);
         facts.extend(all.map(|operation| lost(operation, why)));
     }
 
@@ -264,9 +323,10 @@ impl Matcher {
     pub(crate) fn alone(&self) -> (u64, u64) {
         let queues = self.channels.values();
         let (sends, receives) = queues.fold((0, 0), |(sends, receives), queues| {
+            let waiting = queues.receives.iter().filter(|own| own.lost.is_none());
             (
                 sends + queues.sends.len() as u64,
-                receives + queues.receives.len() as u64,
+                receives + waiting.count() as u64,
             )
         });
         let posted: usize = self.posted.values().map(VecDeque::len).sum();

@@ -50,6 +50,12 @@ impl Test {
         self.matcher.ended(AT, OperationId(operation), at);
     }
 
+    fn cancelled(&mut self, operation: u64, at: u64) {
+        let operation = OperationId(operation);
+        self.matcher
+            .perhaps_cancelled(AT, operation, at, &mut self.facts);
+    }
+
     fn send(&mut self, channel: Channel, sent: Sent) {
         self.matcher.send(channel, sent, &mut self.facts);
     }
@@ -151,6 +157,43 @@ fn cancelled_operations_match_nothing_and_block_nothing() {
     test.receive(wanted(1, 5), 13);
     assert_eq!(test.found(), [(3, 13)]);
     assert_eq!(test.matcher.queued, 0);
+}
+
+#[test]
+fn a_receive_that_may_have_been_cancelled_matches_no_later_message() {
+    let mut test = Test::default();
+    for receive in [10, 11] {
+        test.receive(wanted(1, 5), receive);
+    }
+    test.cancelled(10, 15);
+    // The first message is sent at 20.
+    test.send(from(1, 5), sent(2));
+    assert_eq!(test.settled(100, true), (vec![(2, 11)], vec![10]));
+    assert_eq!(test.matcher.queued, 0);
+    // A message that was sent before may be its own.
+    test.receive(wanted(1, 5), 12);
+    test.cancelled(12, 45);
+    test.send(from(1, 5), sent(4));
+    assert_eq!(test.settled(100, true), (vec![], vec![12, 4]));
+}
+
+#[test]
+fn channels_of_a_wildcard_that_may_have_been_cancelled_are_doubtful() {
+    let mut test = Test::default();
+    let any_tag = Wanted {
+        tag: None,
+        ..wanted(1, 5)
+    };
+    test.receive(any_tag, 10);
+    test.receive(wanted(1, 5), 11);
+    test.receive(wanted(1, 6), 12);
+    test.cancelled(10, 35);
+    test.ended(12, 70);
+    for (send, channel) in [(3, from(1, 5)), (4, from(1, 6))] {
+        test.send(channel, sent(send));
+    }
+    // The message of tag 6 is sent at 40, after the wildcard receive was complete.
+    assert_eq!(test.settled(100, false), (vec![(4, 12)], vec![10, 3, 11]));
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! send is known that was called before the receive was complete, the message is one of these: of each thread of a
 //! sender, the first message that the receive takes and that no earlier receive got (MPI-4.0, 3.5), called before the
 //! receive was complete, in a channel with more messages than later receives got from it. A single candidate is the
-//! match. With several, the receive is lost and their channels are doubtful. Called now and then, and at the end.
+//! match. With several, or if it may have been cancelled, the receive is lost and their channels are doubtful. Called now
+//! and then, and at the end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,7 +38,8 @@ impl Matcher {
                 let mut before = open.iter();
                 !before.any(|before| may_get(before, channel.from, channel.tag))
             };
-            if let Some((from, tag)) = receive.got {
+            let got = receive.got.filter(|_| !receive.perhaps_cancelled);
+            if let Some((from, tag)) = got {
                 let channel = channel(place, from, tag);
                 if !free(&channel) {
                     open.push_back(receive);
@@ -55,12 +57,15 @@ impl Matcher {
                 open.push_back(receive);
                 continue;
             };
+            let uncertain = receive.perhaps_cancelled;
             let candidates = self.candidates(place, receive.wanted, at, &demand);
             match candidates[..] {
-                [channel] if free(&channel) && !self.is_doubtful(place, receive.wanted) => {
+                [channel]
+                    if !uncertain && free(&channel) && !self.is_doubtful(place, receive.wanted) =>
+                {
                     self.take(channel, receive.operation, facts);
                 }
-                _ if end || many || candidates.is_empty() => {
+                _ if end || many || uncertain || candidates.is_empty() => {
                     facts.push(lost(receive.operation, Loss::Ambiguous));
                     for channel in candidates {
                         self.doubt(channel, Loss::Doubtful, facts);
@@ -69,7 +74,8 @@ impl Matcher {
                 _ => open.push_back(receive),
             }
         }
-        if open.iter().any(|it| it.got.is_none() && it.ended.is_some()) {
+        let untold = |it: &Posted| it.ended.is_some() && (it.got.is_none() || it.perhaps_cancelled);
+        if open.iter().any(untold) {
             self.untold.insert(place);
         }
         if !open.is_empty() {
@@ -122,7 +128,8 @@ fn may_get(receive: &Posted, from: Member, tag: i32) -> bool {
 /// The number of messages in each channel that complete receives got.
 fn demand(place: Place, posted: &VecDeque<Posted>) -> Demand {
     let mut demand = Demand::new();
-    let complete = posted.iter().filter(|receive| receive.ended.is_some());
+    let complete = posted.iter();
+    let complete = complete.filter(|own| own.ended.is_some() && !own.perhaps_cancelled);
     for (from, tag) in complete.filter_map(|receive| receive.got) {
         *demand.entry(channel(place, from, tag)).or_default() += 1;
     }

@@ -6,7 +6,7 @@
 use std::ops::Deref;
 
 use belljar_mpi::CallKind;
-use belljar_trace::{Direction, Peer, Status};
+use belljar_trace::{Direction, Peer, Phase, Status};
 
 use super::fact::{Fact, Loss, Operation, Origin};
 use super::partitions::partitioned;
@@ -62,6 +62,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                     number,
                     to: call.member,
                     known: from.is_some() && tag.is_some(),
+                    cancellable: transfer.phase != Phase::Done,
                 };
                 let wanted = Wanted { from, tag };
                 Some(self.receive(call, index, (receive, wanted, partitioned), facts))
@@ -110,7 +111,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.partitions.receives(call.process, partitioned, open);
         self.matcher
             .receive((communicator, to), wanted, open.operation, facts);
-        let done = call.event.transfers[index].phase == belljar_trace::Phase::Done;
+        let done = call.event.transfers[index].phase == Phase::Done;
         if let Some(exit) = call.event.exit.filter(|_| done) {
             let at = self.time(call.event, exit);
             self.received(call, open, at, call.event.status, facts);
@@ -131,8 +132,14 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             return;
         };
         let place = (receive.communicator, receive.to);
-        if receive.known {
-            self.matcher.ended(place, open.operation, at);
+        if receive.known || status.is_none() {
+            let cancelling = receive.cancellable && self.cancelling.contains(&call.process);
+            match cancelling && status.is_none() {
+                true => self
+                    .matcher
+                    .perhaps_cancelled(place, open.operation, at, facts),
+                false => self.matcher.ended(place, open.operation, at),
+            }
             return;
         }
         let got = status.and_then(|status| {
@@ -156,19 +163,13 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                 });
                 self.matcher.got(place, open.operation, (from, tag), facts);
             }
-            None if status.is_none() && !self.cancelling.contains(&call.process) => {
-                self.matcher.ended(place, open.operation, at);
-            }
             // Another process cancelled or freed the receive: it got nothing.
             None if empty => self.withdraw(open, facts),
             None => {
                 self.withdraw(open, facts);
                 facts.push(Fact::Lost {
                     operation: open.operation,
-                    why: match status {
-                        Some(_) => Loss::Peer,
-                        None => Loss::Ambiguous,
-                    },
+                    why: Loss::Peer,
                 });
             }
         }

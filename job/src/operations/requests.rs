@@ -40,6 +40,8 @@ pub(super) struct Receive {
     pub(super) to: Member,
     /// True if it names sender and tag.
     pub(super) known: bool,
+    /// True if it has a request, which `MPI_Cancel` takes.
+    pub(super) cancellable: bool,
 }
 
 /// The open requests of all processes.

@@ -174,7 +174,7 @@ impl Generator<'_> {
             from,
             tag: Some(NEVER),
             room: 64,
-            status: true,
+            status: self.one_in(2),
         };
         let operation = self.operation(ends.to, ends.communicator, action);
         self.push(ends.to, Form::Begin, vec![operation]);

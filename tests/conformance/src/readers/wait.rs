@@ -43,7 +43,7 @@ pub(super) fn check(
     let [lone_sends, lone_receives] = truth.lone_sides().map(|sides| sides.len() as u64);
     let parts = truth.parts().into_iter();
     let parts = parts.filter(|part| truth.is_among_unknown(part.instance));
-    let unresolved = parts.count() as u64;
+    let unresolved = parts.count() as u64 + truth.cancelled_without_status();
     let counts = [
         ("messages", found.messages, messages),
         ("lone sends", found.lone_sends, lone_sends),

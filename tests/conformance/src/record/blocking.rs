@@ -72,7 +72,7 @@ impl Arguments<'_> {
         if name == "MPI_Mprobe" {
             let message = self.guest.handles(&[0]);
             words.push(message);
-            outputs.push(Output::Handle(message, self.library.made(MESSAGE)));
+            outputs.push(Output::Handle(message, self.message(operation)));
         }
         let status = self.guest.room(self.library.status);
         words.push(status);
@@ -84,9 +84,14 @@ impl Arguments<'_> {
         }
     }
 
+    /// The handle of a matched message, which no other message has meanwhile.
+    fn message(&self, operation: OperationId) -> u64 {
+        self.library.made(MESSAGE + 4 * operation as u64)
+    }
+
     pub(super) fn matched(&mut self, operation: OperationId) -> Made {
         let side = self.side(operation);
-        let message = self.guest.handles(&[self.library.made(MESSAGE)]);
+        let message = self.guest.handles(&[self.message(operation)]);
         let (status, outputs) = self.status(operation);
         let words = vec![side[0], side[1], side[2], message, status];
         Made {

@@ -35,6 +35,14 @@ impl Truth {
         [sends, receives]
     }
 
+    /// Receives that were cancelled and completed without a status: a trace does not say that they got nothing.
+    pub(crate) fn cancelled_without_status(&self) -> u64 {
+        let cancelled = self.execution.cancelled.iter();
+        let silent =
+            cancelled.filter(|receive| !self.job.operations[**receive].action.asks_for_status());
+        silent.count() as u64
+    }
+
     /// The collective operations that all members have begun, and those that some have.
     pub(crate) fn instances(&self) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let mut begun: BTreeMap<usize, usize> = BTreeMap::new();
