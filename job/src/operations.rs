@@ -15,6 +15,8 @@ mod meetings;
 mod messages;
 /// Messages in partitions.
 mod partitions;
+/// Probes, and receives of matched messages.
+mod probes;
 /// Requests that are not complete.
 mod requests;
 /// Windows, locks, epochs and accesses.
@@ -32,6 +34,7 @@ use fact::{Completer, Fact, Operation, OperationId, Origin, WindowId};
 use horizon::Horizon;
 use meetings::Meetings;
 use partitions::Partitions;
+use probes::MatchedProbes;
 use requests::{Open, Requests, Side};
 use windows::{Accesses, Windows};
 
@@ -73,6 +76,7 @@ pub struct Operations<C> {
     windows: Windows,
     accesses: Accesses,
     partitions: Partitions,
+    matched_probes: MatchedProbes,
     horizon: Horizon,
     /// Processes that called `MPI_Cancel`: a completed receive of theirs without a status may have got nothing.
     cancelling: BTreeSet<ProcessKey>,
@@ -90,6 +94,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             windows: Windows::default(),
             accesses: Accesses::default(),
             partitions: Partitions::default(),
+            matched_probes: MatchedProbes::default(),
             horizon: Horizon::new(communicators.process_keys()),
             communicators,
             cancelling: BTreeSet::new(),
@@ -98,6 +103,12 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
 
     /// Appends the facts of the next event to `facts`. Calls that the library makes of itself have none.
     pub fn observe(&mut self, event: &Event, facts: &mut Vec<Fact>) {
+        let first = facts.len();
+        self.follow(event, facts);
+        self.matched_probes.hold(first, facts);
+    }
+
+    fn follow(&mut self, event: &Event, facts: &mut Vec<Fact>) {
         let process = (event.node, event.process);
         if self.horizon.observe(event, self.time(event, event.entry)) {
             self.matcher.settle(self.horizon.value(), false, facts);
@@ -141,7 +152,9 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
 
     /// Appends the last facts, after the last event: matches that are deduced, and losses.
     pub fn end(&mut self, facts: &mut Vec<Fact>) {
+        let first = facts.len();
         self.matcher.settle(self.horizon.value(), true, facts);
+        self.matched_probes.hold(first, facts);
     }
 
     /// The number of sends and of receives without a partner; lost operations are not counted.
@@ -199,6 +212,16 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     fn open(&mut self, origin: Origin, what: Operation, side: Side, facts: &mut Vec<Fact>) -> Open {
         let operation = OperationId(self.next);
         self.next += 1;
+        self.open_as(operation, (origin, what, side), facts)
+    }
+
+    /// Begins an operation that has this number.
+    fn open_as(
+        &mut self,
+        operation: OperationId,
+        (origin, what, side): (Origin, Operation, Side),
+        facts: &mut Vec<Fact>,
+    ) -> Open {
         facts.push(Fact::Begun {
             operation,
             origin,

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use belljar_mpi::CallKind;
 use belljar_trace::{Direction, Peer, Phase, Status};
 
-use super::fact::{Fact, Loss, Operation, Origin};
+use super::fact::{Fact, Loss, Operation, OperationId, Origin};
 use super::partitions::partitioned;
 use super::requests::{Open, Receive, Side};
 use super::{Call, Operations};
@@ -107,16 +107,47 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             partitioned,
         };
         let side = Side::Receive(receive);
-        let open = self.open(Origin::Transfer(index), what, side, facts);
+        let origin = Origin::Transfer(index);
+        let open = match self.matched_before(call, communicator, wanted) {
+            Some((operation, known)) => {
+                let open = self.open_as(operation, (origin, what, side), facts);
+                facts.extend(known);
+                open
+            }
+            None => {
+                let open = self.open(origin, what, side, facts);
+                self.matcher
+                    .receive((communicator, to), wanted, open.operation, facts);
+                open
+            }
+        };
         self.partitions.receives(call.process, partitioned, open);
-        self.matcher
-            .receive((communicator, to), wanted, open.operation, facts);
         let done = call.event.transfers[index].phase == Phase::Done;
         if let Some(exit) = call.event.exit.filter(|_| done) {
             let at = self.time(call.event, exit);
             self.received(call, open, at, call.event.status, facts);
         }
         open
+    }
+
+    /// The receive that a matched probe reserved for the message of this call, and what is known about it.
+    fn matched_before(
+        &mut self,
+        call: Call<'_>,
+        communicator: u32,
+        wanted: Wanted,
+    ) -> Option<(OperationId, Vec<Fact>)> {
+        if call.event.meaning().kind != CallKind::ReceiveMatched {
+            return None;
+        }
+        let (from, tag) = wanted.from.zip(wanted.tag)?;
+        let channel = Channel {
+            communicator,
+            to: call.member,
+            from,
+            tag,
+        };
+        self.matched_probes.take(call.process, channel)
     }
 
     /// A receive is complete since a time, with this status if the trace has one. Nothing for other operations.
@@ -184,30 +215,6 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             }
             Side::Send(channel) => self.matcher.withdraw_send(channel, open.operation),
             Side::Neither => {}
-        }
-    }
-
-    /// A message that a call found, without receiving it.
-    pub(super) fn probe(&mut self, call: Call<'_>, facts: &mut Vec<Fact>) {
-        let event = call.event;
-        let kind = event.meaning().kind;
-        if !matches!(kind, CallKind::Probe | CallKind::ProbeMatched) || event.failed() {
-            return;
-        }
-        let (Some(number), Some(status)) = (event.communicator, event.status) else {
-            return;
-        };
-        let communicators = &*self.communicators;
-        let from = communicators.peer(call.process, number, status.source);
-        let communicator = communicators.identity(call.process, number);
-        if let (Some(communicator), Some(from)) = (communicator, from) {
-            let channel = Channel {
-                communicator,
-                to: call.member,
-                from,
-                tag: status.tag,
-            };
-            facts.push(Fact::Probed { channel });
         }
     }
 }

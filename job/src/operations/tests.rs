@@ -232,3 +232,33 @@ fn a_lock_that_is_asserted_to_be_free_is_neither_requested_nor_released() {
     assert_eq!(lock(0), 6);
     assert_eq!(lock(NOCHECK), 6);
 }
+
+#[test]
+fn a_matched_probe_takes_its_message_before_later_receives() {
+    let mut ranks = Ranks::new(2);
+    for _ in 0..2 {
+        ranks.message(0, "MPI_Send", 7);
+    }
+    let guest = &mut ranks.guests[1];
+    let (message, status) = (guest.handles(&[0]), guest.room(20));
+    let probe = [int(0), int(7), WORLD, message, status];
+    guest.call_with(&mut ranks.tracers[1], "MPI_Mprobe", &probe, |guest, _| {
+        guest.put_handle(message, 0xac00_0001);
+        guest.put_status(status, 0, 7, 4);
+    });
+    ranks.events.extend(ranks.tracers[1].take_events());
+    ranks.message(1, "MPI_Recv", 7);
+    ranks.call(1, "MPI_Mrecv", &[BUFFER, int(4), BYTE, message, IGNORE]);
+    let facts = ranks.facts();
+    // The receive of the matched message is the third operation.
+    let matched = facts.iter().filter_map(|fact| match fact {
+        Fact::Matched { send, receive } => Some((send.0, receive.0)),
+        _ => None,
+    });
+    assert_eq!(matched.collect::<Vec<_>>(), [(1, 3), (0, 2)]);
+    let begun = facts.iter().filter_map(|fact| match fact {
+        Fact::Begun { operation, .. } => Some(operation.0),
+        _ => None,
+    });
+    assert_eq!(begun.collect::<Vec<_>>(), [0, 1, 3, 2]);
+}
