@@ -97,12 +97,17 @@ impl Background {
         routes: &Routes,
     ) -> Result<Self, RoutingError> {
         let scale = setting.scale;
+        let links = topology.links();
         let spans = job.costs.at(&job.clocks, scale);
         let processes = job.program.processes.iter();
         let hosts: Vec<u32> = processes
             .map(|process| setting.hosts.get(process.node as usize).copied())
             .map(|host| host.unwrap_or(0))
             .collect();
+        let spans = spans.over(hosts.iter().map(|host| {
+            let link = topology.link_of(*host);
+            links[link as usize].spec.bandwidth
+        }));
         let network = LiveNetwork::new(topology.clone(), routes, spans.paces(&hosts))?;
         let player = Player::new(job, |job| {
             let timing = Timing::Replayed(&job.calibration.residuals);

@@ -124,8 +124,10 @@ pub struct Costs {
     pub copy: f64,
     /// Bytes of the library's own before each message's data.
     pub header: u64,
-    /// Messages of as many bytes or more are sent when somebody wants them.
-    pub rendezvous: u64,
+    /// Messages of as many bytes or more are sent when somebody wants them. When absent, UCX's rule gives it from the speed of the sender's link
+    /// (`ucx_rendezvous`).
+    #[serde(default)]
+    pub rendezvous: Option<u64>,
     /// How.
     pub protocol: Protocol,
 }
@@ -190,14 +192,14 @@ impl Costs {
             combine: 0.4,
             copy: 0.1,
             header: 16,
-            rendezvous: 20_352,
+            rendezvous: None,
             protocol: Protocol::Put,
         };
         match implementation.library() {
             MpiLibrary::Mpich | MpiLibrary::Unknown => own,
             MpiLibrary::OpenMpi => Self {
                 contact: 0.0,
-                rendezvous: 65_500,
+                rendezvous: Some(65_500),
                 protocol: Protocol::Send,
                 ..own
             },
@@ -228,8 +230,23 @@ impl Costs {
         Spans {
             costs: *self,
             ps: clocks.iter().map(ps).collect(),
+            rendezvous: Vec::new(),
         }
     }
+
+    /// Bytes from which on a message is large, over a link of `bandwidth` bits per second.
+    fn large(&self, bandwidth: u64) -> u64 {
+        self.rendezvous.unwrap_or_else(|| ucx_rendezvous(bandwidth))
+    }
+}
+
+/// Bytes from which on UCX 1.13 sends a message by its rendezvous protocol, over TCP on a link of `bandwidth` bits per second.
+///
+/// UCX compares its estimates of both protocols, in which the link's speed counts: a threshold of the form (a + b / speed) / (1 + c / speed). The three figures
+/// are those with which the first large message, found by bisection in runs of two nodes at 0.1, 1, 2, 10, 25, 100 and 400 Gb/s, is met within two bytes.
+fn ucx_rendezvous(bandwidth: u64) -> u64 {
+    let per_gigabit = 1e9 / bandwidth.max(1) as f64;
+    ((19_511.3 + 368.5 * per_gigabit) / (1.0 + 0.013_55 * per_gigabit)) as u64
 }
 
 /// Costs in picoseconds.
@@ -238,6 +255,8 @@ pub(crate) struct Spans {
     pub(crate) costs: Costs,
     /// Picoseconds of a cycle, by process.
     ps: Vec<f64>,
+    /// Bytes from which on a message is large, by its sender; those of the library without a link where there is none.
+    rendezvous: Vec<u64>,
 }
 
 /// Cycles from a process to another of its host, and for each full frame's data.
@@ -245,6 +264,20 @@ const WITHIN: f64 = 1_500.0;
 const COPIES: f64 = 150.0;
 
 impl Spans {
+    /// For processes whose hosts' links have these bandwidths, in bits per second.
+    pub(crate) fn over(self, bandwidths: impl Iterator<Item = u64>) -> Self {
+        Self {
+            rendezvous: bandwidths.map(|bits| self.costs.large(bits)).collect(),
+            ..self
+        }
+    }
+
+    /// True if a message of a process is sent when somebody wants it.
+    pub(crate) fn is_large(&self, process: ProcessId, bytes: u64) -> bool {
+        let own = self.rendezvous.get(process as usize);
+        bytes >= own.copied().unwrap_or_else(|| self.costs.large(u64::MAX))
+    }
+
     fn of(&self, process: ProcessId, cycles: f64) -> u64 {
         let own = self.ps.get(process as usize).or(self.ps.last());
         (cycles * own.copied().unwrap_or(0.0)) as u64
@@ -302,5 +335,49 @@ impl Spans {
             within: span(WITHIN),
             copies: span(COPIES),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_messages_are_as_measured() {
+        // Gigabits per second, and bytes of the first large message of a run.
+        let measured = [
+            (0.1, 20_428),
+            (1.0, 19_614),
+            (2.0, 19_563),
+            (10.0, 19_522),
+            (25.0, 19_516),
+            (100.0, 19_513),
+            (400.0, 19_512),
+        ];
+        for (speed, first) in measured {
+            let found = ucx_rendezvous((speed * 1e9) as u64);
+            assert!(found.abs_diff(first) <= 2, "{speed} Gb/s: {found}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_large_by_the_link_of_its_sender() {
+        let clocks = [Frequency::from_hz(1_000_000_000).expect("a clock")];
+        let mpich = Costs::of(Implementation::Mpich).at(&clocks, 1.0);
+        let spans = mpich.over([1_000_000_000, 100_000_000_000].into_iter());
+        assert_eq!(
+            [0, 1].map(|process| spans.is_large(process, 19_550)),
+            [false, true]
+        );
+        let open_mpi = Costs::of(Implementation::OpenMpi).at(&clocks, 1.0);
+        let spans = open_mpi.over([1_000_000_000, 100_000_000_000].into_iter());
+        assert_eq!(
+            [0, 1].map(|process| spans.is_large(process, 65_499)),
+            [false; 2]
+        );
+        assert_eq!(
+            [0, 1].map(|process| spans.is_large(process, 65_500)),
+            [true; 2]
+        );
     }
 }

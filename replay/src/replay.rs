@@ -32,6 +32,18 @@ impl NetworkModel {
             Self::LogGops(hosts, _) => *hosts,
         }
     }
+
+    /// Bits per second of a host's link.
+    fn bandwidth_of(&self, host: u32) -> u64 {
+        match self {
+            Self::Packet(topology, _) | Self::Flow(topology, _) => {
+                topology.links()[topology.link_of(host) as usize]
+                    .spec
+                    .bandwidth
+            }
+            Self::LogGops(_, parameters) => parameters.bandwidth,
+        }
+    }
 }
 
 /// On what a program is played.
@@ -164,6 +176,8 @@ pub(crate) fn engine<'p, 'r>(
     if let Some(bytes) = largest(program).filter(|bytes| *bytes > MOST_BYTES) {
         return Err(ReplayError::Message { bytes });
     }
+    let placed = setting.hosts.iter().take(program.processes.len());
+    let spans = spans.over(placed.map(|host| setting.network.bandwidth_of(*host)));
     let network: Box<dyn Network> = match &setting.network {
         NetworkModel::Packet(topology, settings) => {
             Box::new(PacketNetwork::new(topology.clone(), settings, paces)?)

@@ -140,7 +140,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport(bytes, mode),
+            transport: self.transport(of.from, bytes, mode),
             protocol: self.protocol(pieces),
             contact: false,
             there: false,
@@ -165,8 +165,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    fn transport(&self, bytes: u64, mode: SendMode) -> Transport {
-        let large = bytes >= self.spans.costs.rendezvous;
+    fn transport(&self, from: ProcessId, bytes: u64, mode: SendMode) -> Transport {
+        let large = self.spans.is_large(from, bytes);
         match mode {
             SendMode::Synchronous => Transport::Protocol(0),
             SendMode::Standard | SendMode::Ready if large => Transport::Protocol(0),
@@ -189,7 +189,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport(bytes, SendMode::Standard),
+            transport: self.transport(from, bytes, SendMode::Standard),
             protocol: self.protocol(false),
             contact: false,
             there: false,
