@@ -15,7 +15,7 @@ use crate::costs::{Costs, CostsError};
 use crate::replay::largest;
 
 /// What such files begin with; the last byte is the version.
-const MAGIC: [u8; 8] = *b"BELLJOB\x04";
+const MAGIC: [u8; 8] = *b"BELLJOB\x05";
 
 /// Length of what stands before the job itself: the magic number, hosts, ranks.
 const HEAD: usize = 16;

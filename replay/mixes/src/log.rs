@@ -38,7 +38,7 @@ pub struct Log {
 }
 
 /// Bytes of a log that is compressed, at most.
-pub const LONGEST_TEXT: u64 = 1 << 30;
+const LONGEST_TEXT: u64 = 1 << 30;
 /// First bytes of compressed files, the program that makes them, and the one that undoes it.
 const COMPRESSED: [(&[u8], &str, &str); 6] = [
     (b"\x1f\x8b", "gzip", "gunzip"),
@@ -57,7 +57,7 @@ impl Log {
     /// Reads the log at `path`, which may be compressed by gzip.
     ///
     /// # Errors
-    /// When it cannot be read, is compressed by another program, or has more than [`LONGEST_TEXT`] bytes.
+    /// When it cannot be read, is compressed by another program, or has more than a gibibyte of text.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = BufReader::new(File::open(path)?);
         let start = file.fill_buf()?;
