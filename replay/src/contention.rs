@@ -10,7 +10,7 @@ use belljar_program::{Collective, Operation, Program};
 use serde::{Deserialize, Serialize};
 
 use crate::calibration::Calibration;
-use crate::engine::{Engine, EngineState, Timing};
+use crate::engine::{Engine, EngineState, LAST_PS, Timing};
 use crate::replay::{ReplayError, Setting, engine};
 
 /// Programs of jobs, joined into one.
@@ -201,7 +201,7 @@ impl<'p> Contention<'p> {
     pub fn next_end(&mut self, until: Option<u64>) -> NextEnd {
         match self
             .engine
-            .next_end(until.unwrap_or(u64::MAX), self.at_once)
+            .next_end(until.unwrap_or(LAST_PS).min(LAST_PS), self.at_once)
         {
             Some(Some((time, job))) => NextEnd::Job(time, job as usize),
             Some(None) => NextEnd::Nothing,

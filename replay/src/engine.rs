@@ -17,6 +17,8 @@ mod locks;
 mod message;
 /// Messages in partitions.
 mod partitioned;
+/// Threads of schedules, whose calls have conditions.
+mod scheduled;
 /// The operations of a call, one after the other.
 mod sequence;
 /// Numbers that are used again.
@@ -41,9 +43,13 @@ use access::Unanswered;
 use collective::CollectiveState;
 use locks::Locks;
 use message::{Channel, MpiMessage};
+use scheduled::Scheduled;
 use slab::Slab;
 pub(crate) use state::EngineState;
 use thread::ThreadState;
+
+/// The last time that is played, in picoseconds: half of all that there are, so that no timer of a network comes to their end.
+pub(crate) const LAST_PS: u64 = 1 << 63;
 
 /// The number of an operation that is under way.
 type OperationId = u32;
@@ -63,6 +69,12 @@ enum Event {
     Enters(u32),
     /// A thread has left its last call.
     Ends(u32),
+    /// A thread whose calls have conditions comes to its next call.
+    Comes(u32),
+    /// The conditions of a thread's next call hold: it asks for its processor.
+    Asks(u32),
+    /// A processor of a process has become free.
+    Wakes(ProcessId, u32),
 }
 
 /// How calls' times come about.
@@ -143,6 +155,7 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
     locks: Locks,
+    scheduled: Scheduled,
     /// Accesses that were not answered, by origin and target.
     unanswered: BTreeMap<(ProcessId, ProcessId), Unanswered>,
     /// Pairs of processes that have exchanged a large message.
@@ -180,6 +193,8 @@ pub(crate) struct Played<N: Network + ?Sized = dyn Network> {
     pub(crate) messages: u64,
     /// It was broken off: no thread is stuck.
     pub(crate) broken_off: bool,
+    /// Something is left to happen after the last time that is played.
+    pub(crate) late: bool,
 }
 
 impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
@@ -204,6 +219,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             messages: Slab::default(),
             operations: Slab::default(),
             locks: Locks::default(),
+            scheduled: Scheduled::default(),
             unanswered: BTreeMap::new(),
             contacts: BTreeSet::new(),
             unready: BTreeMap::new(),
@@ -224,15 +240,13 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
 
     /// Plays the program to its end, or as far as it goes. `each` is told of each call of a thread that is entered, and says whether to continue.
     pub(crate) fn play(mut self, mut each: impl FnMut() -> bool) -> Played<N> {
-        for (number, thread) in (0..).zip(&self.program.threads) {
-            self.schedule_event(thread.start, Event::Enters(number));
-        }
+        self.begin_threads(0, 0..self.program.threads.len() as u32);
         let mut arrived = Vec::new();
         loop {
             if self.enters_next() && !each() {
                 return self.finish(true);
             }
-            if self.step(u64::MAX, &mut arrived).is_none() {
+            if self.step(LAST_PS, &mut arrived).is_none() {
                 return self.finish(false);
             }
         }
@@ -290,6 +304,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.messages = Slab::default();
         self.operations = Slab::default();
         self.locks = Locks::default();
+        self.scheduled = Scheduled::default();
         self.unanswered.clear();
         self.contacts.clear();
         self.unready.clear();
@@ -339,7 +354,10 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     pub(crate) fn begin_threads(&mut self, now: u64, threads: std::ops::Range<u32>) {
         for number in threads {
             let start = self.program.threads[number as usize].start;
-            self.schedule_event(now.saturating_add(start), Event::Enters(number));
+            match self.is_scheduled(number) {
+                true => self.schedule_event(now, Event::Comes(number)),
+                false => self.schedule_event(now.saturating_add(start), Event::Enters(number)),
+            }
         }
     }
 
@@ -396,6 +414,9 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             Event::Leaves(message) => self.leaves(now, message),
             Event::Resumes(thread) => self.resume(now, thread),
             Event::Enters(thread) => self.enter(now, thread),
+            Event::Comes(thread) => self.come(now, thread),
+            Event::Asks(thread) => self.ask(now, thread),
+            Event::Wakes(process, processor) => self.wake(now, (process, processor)),
             Event::Ends(thread) => {
                 let process = self.program.threads[thread as usize].process;
                 let job = self.program.processes[process as usize].job;
@@ -467,6 +488,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             false => self.stuck().collect(),
         };
         Played {
+            late: !broken_off && self.next_time().is_some(),
             stuck,
             messages: self.messages.inserted(),
             times: self.threads.into_iter().map(ThreadState::times).collect(),

@@ -10,7 +10,7 @@ use belljar_sim::Frequency;
 
 use crate::calibration::Calibration;
 use crate::costs::Costs;
-use crate::engine::{Engine, Played, Timing};
+use crate::engine::{Engine, LAST_PS, Played, Timing};
 use crate::outcome::Outcome;
 
 /// What a network is, for a replay.
@@ -92,6 +92,12 @@ pub enum ReplayError {
         "LogGOPS knows no places, all are alike: search placements with the model packet or flow"
     )]
     NoPlaces,
+    /// The job lasts longer than there are times.
+    #[error(
+        "the replay lasts for more than {} days, which is all that is played: the trace's times are damaged, or its work is in another unit",
+        LAST_PS / 86_400_000_000_000_000
+    )]
+    Late,
     /// A message is larger than any that there is.
     #[error(
         "a message of {bytes} bytes is more than replay takes, {MOST_BYTES}: the trace is damaged, or made up"
@@ -152,7 +158,11 @@ fn play(
     timing: Timing<'_>,
     each: impl FnMut() -> bool,
 ) -> Result<Played, ReplayError> {
-    Ok(engine(program, setting, timing)?.play(each))
+    let played = engine(program, setting, timing)?.play(each);
+    match played.late {
+        true => Err(ReplayError::Late),
+        false => Ok(played),
+    }
 }
 
 /// An engine for a program in a setting.

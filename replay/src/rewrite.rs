@@ -17,9 +17,22 @@ use crate::outcome::Outcome;
 struct Bend<'a> {
     were: Vec<(u64, u64)>,
     are: &'a [(u64, u64)],
+    /// The calls before this one were written.
+    next: usize,
 }
 
 impl Bend<'_> {
+    /// When the next call of the program with these times was played. Calls that took no time may have the same times: they come in their order.
+    fn call(&mut self, (entry, exit): (u64, u64)) -> Option<(u64, u64)> {
+        let first = self.were.partition_point(|were| were.0 < entry);
+        let from = first.max(self.next);
+        let same = self.were.get(from..)?.iter();
+        let mut same = same.take_while(|were| were.0 == entry);
+        let at = from + same.position(|were| were.1 == exit)?;
+        self.next = at + 1;
+        self.are.get(at).copied()
+    }
+
     /// When what was at `time` is, in picoseconds.
     fn of(&self, time: u64) -> u64 {
         let after = self.were.partition_point(|(entry, _)| *entry <= time);
@@ -62,7 +75,8 @@ pub fn write_trace(
     for (thread, are) in program.threads.iter().zip(&outcome.times) {
         let node = program.processes[thread.process as usize].node;
         let were = thread.traced().take(are.len()).collect();
-        bends.insert((node, thread.number, thread.thread), Bend { were, are });
+        let bend = Bend { were, are, next: 0 };
+        bends.insert((node, thread.number, thread.thread), bend);
     }
     let mut reader = TraceReader::open(from)?;
     let header = reader.header().clone();
@@ -73,12 +87,16 @@ pub fn write_trace(
     let mut events: Vec<(u64, Event)> = Vec::new();
     for mut event in reader.by_ref() {
         let clock = header.frequency(event.node);
-        let bend = bends.get(&(event.node, event.process, event.thread));
-        let of = |cycles: u64| {
-            let time = clock.time_of(cycles).as_ps();
-            bend.map_or(time, |bend| bend.of(time))
-        };
-        let (entry, exit) = (of(event.entry), event.exit.map(of));
+        let bend = bends.get_mut(&(event.node, event.process, event.thread));
+        let of = |cycles: u64| clock.time_of(cycles).as_ps();
+        let were = (of(event.entry), event.exit.map(of));
+        let (entry, exit) = bend.map_or(were, |bend| {
+            let own = were.1.filter(|_| event.depth == 0);
+            match own.and_then(|exit| bend.call((were.0, exit))) {
+                Some((entry, exit)) => (entry, Some(exit)),
+                None => (bend.of(were.0), were.1.map(|exit| bend.of(exit))),
+            }
+        });
         event.entry = clock.cycle_at(Time::from_ps(entry));
         event.exit = exit.map(|exit| clock.cycle_at(Time::from_ps(exit)));
         // What the processor did is not known of another network.
@@ -108,11 +126,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn calls_without_length_keep_their_order() {
+        let are = [(10, 20), (20, 35), (35, 36), (50, 60)];
+        let mut bend = Bend {
+            were: vec![(0, 0), (0, 0), (0, 0), (5, 5)],
+            are: &are,
+            next: 0,
+        };
+        let calls = [(0, 0), (0, 0), (0, 0), (5, 5)].map(|call| bend.call(call));
+        assert_eq!(calls, are.map(Some));
+        assert_eq!(bend.call((5, 5)), None);
+    }
+
+    #[test]
     fn time_is_bent_in_proportion() {
         let are = [(1000, 1200), (1400, 1410)];
         let bend = Bend {
             were: vec![(100, 200), (300, 400)],
             are: &are,
+            next: 0,
         };
         for (was, is) in [
             (40, 940),

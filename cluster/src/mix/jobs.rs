@@ -3,7 +3,7 @@
 //! Called by `Mix`. Files are hostile.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ fn of_log(
         path: path.clone(),
         reason: format!("cannot be read: {error}"),
     };
-    let log = Log::read(BufReader::new(File::open(&path).map_err(failed)?)).map_err(failed)?;
+    let log = Log::open(&path).map_err(failed)?;
     let mut said = Vec::new();
     let shown = path.display();
     if let Some((line, count)) = log.broken {

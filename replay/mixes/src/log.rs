@@ -3,7 +3,11 @@
 //! A line is a job with 18 fields, of which -1 means that it is not known; lines that begin with `;` are remarks. What is taken of a job: when it was submitted, how
 //! long it ran, its processors, and how long its user asked for. Lines that are none, and jobs that did not run, are left out and counted. Called by who reads a mix.
 
-use std::io::{self, BufRead};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
 
 use crate::job::Nanos;
 
@@ -33,13 +37,52 @@ pub struct Log {
     pub broken: Option<(u64, u64)>,
 }
 
+/// Bytes of a log that is compressed, at most.
+const LONGEST_TEXT: u64 = 1 << 30;
+/// First bytes of compressed files, the program that makes them, and the one that undoes it.
+const COMPRESSED: [(&[u8], &str, &str); 6] = [
+    (b"\x1f\x8b", "gzip", "gunzip"),
+    (b"\x1f\x9d", "compress", "uncompress"),
+    (b"BZh", "bzip2", "bunzip2"),
+    (b"\xfd7zXZ", "xz", "unxz"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
+    (b"PK\x03\x04", "zip", "unzip"),
+];
 /// The longest line that may be one.
 const LONGEST: u64 = 4096;
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 
 impl Log {
-    /// Reads a log.
+    /// Reads the log at `path`, which may be compressed by gzip.
+    ///
+    /// # Errors
+    /// When it cannot be read, is compressed by another program, or has more than a gibibyte of text.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = BufReader::new(File::open(path)?);
+        let start = file.fill_buf()?;
+        let compressed = COMPRESSED
+            .iter()
+            .find(|(magic, ..)| start.starts_with(magic));
+        match compressed {
+            None => Self::read(file),
+            Some((_, "gzip", _)) => {
+                let mut text = BufReader::new(MultiGzDecoder::new(file)).take(LONGEST_TEXT + 1);
+                let log = Self::read(&mut text)?;
+                match text.limit() {
+                    0 => Err(io::Error::other(format!(
+                        "it has more than {LONGEST_TEXT} bytes without its compression; decompress it with gunzip"
+                    ))),
+                    _ => Ok(log),
+                }
+            }
+            Some((_, by, tool)) => Err(io::Error::other(format!(
+                "it is compressed by {by}, which is not read; decompress it with {tool}"
+            ))),
+        }
+    }
+
+    /// Reads a log's text.
     ///
     /// # Errors
     /// Those of `from`.
@@ -133,6 +176,34 @@ mod tests {
         );
         assert_eq!(log.incomplete, 1);
         assert_eq!(log.broken, Some((5, 2)));
+    }
+
+    #[test]
+    fn compressed_logs_are_read_or_refused_by_name() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.swf.gz");
+        let line = |number: u32| format!("{number} 10 0 100 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n");
+        let packed = |text: String| {
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            out.write_all(text.as_bytes()).unwrap();
+            out.finish().unwrap()
+        };
+        // Two members, as `cat a.gz b.gz` makes them.
+        let bytes = [packed(line(1)), packed(line(2))].concat();
+        std::fs::write(&path, &bytes).unwrap();
+        let numbers = |log: Log| log.jobs.iter().map(|job| job.number).collect::<Vec<_>>();
+        assert_eq!(numbers(Log::open(&path).unwrap()), [1, 2]);
+        std::fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
+        assert!(Log::open(&path).is_err());
+        std::fs::write(&path, line(7)).unwrap();
+        assert_eq!(numbers(Log::open(&path).unwrap()), [7]);
+        std::fs::write(&path, b"BZh91AY").unwrap();
+        let error = Log::open(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("bzip2") && error.contains("bunzip2"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -116,6 +116,7 @@ fn likeness(event: &Event) -> Vec<u64> {
         Some(Fact::Launch(_)) => 4,
         Some(Fact::Size { .. }) => 5,
         Some(Fact::Rank { .. }) => 6,
+        Some(Fact::Scheduled(_)) => 7,
     });
     if let Some(stack) = &event.site.0 {
         for frame in &stack.0 {

@@ -26,9 +26,11 @@ use belljar_collectives::Tables;
 use belljar_job::{
     Communicators, Expansion, Fact, Member, OperationId, Operations, ProcessKey, communicators,
 };
-use belljar_trace::{Ending, Event, TraceError, TraceHeader, TraceState, TraceSummary};
+use belljar_trace::{
+    Ending, Event, Fact as Stated, TraceError, TraceHeader, TraceState, TraceSummary,
+};
 
-use crate::program::{Operation, Program, Slot};
+use crate::program::{Conditions, Operation, Program, Slot};
 use crate::thread::{Growing, Times};
 pub use calls::{asks_time, found_nothing};
 use flushes::Flushes;
@@ -174,6 +176,15 @@ impl Extractor<'_> {
             }
         }
         thread.called(event.function, times);
+        if let Some(Stated::Scheduled(scheduled)) = &event.fact {
+            thread.scheduled(Conditions {
+                processor: scheduled.processor,
+                work: rate.time_of(scheduled.work).as_ps(),
+                after: scheduled.after.clone(),
+                started: scheduled.started,
+                complete: scheduled.complete,
+            });
+        }
     }
 
     /// The call of an event; `None` for one of the library itself, and where the trace has no job of the process.

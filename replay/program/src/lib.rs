@@ -20,7 +20,7 @@ mod thread;
 pub use builder::Builder;
 pub use extract::{Algorithms, asks_time, extract, found_nothing};
 pub use program::{
-    AccessCompletion, Call, Channel, ChannelId, Collective, Locking, Operation, Part, Process,
-    ProcessId, Program, Slot, Thread, Unfinished, Unknown,
+    AccessCompletion, Call, Channel, ChannelId, Collective, Conditions, Locking, Operation, Part,
+    Process, ProcessId, Program, Slot, Thread, Unfinished, Unknown,
 };
 pub use state::{ProgramError, ProgramState};

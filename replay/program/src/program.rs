@@ -84,6 +84,23 @@ pub struct Thread {
     pub operations: Vec<Operation>,
     /// How many slots its operations take.
     pub slots: u32,
+    /// For a thread of a schedule, the conditions of each call; empty for others.
+    pub conditions: Vec<Conditions>,
+}
+
+/// Conditions of a call of a schedule. Points are numbers that a process has for them; each is reached once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The processor of the process for the work and the call. It does one thing at a time.
+    pub processor: u32,
+    /// Picoseconds of work before the call, in place of [`Call::before`].
+    pub work: u64,
+    /// Points that must be reached before the work begins.
+    pub after: Vec<u32>,
+    /// The point that is reached when the work begins, which is the call's entry where there is no work.
+    pub started: Option<u32>,
+    /// The point that is reached when the call is left.
+    pub complete: Option<u32>,
 }
 
 /// One call of an MPI function.

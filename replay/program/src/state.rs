@@ -46,6 +46,9 @@ pub enum ProgramError {
         /// What is missing.
         of: &'static str,
     },
+    /// A thread of a schedule without conditions for each call.
+    #[error("thread {0} has calls without conditions")]
+    Conditions(usize),
     /// A collective operation that nobody can carry out.
     #[error("part {0} is of a collective operation that nobody can carry out")]
     Part(usize),
@@ -136,6 +139,10 @@ impl ProgramState {
             threads.map(|it| process(&it.process)),
         )?;
         for (number, thread) in self.threads.iter().enumerate() {
+            let conditions = thread.conditions.len();
+            if conditions > 0 && conditions != thread.calls.len() {
+                return Err(ProgramError::Conditions(number));
+            }
             if let Some(of) = thread.operations.iter().find_map(|it| self.lacks(it)) {
                 let what = "an operation of thread";
                 return Err(ProgramError::Missing { what, number, of });
@@ -258,6 +265,9 @@ mod tests {
         assert_eq!(missing, "group 0 names a process that is not there");
         assert!(refused(&|it| it.collectives[1].group = 1).contains("a group"));
         assert!(refused(&|it| it.threads[1].process = 9).contains("a process"));
+        let conditions = || vec![crate::program::Conditions::default(); 2];
+        let unconditioned = refused(&|it| it.threads[1].conditions = conditions());
+        assert_eq!(unconditioned, "thread 1 has calls without conditions");
         assert!(refused(&|it| it.parts.truncate(1)).contains("thread 1 names a part"));
         assert!(
             refused(&|it| it.threads[0].operations[0] = Operation::Ready { message: 0 })

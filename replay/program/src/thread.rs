@@ -4,7 +4,7 @@
 //! than ask again is waiting, and when it asks how often depends on how long that takes. They are part of the call that ends
 //! the waiting. Called by `extract`.
 
-use crate::program::{Call, Operation, Slot, Thread};
+use crate::program::{Call, Conditions, Operation, Slot, Thread};
 
 /// Picoseconds of work between two polls from which on they are no waiting: a program that looks now and then whether something
 /// has come, and computes meanwhile.
@@ -180,6 +180,11 @@ impl Growing {
         self.returned = Some(times.exit);
     }
 
+    /// The call before, which is one of a schedule, has these conditions.
+    pub(crate) fn scheduled(&mut self, conditions: Conditions) {
+        self.thread.conditions.push(conditions);
+    }
+
     /// How many calls it has made.
     pub(crate) fn calls(&self) -> usize {
         self.thread.calls.len()
@@ -189,6 +194,10 @@ impl Growing {
     pub(crate) fn finish(mut self) -> Thread {
         self.end_polls();
         self.thread.operations.truncate(self.begun);
+        // Calls are scheduled all or not at all.
+        if self.thread.conditions.len() != self.thread.calls.len() {
+            self.thread.conditions.clear();
+        }
         self.thread
     }
 }

@@ -14,6 +14,7 @@ use super::access::Unanswered;
 use super::collective::CollectiveSaved;
 use super::locks::Locks;
 use super::message::{Channel, MpiMessage};
+use super::scheduled::Scheduled;
 use super::slab::Slab;
 use super::thread::ThreadState;
 use super::{Engine, Event, MessageId, OperationState, ProcessState};
@@ -27,6 +28,7 @@ pub(crate) struct EngineState {
     messages: Slab<MpiMessage>,
     operations: Slab<OperationState>,
     locks: Locks,
+    scheduled: Scheduled,
     unanswered: Vec<((ProcessId, ProcessId), Unanswered)>,
     contacts: BTreeSet<(ProcessId, ProcessId)>,
     unready: BTreeMap<u32, (MessageId, u32)>,
@@ -48,6 +50,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             messages: self.messages.clone(),
             operations: self.operations.clone(),
             locks: self.locks.clone(),
+            scheduled: self.scheduled.clone(),
             unanswered: self.unanswered.clone().into_iter().collect(),
             contacts: self.contacts.clone(),
             unready: self.unready.clone(),
@@ -76,6 +79,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.messages = state.messages;
         self.operations = state.operations;
         self.locks = state.locks;
+        self.scheduled = state.scheduled;
         self.unanswered = state.unanswered.into_iter().collect();
         self.contacts = state.contacts;
         self.unready = state.unready;
@@ -102,12 +106,15 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             && state.messages.is_sound()
             && messages.all(|it| it.is_sound(processes, channels) && it.most_bytes() <= MOST_BYTES)
             && state.operations.is_sound()
+            && state.scheduled.is_sound(program.threads.len())
             && operations.all(|it| it.waiter.is_none_or(|(number, _)| thread(number)))
             && events.all(|(_, event)| match event {
-                Event::Resumes(number) | Event::Enters(number) | Event::Ends(number) => {
-                    thread(*number)
-                }
-                Event::Arrives(_) | Event::Leaves(_) => true,
+                Event::Resumes(number)
+                | Event::Enters(number)
+                | Event::Ends(number)
+                | Event::Comes(number)
+                | Event::Asks(number) => thread(*number),
+                Event::Arrives(_) | Event::Leaves(_) | Event::Wakes(..) => true,
             })
             && unanswered.all(|(_, own)| own.threads.iter().all(|it| thread(*it)))
             && state.collectives.iter().all(|(id, _)| once.insert(*id))

@@ -27,6 +27,8 @@ pub(super) struct ThreadState {
     pub(super) suspended: Option<Suspended>,
     /// Calls that were entered meanwhile, in a calibration.
     pub(super) entered: VecDeque<Entered>,
+    /// Points that its next call still waits for.
+    pub(super) missing: u32,
     /// By call, where anybody wants to know.
     #[serde(skip)]
     times: Vec<CallTimes>,
@@ -78,6 +80,7 @@ impl ThreadState {
             waiting: Vec::new(),
             suspended: None,
             entered: VecDeque::new(),
+            missing: 0,
             times: vec![CallTimes::default(); thread.calls.len()],
             returned: 0,
         }
@@ -104,6 +107,11 @@ impl ThreadState {
             && waiting.all(|waiting| (waiting.call as usize) < calls)
             && suspended.is_none_or(|it| it.is_sound(thread))
             && entered.all(|it| it.is_sound(thread))
+    }
+
+    /// The next call.
+    pub(super) fn next_call(&self) -> usize {
+        self.call
     }
 
     /// Calls that returned.
@@ -143,7 +151,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         state.call += 1;
         state.operation += call.operations as usize;
         let last = state.operation.min(thread.operations.len());
-        self.processes[process as usize].cpu = now;
+        let scheduled = self.is_scheduled(number);
+        let cpu = &mut self.processes[process as usize].cpu;
+        // Other threads of a schedule may be working in MPI.
+        *cpu = if scheduled { now.max(*cpu) } else { now };
         let operations = &thread.operations[first.min(last)..last];
         // What is only begun leaves the library no time to see what has come.
         let looks = operations.iter().any(looks) || operations.is_empty();
@@ -158,6 +169,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             state.entered.push_back(entered);
         } else {
             self.begin_call(now, number, entered);
+        }
+        if scheduled {
+            self.release(now, (number, index));
         }
     }
 
@@ -387,10 +401,14 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 times.waited = waited.min(exit - entry);
                 let process = &mut self.processes[thread.process as usize];
                 process.until = process.until.max(exit);
-                if let Some(next) = thread.calls.get(index + 1) {
+                let next = thread.calls.get(index + 1);
+                if !thread.conditions.is_empty() {
+                    self.leave_scheduled(exit, (number, index));
+                } else if let Some(next) = next {
                     let before = (next.before as f64 * self.scale) as u64;
                     self.schedule_event(exit.saturating_add(before), Event::Enters(number));
-                } else {
+                }
+                if next.is_none() {
                     self.schedule_event(exit, Event::Ends(number));
                 }
             }

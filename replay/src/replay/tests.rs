@@ -328,3 +328,4 @@ fn the_main_part_is_between_the_first_start_and_the_last_end() {
 
 /// One-sided operations.
 mod one_sided;
+mod scheduled;

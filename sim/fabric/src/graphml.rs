@@ -1,7 +1,7 @@
 //! GraphML: networks as other tools write them.
 //!
 //! Of the format (Brandes et al., "GraphML progress report", 2001) this reads what
-//! networks need: one graph of nodes and edges, and data under the names that keys give
+//! networks need: one graph of nodes and edges, in any order, and data under the names that keys give
 //! them, their defaults included. Ports, hyperedges, and graphs in nodes are refused. A file may
 //! come from anybody: it is read in one pass, without recursion, within bounds.
 
@@ -102,6 +102,8 @@ enum Within {
 struct Parser {
     graph: Graph,
     by_id: BTreeMap<String, usize>,
+    /// Of each edge, the names of its ends and whether it leads one way.
+    ends: Vec<([String; 2], bool)>,
     keys: BTreeMap<String, Key>,
     directed: bool,
     within: Within,
@@ -128,9 +130,11 @@ impl Parser {
                 Event::Text(text) => self.note(&text),
                 Event::CData(text) => self.note(&text),
                 Event::GeneralRef(name) => self.note(&character(&name)?),
-                Event::DocType(_) => {
-                    return Err("a document type is not needed here; remove it".into());
+                // A document type elsewhere is not read; one in the file may change what follows.
+                Event::DocType(text) if text.contains('[') => {
+                    return Err("a document type with declarations is not read; remove it".into());
                 }
+                Event::DocType(_) => {}
                 Event::Eof if self.graphs == 1 && self.ended => return Ok(()),
                 Event::Eof => return Err("the text ends before its graph does".into()),
                 Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
@@ -153,6 +157,7 @@ impl Parser {
             ("graph", _) => Err("there is a graph within the graph; write them as one".into()),
             ("node", Within::Graph) => self.open_node(element),
             ("edge", Within::Graph) => self.open_edge(element),
+            ("port", _) => Err("a port is no part of a network here; remove it".into()),
             ("hyperedge", _) => Err("a hyperedge is no link; write a switch instead".into()),
             ("data", Within::Node | Within::Edge) => {
                 self.data = Some(needed(element, "key")?);
@@ -213,21 +218,18 @@ impl Parser {
     }
 
     fn open_edge(&mut self, element: &BytesStart<'_>) -> Step {
-        let end = |name: &str| {
-            let id = needed(element, name)?;
-            let node = self.by_id.get(&id).copied();
-            node.ok_or_else(|| {
-                format!(
-                    "an edge leads to the node `{}`, which does not stand before it",
-                    id.escape_debug()
-                )
-            })
+        let names = [needed(element, "source")?, needed(element, "target")?];
+        let directed = match attribute(element, "directed")?.as_deref() {
+            Some(directed) => directed == "true",
+            None => self.directed,
         };
-        let ends = [end("source")?, end("target")?];
         if self.graph.edges.len() >= MAX_EDGES {
             return Err(format!("there are more than {MAX_EDGES} edges"));
         }
         let data = self.defaults("edge");
+        // Its nodes may follow it.
+        self.ends.push((names, directed));
+        let ends = [0; 2];
         self.graph.edges.push(Edge { ends, data });
         self.within = Within::Edge;
         Ok(())
@@ -263,9 +265,8 @@ impl Parser {
             "graph" => {
                 self.within = Within::Nothing;
                 self.ended = true;
-                if self.directed {
-                    self.join_reverses();
-                }
+                self.connect()?;
+                self.join_reverses();
             }
             _ => {}
         }
@@ -294,10 +295,29 @@ impl Parser {
         Ok(())
     }
 
-    /// A link goes both ways: of an edge and its reverse one is left.
+    /// Finds the nodes of all edges.
+    fn connect(&mut self) -> Step {
+        for (edge, (names, _)) in self.graph.edges.iter_mut().zip(&self.ends) {
+            for (end, id) in edge.ends.iter_mut().zip(names) {
+                *end = *self.by_id.get(id).ok_or_else(|| {
+                    format!(
+                        "an edge leads to the node `{}`, which is not in the graph",
+                        id.escape_debug()
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A link goes both ways: of an edge that leads one way and its reverse one is left.
     fn join_reverses(&mut self) {
         let mut single: BTreeMap<[usize; 2], u32> = BTreeMap::new();
+        let mut directed = self.ends.iter().map(|(_, directed)| *directed);
         self.graph.edges.retain(|edge| {
+            if !directed.next().unwrap_or(false) {
+                return true;
+            }
             let [source, target] = edge.ends;
             match single.get_mut(&[target, source]) {
                 Some(unmatched) if *unmatched > 0 => {

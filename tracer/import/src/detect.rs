@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::{ImportError, failed};
 
 /// Bytes at the beginning of a file that are looked at.
-const LOOKED_AT: u64 = 4096;
+const LOOKED_AT: u64 = 64 << 10;
 
 /// A format of other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +63,11 @@ impl Format {
             return Some(Self::Goal);
         }
         let text = String::from_utf8_lossy(start);
-        let mut lines = text.lines().map(str::trim);
-        let first = lines.find(|line| !line.is_empty() && !line.starts_with(['#', '/', '*']))?;
-        if first.starts_with("num_ranks") {
+        if super::goal::is_text(&text) {
             return Some(Self::Goal);
         }
+        let mut lines = text.lines().map(str::trim);
+        let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
         let named = path.with_file_name(first.split_whitespace().next()?);
         (super::ti::is_action(first) || named.is_file()).then_some(Self::Ti)
     }

@@ -1,15 +1,21 @@
 //! Group Operation Assembly Language, as text and in its binary form.
 //!
-//! A schedule has the operations of each rank, and which waits for which. Each rank becomes a sequence of calls in which everything stands after what it waits for:
-//! work is time between calls, and what is begun and not waited for at once has a request. A rank's operations are in memory. Times are nanoseconds of
+//! A schedule has the operations of each rank, and the dependences between them. A rank becomes the calls of one thread where a thread can begin each operation as
+//! soon as its dependences allow, and those of several threads otherwise. A rank's operations are in memory. Times are nanoseconds of
 //! work; calls take none. Called by `import`.
 
 /// The binary form.
 mod binary;
-/// From operations that wait for one another to calls.
+/// Calls of a rank.
+mod calls;
+/// Operations and their dependences.
 mod schedule;
+/// Operations as the sequence of one thread.
+mod sequence;
 /// The text.
 mod text;
+/// Operations as threads that wait for one another.
+mod threads;
 
 use std::path::Path;
 
@@ -23,6 +29,7 @@ use crate::spool::Spool;
 use crate::{Format, ImportError, Imported};
 
 pub(crate) use binary::is_binary;
+pub(crate) use text::is_text;
 
 /// Work is in nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
@@ -65,11 +72,18 @@ fn notes(counts: &Counts) -> Vec<String> {
             .to_owned(),
         "it has no times: work takes as long as it says, and calls take none; `belljar replay DIR --out DIR2` makes a trace with times".to_owned(),
     ];
-    if counts.processors > 0 {
+    if counts.threaded > 0 {
         notes.push(counted_as(
-            counts.processors,
-            "operation is on another processor of its rank; it stands in one sequence with all others",
-            "operations are on other processors of their ranks; they stand in one sequence with all others",
+            counts.threaded,
+            "rank has operations that do not depend on one another: it has several threads, which wait for one another as the schedule says",
+            "ranks have operations that do not depend on one another: they have several threads, which wait for one another as the schedule says",
+        ));
+    }
+    if counts.interfaces > 0 {
+        notes.push(counted_as(
+            counts.interfaces,
+            "message takes another network interface of its rank; a node has one interface here, which all messages share",
+            "messages take other network interfaces of their ranks; a node has one interface here, which all messages share",
         ));
     }
     notes
@@ -85,10 +99,9 @@ struct Sink {
 impl Sink {
     /// A rank's operations, of so many ranks.
     fn rank(&mut self, (rank, ranks): (u32, u32), operations: &Rank) -> Result<(), ImportError> {
-        self.spool.begin_thread();
         let layout = Layout::new(ranks);
         let to = (&self.functions, &mut self.spool);
-        schedule::calls(
+        calls::calls(
             layout::place(rank, ranks),
             operations,
             &layout,

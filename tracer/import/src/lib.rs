@@ -68,6 +68,14 @@ pub enum ImportError {
         /// The file.
         path: PathBuf,
     },
+    /// The trace ends after the last time that there is.
+    #[error(
+        "{} has work beyond the last time of a trace, 2^64 ps (213 days) after its begin", path.display()
+    )]
+    Late {
+        /// The file.
+        path: PathBuf,
+    },
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -117,6 +125,10 @@ pub fn import(
         Format::Goal => goal::import(path, out, name),
         Format::Ti => ti::import(path, rates, out, name),
     }?;
+    if imported.end_ps == u64::MAX {
+        let path = path.to_owned();
+        return Err(ImportError::Late { path });
+    }
     if imported.calls == 0 {
         let none = "it has no call of MPI, so there is nothing to analyse or to replay";
         imported.notes.push(none.to_owned());

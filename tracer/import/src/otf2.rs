@@ -20,6 +20,8 @@ mod local;
 mod location;
 /// Files of records in chunks.
 mod records;
+/// Functions of MPI by the names of regions.
+mod regions;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,6 +35,7 @@ use self::counts::Counts;
 use self::definitions::Definitions;
 use self::local::Local;
 use self::location::Reading;
+use self::regions::Regions;
 use crate::amounts::Counting;
 use crate::calls::{Functions, Place};
 use crate::detect::anchor_in;
@@ -48,6 +51,7 @@ struct Archive {
     definitions: Definitions,
     communicators: Communicators,
     functions: Functions,
+    regions: Regions,
     counting: Counting,
 }
 
@@ -63,13 +67,15 @@ pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, Im
         offset: 0,
         reason: "its clock has no ticks".to_owned(),
     })?;
+    let functions = Functions::new();
     let archive = Archive {
         counting: match anchor.creator.starts_with("Belljar") {
             true => Counting::Buffers,
             false => Counting::Members,
         },
         communicators: Communicators::of(&definitions),
-        functions: Functions::new(),
+        regions: Regions::of(&definitions, &functions),
+        functions,
         definitions,
         anchor,
     };
@@ -80,6 +86,7 @@ pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, Im
     let nodes = archive.definitions.nodes();
     let mut notes = notes(&archive);
     notes.extend(counts.notes(archive.counting));
+    notes.extend(archive.regions.notes(&counts.unnamed));
     crate::write::write(spool, (out, name), (Format::Otf2, notes), (nodes, clock))
 }
 
@@ -122,8 +129,13 @@ impl Archive {
                 spool.begin_thread();
                 let file = |end| folder.join(format!("{location}.{end}"));
                 let local = Local::read(&file("def"), self.anchor.definition_chunk)?;
+                match local.there {
+                    true => counts.defined += 1,
+                    false => counts.undefined.push(*location),
+                }
                 let mut reading = Reading::new(self, (place, &local), (spool, counts));
-                reading.read(&file("evt"))?;
+                let events = self.definitions.events(*location);
+                reading.read(&file("evt"), (*location, events))?;
             }
             *number += 1;
         }

@@ -1,6 +1,6 @@
 //! SimGrid's time-independent traces, as `smpirun -replay` reads them.
 //!
-//! Each rank has a file with an action a line, and a list has the names of these, in the order of ranks; or all ranks' actions are in one file. Actions are those
+//! Each rank has a file with an action a line, and a list has the names of these, in the order of ranks; or all ranks' actions are in one file, which a list may name. Actions are those
 //! of SimGrid 3.32 and 4.1, which know one communicator. Work becomes time between calls, and calls take none. Called by `import`.
 
 /// Actions, and the calls that they are.
@@ -31,6 +31,8 @@ const TICKS_PER_SECOND: u64 = 1_000_000_000;
 const LONGEST_LINE: u64 = 1 << 20;
 const LONGEST_LIST: u64 = 64 << 20;
 const LONGEST_WHOLE: u64 = 1 << 30;
+/// Why a longer one is refused.
+const TOO_LONG: &str = "it is longer than what is read of a file with all ranks; give each rank a file of its own, and a list of these";
 /// Ranks that there may be.
 const MOST_RANKS: usize = 1 << 20;
 
@@ -118,28 +120,44 @@ fn ranks(path: &Path) -> Result<Ranks, ImportError> {
     let actions = is_action(&first);
     let most = if actions { LONGEST_WHOLE } else { LONGEST_LIST };
     if length > most {
-        return Err(wrong(
-            path,
-            1,
-            "it is longer than what is read of a file with all ranks; give each rank a file of its own, and a list of these",
-        ));
+        return Err(wrong(path, 1, TOO_LONG));
     }
     let file = File::open(path).map_err(failed(path))?;
     let read = file.take(most).read_to_string(&mut text);
     read.map_err(failed(path))?;
-    match actions {
-        true => lines(path, &text),
-        false => files(path, &text),
+    if actions {
+        return lines(path, &text);
+    }
+    let files = files(path, &text)?;
+    match files.as_slice() {
+        // One file has the actions of all ranks.
+        [file] => {
+            let text = whole(file)?;
+            lines(file, &text)
+        }
+        _ => Ok(Ranks::Files(files)),
     }
 }
 
+/// The text of a file with the actions of all ranks.
+fn whole(path: &Path) -> Result<String, ImportError> {
+    let file = File::open(path).map_err(failed(path))?;
+    if file.metadata().map_err(failed(path))?.len() > LONGEST_WHOLE {
+        return Err(wrong(path, 1, TOO_LONG));
+    }
+    let mut text = String::new();
+    let read = file.take(LONGEST_WHOLE).read_to_string(&mut text);
+    read.map_err(failed(path))?;
+    Ok(text)
+}
+
 /// The files that a list names, relative to its folder.
-fn files(path: &Path, text: &str) -> Result<Ranks, ImportError> {
+fn files(path: &Path, text: &str) -> Result<Vec<PathBuf>, ImportError> {
     let names = text.lines().map(str::trim);
     let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
     let files: Vec<PathBuf> = names.map(|name| path.with_file_name(name)).collect();
     match files.len() <= MOST_RANKS {
-        true => Ok(Ranks::Files(files)),
+        true => Ok(files),
         false => Err(wrong(path, 1, "it names more than a million ranks")),
     }
 }

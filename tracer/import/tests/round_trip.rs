@@ -142,6 +142,42 @@ fn an_archive_of_another_writer_is_imported() {
     );
 }
 
+/// Copies the archive of `tests/archive` into a folder.
+fn copied(folder: &Path) {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/archive");
+    fs::create_dir(folder.join("ring")).expect("a folder");
+    let files = (0..3).flat_map(|it| ["def", "evt"].map(|end| format!("ring/{it}.{end}")));
+    let files = files.chain(["ring.otf2", "ring.def"].map(str::to_owned));
+    for name in files {
+        fs::copy(own.join(&name), folder.join(&name)).expect("it is copied");
+    }
+}
+
+#[test]
+fn files_that_are_missing_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    copied(folder.path());
+    let anchor = folder.path().join("ring.otf2");
+    let out = folder.path().join("out.bjt");
+    let noted = |wanted: &str| {
+        let imported = imported(&anchor, &out).expect("it is sound");
+        let there = imported.notes.iter().any(|note| note.contains(wanted));
+        assert!(there, "{:?}", imported.notes);
+    };
+    fs::remove_file(folder.path().join("ring/1.def")).expect("it is there");
+    noted("the definitions of location 1 are missing (1.def)");
+    // Without its end, the file has its first chunk with some events.
+    let events = folder.path().join("ring/2.evt");
+    let bytes = fs::read(&events).expect("it is there");
+    fs::write(&events, &bytes[..18]).expect("it is written");
+    noted("location 2 has 0 of the ");
+    fs::remove_file(&events).expect("it is there");
+    let error = imported(&anchor, &out)
+        .expect_err("it is refused")
+        .to_string();
+    assert!(error.contains("ring/2.evt"), "{error}");
+}
+
 /// Bytes of the files of an archive are cut off and changed: an answer or an error, and no panic.
 #[test]
 fn damaged_archives_are_refused_or_read() {

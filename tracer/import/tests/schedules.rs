@@ -5,7 +5,7 @@ use std::path::Path;
 
 use belljar_archive::TraceReader;
 use belljar_import::{Format, ImportError, Imported, Rates, import};
-use belljar_trace::Event;
+use belljar_trace::{Event, Fact};
 
 /// Imports a text, and lists its calls: rank, function, time, messages, what goes out, requests begun and completed.
 fn listed(text: &[u8], name: &str) -> Result<(Imported, Vec<String>), ImportError> {
@@ -61,10 +61,99 @@ fn what_goal_waits_for_at_once_blocks() {
         "0 MPI_Irecv 100 Receive Rank(1) Some(3) 8 +1",
         "0 MPI_Isend 100 Send Rank(1) Some(7) 5 +2",
         "0 MPI_Waitall 150 -1 -2",
+        "0 MPI_Pcontrol 151",
         "1 MPI_Send 0 Send Rank(0) Some(3) 8",
         "1 MPI_Recv 0 Receive Rank(0) Some(7) 5",
     ];
     assert_eq!(calls, expected);
+}
+
+#[test]
+fn goal_operations_wait_for_their_dependences_alone() {
+    // The send waits for nothing, so it goes out before the receive blocks.
+    let text = "num_ranks 2\nrank 0 {\nl1: recv 9b from 1\nl2: calc 50\nl2 requires l1\nl3: send 9b to 1\n}\n\
+        rank 1 {\nl1: recv 9b from 0\nl2: send 9b to 0\nl2 requires l1\n}\n";
+    let (whole, calls) = listed(text.as_bytes(), "a.goal").expect("it is sound");
+    let expected = [
+        "0 MPI_Irecv 0 Receive Rank(1) Some(0) 9 +0",
+        "0 MPI_Isend 0 Send Rank(1) Some(0) 9 +2",
+        "0 MPI_Wait 0 -0",
+        "0 MPI_Wait 50 -2",
+        "1 MPI_Recv 0 Receive Rank(0) Some(0) 9",
+        "1 MPI_Send 0 Send Rank(0) Some(0) 9",
+    ];
+    assert_eq!(calls, expected);
+    assert!(!whole.notes.iter().any(|note| note.contains("threads")));
+}
+
+#[test]
+fn goal_operations_without_an_order_are_threads_with_conditions() {
+    let text = "num_ranks 2\nrank 0 {\na: recv 9b from 1 tag 1\nb: calc 5\nb requires a\nc: send 9b to 1 tag 2 nic 1\n\
+        c requires b\nd: recv 9b from 1 tag 3\ne: calc 7 cpu 1\ne requires d\nf: send 9b to 1 tag 4 cpu 1\nf requires e\n\
+        f irequires b\n}\nrank 1 {\n}\n";
+    let (whole, calls) = listed(text.as_bytes(), "a.goal").expect("it is sound");
+    let (threads, interface) = (
+        "1 rank has operations that do not depend on one another",
+        "1 message takes another network interface",
+    );
+    for wanted in [threads, interface] {
+        let noted = whole.notes.iter().any(|note| note.starts_with(wanted));
+        assert!(noted, "{:?}", whole.notes);
+    }
+    let expected = [
+        "0/0 MPI_Recv 0 cpu 0 work 0 after [] None None",
+        "0/0 MPI_Pcontrol 5 cpu 0 work 5 after [] Some(2) None",
+        "0/0 MPI_Send 5 cpu 0 work 0 after [] None None",
+        "0/1 MPI_Recv 0 cpu 0 work 0 after [] None None",
+        "0/1 MPI_Pcontrol 7 cpu 1 work 7 after [] None None",
+        "0/1 MPI_Send 7 cpu 1 work 0 after [2] None None",
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.goal");
+    fs::write(&path, text).expect("it is written");
+    let out = folder.path().join("trace.bjt");
+    let rates = Rates {
+        flops_per_second: 1e9,
+    };
+    import(&path, None, rates, (&out, "a")).expect("it is sound");
+    let reader = TraceReader::open(&out).expect("a trace");
+    let mut seen: Vec<String> = reader.filter_map(|event| scheduled(&event)).collect();
+    seen.sort_by_key(|line| line.starts_with("0/1"));
+    assert_eq!(seen, expected);
+    assert_eq!(calls.len(), 6);
+}
+
+/// A call with conditions: rank and thread, function, time, conditions.
+fn scheduled(event: &Event) -> Option<String> {
+    let Some(Fact::Scheduled(own)) = &event.fact else {
+        return None;
+    };
+    Some(format!(
+        "{}/{} {} {} cpu {} work {} after {:?} {:?} {:?}",
+        event.rank,
+        event.thread,
+        event.name(),
+        event.entry,
+        own.processor,
+        own.work,
+        own.after,
+        own.started,
+        own.complete
+    ))
+}
+
+#[test]
+fn work_beyond_all_times_is_refused() {
+    for text in [
+        "num_ranks 1\nrank 0 {\na: calc 18446744073709551615\nb: send 1b to 0\nb requires a\n}\n",
+        "num_ranks 1\nrank 0 {\na: calc 18446744073709552\nb: send 1b to 0\nb requires a\n}\n",
+        "0 init\n0 compute 1e300\n0 finalize\n",
+    ] {
+        let error = listed(text.as_bytes(), "late")
+            .expect_err("it is refused")
+            .to_string();
+        assert!(error.contains("beyond the last time"), "{error}");
+    }
 }
 
 /// One rank: work, and a message to itself after it, and the same begun with it.
@@ -162,6 +251,49 @@ fn a_list_names_the_files_of_ranks() {
             (Format::Ti, 6, 2)
         );
     }
+}
+
+#[test]
+fn a_list_may_name_one_file_of_all_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("it is written");
+    };
+    write("list", "\nall.txt\n");
+    write(
+        "all.txt",
+        "0 init\n1 init\n1 recv 0 0 5\n0 send 1 0 5\n0 finalize\n1 finalize\n",
+    );
+    let rates = Rates {
+        flops_per_second: 1e9,
+    };
+    let out = folder.path().join("trace.bjt");
+    let list = folder.path().join("list");
+    let whole = import(&list, None, rates, (&out, "list")).expect("it is sound");
+    assert_eq!((whole.calls, whole.processes), (6, 2));
+    write("all.txt", "0 init\n1 dance\n");
+    let error = import(&list, None, rates, (&out, "list")).expect_err("it is wrong");
+    assert!(
+        error.to_string().contains("all.txt, line 2: \"dance\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_test_leaves_its_message_to_a_later_wait() {
+    let text = "0 init\n1 init\n0 send 1 0 5\n1 irecv 0 0 5\n1 test 0 1 0\n1 compute 10\n1 wait 0 1 0\n\
+        1 irecv 0 1 5\n1 test 0 1 1\n0 send 1 1 5\n";
+    let (_, calls) = listed(text.as_bytes(), "all.ti").expect("it is sound");
+    let expected = [
+        "1 MPI_Init 0",
+        "1 MPI_Irecv 0 Receive Rank(0) Some(0) 5 +0",
+        "1 MPI_Test 0",
+        "1 MPI_Wait 5 -0",
+        "1 MPI_Irecv 5 Receive Rank(0) Some(1) 5 +1",
+        "1 MPI_Test 5",
+        "1 MPI_Waitall 5 -1",
+    ];
+    assert_eq!(calls[3..], expected);
 }
 
 #[test]

@@ -52,7 +52,9 @@ pub use file::{
 };
 pub use implementation::{Implementation, MpiLibrary, Peer, UNDEFINED, standard_abi};
 pub use launch::Launch;
-pub use object::{Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, WORLD};
+pub use object::{
+    Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, ScheduledCall, WORLD,
+};
 pub use pattern::matches;
 pub use polls::fold::Folder;
 pub use polls::{Folded, MOST_POLLS, Polls};

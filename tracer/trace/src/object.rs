@@ -75,6 +75,23 @@ pub enum Fact {
         /// The rank.
         rank: u32,
     },
+    /// The call is one of a schedule, which has no times of its own: an imported one.
+    Scheduled(ScheduledCall),
+}
+
+/// Conditions of a call of a schedule. Points are numbers that a process has for them; each is reached once.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct ScheduledCall {
+    /// The processor of the process for the work and the call. It does one thing at a time.
+    pub processor: u32,
+    /// Cycles of work before the call.
+    pub work: u64,
+    /// Points that must be reached before the work begins.
+    pub after: Vec<u32>,
+    /// The point that is reached when the work begins, which is the call's entry where there is no work.
+    pub started: Option<u32>,
+    /// The point that is reached when the call is left.
+    pub complete: Option<u32>,
 }
 
 /// A communicator in the making, seen from one process.

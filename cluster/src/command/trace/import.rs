@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::scenario::quantity::Rate;
 use belljar_import::{Format, Imported, Rates};
 use belljar_trace::TRACE_FILE;
 use clap::{Args, ValueEnum};
@@ -42,7 +43,13 @@ pub(crate) struct ImportArguments {
     /// For `ti`: floating-point operations that a processor carries out in a second.
     #[arg(long, value_name = "NUMBER", default_value_t = 1e9)]
     flops_per_second: f64,
+    /// Clock of the hosts' processors in replays: their costs are cycles of it.
+    #[arg(long, value_name = "RATE", default_value = HOST_CLOCK)]
+    clock: Rate,
 }
+
+/// Clock of the processors on which hosts' costs were measured, those of the ready scenario `pingpong`.
+const HOST_CLOCK: &str = "2.6 GHz";
 
 /// Whether the trace at `trace` was made by another tool.
 pub(in crate::command) fn imported(trace: &Path) -> bool {
@@ -67,7 +74,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     let name = name_of(&arguments.file);
     let directory = RunDirectory::create(arguments.out.as_deref(), &name)?;
     let rates = Rates { flops_per_second };
-    let imported = match fill(&directory, &arguments.file, (format, rates), &name) {
+    let imported = match fill(&directory, arguments, (format, rates), &name) {
         Ok(imported) => imported,
         Err(error) => {
             // There is nothing in it that could be continued.
@@ -86,13 +93,17 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
 /// Writes the trace, and what stands next to it.
 fn fill(
     directory: &RunDirectory,
-    file: &Path,
+    arguments: &ImportArguments,
     (format, rates): (Format, Rates),
     name: &str,
 ) -> Result<Imported> {
     let trace = directory.path().join(TRACE_FILE);
-    let imported = belljar_import::import(file, Some(format), rates, (&trace, name))?;
-    keep(directory, file, name, &imported)?;
+    let (file, clock) = (&arguments.file, arguments.clock);
+    let mut imported = belljar_import::import(file, Some(format), rates, (&trace, name))?;
+    imported.notes.push(format!(
+        "it has no clock of processors: hosts' costs in a replay are cycles at {clock} (--clock; in a replay --set nodes.clock)"
+    ));
+    keep(directory, arguments, name, &imported)?;
     Ok(imported)
 }
 
@@ -108,8 +119,14 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Writes what stands next to the trace: a scenario, by which it is replayed, and what is known of it.
-fn keep(directory: &RunDirectory, file: &Path, name: &str, imported: &Imported) -> Result<()> {
-    directory.write(SCENARIO_FILE, &scenario(file, name, imported))?;
+fn keep(
+    directory: &RunDirectory,
+    arguments: &ImportArguments,
+    name: &str,
+    imported: &Imported,
+) -> Result<()> {
+    let (file, clock) = (&arguments.file, arguments.clock);
+    directory.write(SCENARIO_FILE, &scenario((file, clock), name, imported))?;
     let text = |value: &serde_json::Value| {
         let text = serde_json::to_string_pretty(value);
         text.context("what was imported cannot be written as JSON")
@@ -132,6 +149,7 @@ fn keep(directory: &RunDirectory, file: &Path, name: &str, imported: &Imported) 
         "nodes": imported.nodes,
         "processes": imported.processes,
         "calls": imported.calls,
+        "clock_hz": clock.0.as_hz(),
         "notes": imported.notes,
     });
     directory.write(IMPORT_FILE, &text(&told)?)?;
@@ -139,13 +157,13 @@ fn keep(directory: &RunDirectory, file: &Path, name: &str, imported: &Imported) 
 }
 
 /// The scenario of a trace that no run of Belljar made: its nodes, and a network for replays.
-fn scenario(file: &Path, name: &str, imported: &Imported) -> String {
+fn scenario((file, clock): (&Path, Rate), name: &str, imported: &Imported) -> String {
     let from = format!("{} of {}", imported.format.name(), file.display());
     format!(
         "# No guest ran: this stands next to a trace that was imported, so that `belljar replay` has nodes and a network to play it on. The network is \
-         a default one, as the\n# trace tells none; --set network.latency=\"2 us\" and the like change it. Image, memory and clock mean nothing here.\n\
+         a default one, as the\n# trace has none; --set network.latency=\"2 us\" and the like change it. Hosts' costs are cycles of the clock. Image and memory mean nothing here.\n\
          name = {name:?}\ndescription = {from:?}\n\n[image]\nrecipe = \"bookworm-openmpi\"\n\n[nodes]\ncount = {}\nmemory = \"256 MiB\"\n\
-         clock = \"1 GHz\"\n\n[workload]\ncommand = \"true\"\n",
+         clock = \"{clock}\"\n\n[workload]\ncommand = \"true\"\n",
         imported.nodes
     )
 }
@@ -177,8 +195,10 @@ mod tests {
             end_ps: 1,
             notes: Vec::new(),
         };
-        let text = scenario(Path::new("a \"b\".goal"), "a", &imported);
+        let clock: Rate = HOST_CLOCK.parse().expect("a rate");
+        let text = scenario((Path::new("a \"b\".goal"), clock), "a", &imported);
         let read = Scenario::parse(Path::new("scenario.toml"), &text, &[]);
-        assert_eq!(read.expect("it is sound").nodes.count(), 7);
+        let nodes = read.expect("it is sound").nodes;
+        assert_eq!((nodes.count(), nodes.clock), (7, clock));
     }
 }

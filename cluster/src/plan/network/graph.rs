@@ -165,11 +165,15 @@ impl Builder<'_> {
         let Some(text) = edge.data.get("cost") else {
             return Ok(None);
         };
-        let cost = text.parse().ok().filter(|&cost: &u8| cost > 0);
+        // Tools write whole numbers of a decimal type with a fraction of zero.
+        let number = text.parse().ok().filter(|it: &f64| it.fract() == 0.0);
+        let cost = number
+            .filter(|it| (1.0..=255.0).contains(it))
+            .map(|it| it as u8);
         let place = name(graph, edge);
         cost.map(Some).ok_or_else(|| {
             self.refuse(format!(
-                "cost of {place} is `{}`; it must be from 1 to 255",
+                "cost of {place} is `{}`; it must be a whole number from 1 to 255",
                 text.escape_debug()
             ))
         })

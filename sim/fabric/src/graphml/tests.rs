@@ -40,6 +40,34 @@ fn a_directed_graphs_reverses_are_one_link() {
 }
 
 #[test]
+fn edges_may_stand_before_their_nodes() {
+    let text = r#"<?xml version="1.0"?><!DOCTYPE graphml SYSTEM "http://graphml.graphdrawing.org/dtds/graphml.dtd">
+        <graphml><key id="c" for="edge" attr.name="cost"/><graph parse.order="adjacencylist">
+        <edge source="a" target="b"><data key="c">2</data></edge><node id="a"/><edge source="c" target="a"/>
+        <node id="b"/><node id="c"/></graph></graphml>"#;
+    let graph = Graph::parse(text).unwrap();
+    let ends: Vec<[usize; 2]> = graph.edges.iter().map(|edge| edge.ends).collect();
+    assert_eq!(ends, [[0, 1], [2, 0]]);
+    assert_eq!(graph.edges[0].data["cost"], "2");
+}
+
+#[test]
+fn edges_say_themselves_whether_they_lead_one_way() {
+    let directed = |from: &str, to: &str, is: &str| {
+        format!("<edge source='{from}' target='{to}' directed='{is}'/>")
+    };
+    let text = format!(
+        "<graphml><graph edgedefault='undirected'><node id='a'/><node id='b'/>{}{}{}</graph></graphml>",
+        directed("a", "b", "true"),
+        directed("b", "a", "true"),
+        directed("b", "a", "false"),
+    );
+    let graph = Graph::parse(&text).unwrap();
+    let ends: Vec<[usize; 2]> = graph.edges.iter().map(|edge| edge.ends).collect();
+    assert_eq!(ends, [[0, 1], [1, 0]]);
+}
+
+#[test]
 fn what_is_no_network_is_refused_with_reason_and_place() {
     let graph = |inner: &str| {
         format!(
@@ -53,7 +81,7 @@ fn what_is_no_network_is_refused_with_reason_and_place() {
         (graph(&format!("<node id='{long}'/>")), "more than 64"),
         (
             graph(r#"<edge source="a" target="b"/>"#),
-            "`b`, which does not stand",
+            "`b`, which is not in the graph",
         ),
         (graph(r#"<edge source="a"/>"#), "no target"),
         (
@@ -76,6 +104,7 @@ fn what_is_no_network_is_refused_with_reason_and_place() {
             "<!DOCTYPE x [<!ENTITY a 'b'>]><graphml/>".into(),
             "document type",
         ),
+        (graph("<node id='b'><port name='p'/></node>"), "a port"),
         (graph("<node id='b'"), ""),
     ] {
         let error = Graph::parse(&text).unwrap_err().to_string();

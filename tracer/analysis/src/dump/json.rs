@@ -224,6 +224,13 @@ fn made(event: &Event, communicators: &Communicators) -> Value {
         }),
         Some(Fact::Size { size, .. }) => json!({ "size": size }),
         Some(Fact::Rank { rank, .. }) => json!({ "rank": rank }),
+        Some(Fact::Scheduled(call)) => json!({ "scheduled": {
+            "processor": call.processor,
+            "work_cycles": call.work,
+            "after": call.after,
+            "started": call.started,
+            "complete": call.complete,
+        } }),
         None => Value::Null,
     }
 }

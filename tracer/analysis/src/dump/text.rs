@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use belljar_job::{Communicators, Member, Members};
 use belljar_sim::Time;
 use belljar_trace::{
-    Bounds, Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, Status,
-    TraceHeader, Transfer,
+    Bounds, Datatype, Details, Direction, Ending, Event, Fact, GroupMembers, Phase, ScheduledCall,
+    Status, TraceHeader, Transfer,
 };
 
 use super::frames::{self, SiteFrame};
@@ -308,5 +308,31 @@ fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communica
         }
         Fact::Size { size, .. } => add(line, format_args!(" [size {size}]")),
         Fact::Rank { rank, .. } => add(line, format_args!(" [rank {rank}]")),
+        Fact::Scheduled(call) => scheduled(line, call),
     }
+}
+
+/// The conditions of a call of a schedule, by the process's numbers of points.
+fn scheduled(line: &mut String, call: &ScheduledCall) {
+    let list = |points: &[u32]| {
+        let points: Vec<String> = points.iter().map(u32::to_string).collect();
+        points.join(", ")
+    };
+    add(
+        line,
+        format_args!(" [scheduled on processor {}", call.processor),
+    );
+    if call.work > 0 {
+        add(line, format_args!(", {} cycles of work", call.work));
+    }
+    if !call.after.is_empty() {
+        add(line, format_args!(", after {}", list(&call.after)));
+    }
+    if let Some(point) = call.started {
+        add(line, format_args!(", begins {point}"));
+    }
+    if let Some(point) = call.complete {
+        add(line, format_args!(", completes {point}"));
+    }
+    line.push(']');
 }

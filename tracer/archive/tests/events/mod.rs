@@ -70,6 +70,13 @@ fn fact(next: &mut impl FnMut() -> u64) -> Option<Fact> {
             communicator: number,
             size: next() as u32,
         }),
+        6 => Some(Fact::Scheduled(belljar_trace::ScheduledCall {
+            processor: number,
+            work: next(),
+            after: vec![next() as u32, 3],
+            started: None,
+            complete: Some(next() as u32),
+        })),
         3 => Some(Fact::Launch(Launch {
             name: None,
             size: Some(next() as u32),

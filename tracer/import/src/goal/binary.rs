@@ -187,7 +187,7 @@ impl Schedule<'_> {
         let size = bytes[9..].first_chunk();
         let size = size.map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let direction = match bytes[4] {
-            3 => return Ok(Operation::new(Kind::Work(size), bytes[21])),
+            3 => return Ok(Operation::new(Kind::Work(size), (bytes[21], bytes[22]))),
             1 => Direction::Send,
             2 => Direction::Receive,
             _ => return Err((at + 4, "an operation is neither work nor a message")),
@@ -196,12 +196,15 @@ impl Schedule<'_> {
         if !any && peer >= self.ranks {
             return Err((at + 5, "a message names a rank that is not there"));
         }
+        if tag == ANY && direction == Direction::Send {
+            return Err((at + 17, "a message that is sent has any tag"));
+        }
         let kind = Kind::Message {
             direction,
             peer: (!any).then_some(peer),
             tag: (tag != ANY).then_some(tag.cast_signed()),
             bytes: size,
         };
-        Ok(Operation::new(kind, bytes[21]))
+        Ok(Operation::new(kind, (bytes[21], bytes[22])))
     }
 }

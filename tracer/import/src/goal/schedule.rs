@@ -1,17 +1,11 @@
-//! From operations that wait for one another to calls.
+//! Operations of a rank and the dependences between them.
 //!
-//! Operations come in an order in which each stands after those it waits for, by their numbers where these leave a choice. A send or receive that the next
-//! operation waits for is one that blocks; another one has a request, for which a later call waits. Called for each rank.
+//! Filled by the readers of both forms, carried out by `sequence` or `threads`.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
-use belljar_trace::{Direction, Event, Peer, Phase, WORLD};
-
-use crate::ImportError;
-use crate::calls::{Functions, Message, Place, blank, completion};
-use crate::layout::Layout;
-use crate::spool::Spool;
+use belljar_trace::Direction;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +25,10 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) kind: Kind,
+    /// The processor of the rank that carries it out.
     pub(super) processor: u8,
+    /// The network interface that a message takes.
+    pub(super) interface: u8,
     /// Those that must be over, and those that must have begun.
     pub(super) after: Vec<u32>,
     pub(super) after_start: Vec<u32>,
@@ -39,13 +36,19 @@ pub(super) struct Operation {
 
 impl Operation {
     /// One that waits for none.
-    pub(super) fn new(kind: Kind, processor: u8) -> Self {
+    pub(super) fn new(kind: Kind, (processor, interface): (u8, u8)) -> Self {
         Self {
             kind,
             processor,
+            interface,
             after: Vec::new(),
             after_start: Vec::new(),
         }
+    }
+
+    /// All operations that it waits for, in either way.
+    pub(super) fn before(&self) -> impl Iterator<Item = u32> {
+        self.after.iter().chain(&self.after_start).copied()
     }
 }
 
@@ -55,25 +58,39 @@ pub(super) struct Rank {
     pub(super) operations: Vec<Operation>,
 }
 
-/// What was changed.
+/// Simplifications, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Operations on other processors than the first.
-    pub(super) processors: u64,
+    /// Messages on other interfaces than the first.
+    pub(super) interfaces: u64,
+    /// Ranks whose operations have no order of their own and became several threads.
+    pub(super) threaded: u64,
 }
 
 impl Rank {
+    /// The followers of each operation; `None` if one waits for an operation that does not exist.
+    pub(super) fn followers(&self) -> Option<Vec<Vec<u32>>> {
+        let mut followers: Vec<Vec<u32>> = vec![Vec::new(); self.operations.len()];
+        for (number, operation) in (0u32..).zip(&self.operations) {
+            for before in operation.before() {
+                followers.get_mut(before as usize)?.push(number);
+            }
+        }
+        Some(followers)
+    }
+
+    /// The number of operations for which each waits.
+    pub(super) fn missing(&self) -> Vec<u32> {
+        let each = self.operations.iter();
+        each.map(|operation| operation.before().count() as u32)
+            .collect()
+    }
+
     /// All operations, each after those it waits for; `None` where some wait for themselves.
     pub(super) fn order(&self) -> Option<Vec<u32>> {
         let count = self.operations.len();
-        let mut missing = vec![0u32; count];
-        let mut followers: Vec<Vec<u32>> = vec![Vec::new(); count];
-        for (number, operation) in (0u32..).zip(&self.operations) {
-            for before in operation.after.iter().chain(&operation.after_start) {
-                followers.get_mut(*before as usize)?.push(number);
-                missing[number as usize] += 1;
-            }
-        }
+        let mut followers = self.followers()?;
+        let mut missing = self.missing();
         let free = (0u32..).zip(&missing).filter(|(_, missing)| **missing == 0);
         let mut ready: BinaryHeap<Reverse<u32>> = free.map(|(number, _)| Reverse(number)).collect();
         let mut order = Vec::with_capacity(count);
@@ -91,141 +108,6 @@ impl Rank {
     }
 }
 
-/// A rank as it makes calls.
-struct Caller<'a> {
-    place: Place,
-    time: u64,
-    /// Requests that nobody waited for yet: the operations' numbers.
-    open: BTreeSet<u32>,
-    rank: &'a Rank,
-    functions: &'a Functions,
-    spool: &'a mut Spool,
-}
-
-/// Gives the calls of a rank to `spool`.
-pub(super) fn calls(
-    place: Place,
-    operations: &Rank,
-    layout: &Layout,
-    (functions, spool): (&Functions, &mut Spool),
-    counts: &mut Counts,
-) -> Result<(), ImportError> {
-    layout.opening(functions, (place, 0), |event| spool.push(event))?;
-    let mut caller = Caller {
-        place,
-        time: 0,
-        open: BTreeSet::new(),
-        rank: operations,
-        functions,
-        spool,
-    };
-    // Readers see that nothing waits for itself.
-    let order = operations.order().unwrap_or_default();
-    for (at, number) in order.iter().enumerate() {
-        let next = order.get(at + 1).copied();
-        caller.operation(*number, next)?;
-        let operation = &operations.operations[*number as usize];
-        counts.processors += u64::from(operation.processor > 0);
-    }
-    let rest: Vec<u32> = caller.open.iter().copied().collect();
-    caller.wait(&rest)
-}
-
-impl Caller<'_> {
-    fn operation(&mut self, number: u32, next: Option<u32>) -> Result<(), ImportError> {
-        let operations = &self.rank.operations;
-        let operation = &operations[number as usize];
-        let open = operation.after.iter().copied();
-        let wanted: BTreeSet<u32> = open.filter(|it| self.open.contains(it)).collect();
-        let wanted: Vec<u32> = wanted.into_iter().collect();
-        self.wait(&wanted)?;
-        let Kind::Message {
-            direction,
-            peer,
-            tag,
-            bytes,
-        } = operation.kind
-        else {
-            if let Kind::Work(nanoseconds) = operation.kind {
-                self.time = self.time.saturating_add(nanoseconds);
-            }
-            return Ok(());
-        };
-        let message = Message {
-            peer: peer.map_or(Peer::Any, Peer::Rank),
-            tag,
-            bytes,
-            communicator: Some(WORLD),
-        };
-        let next = next.map(|next| &operations[next as usize]);
-        let blocks = next.is_none_or(|next| next.after.contains(&number));
-        let (name, phase) = match (direction, blocks) {
-            (Direction::Send, true) => ("MPI_Send", Phase::Done),
-            (Direction::Send, false) => ("MPI_Isend", Phase::Begun),
-            (Direction::Receive, true) => ("MPI_Recv", Phase::Done),
-            (Direction::Receive, false) => ("MPI_Irecv", Phase::Begun),
-        };
-        let mut event = self.event(name);
-        event.transfers.push(message.transfer(direction, phase));
-        match blocks {
-            true if direction == Direction::Receive => event.status = known(message),
-            true => {}
-            false => {
-                event.started.push(u64::from(number));
-                self.open.insert(number);
-            }
-        }
-        self.spool.push(&event)
-    }
-
-    fn event(&self, name: &str) -> Event {
-        let function = self.functions.number(name).unwrap_or(u16::MAX);
-        let mut event = blank(self.place, function, (self.time, Some(self.time)));
-        event.communicator = Some(WORLD);
-        event
-    }
-
-    /// Waits for these operations.
-    fn wait(&mut self, numbers: &[u32]) -> Result<(), ImportError> {
-        let name = match numbers {
-            [] => return Ok(()),
-            [_] => "MPI_Wait",
-            _ => "MPI_Waitall",
-        };
-        let mut event = self.event(name);
-        event.communicator = None;
-        for number in numbers {
-            self.open.remove(number);
-            let received = match self.rank.operations[*number as usize].kind {
-                Kind::Message {
-                    direction: Direction::Receive,
-                    peer: Some(peer),
-                    tag: Some(tag),
-                    bytes,
-                } => Some(Message {
-                    peer: Peer::Rank(peer),
-                    tag: Some(tag),
-                    bytes,
-                    communicator: Some(WORLD),
-                }),
-                _ => None,
-            };
-            event
-                .completed
-                .push(completion(u64::from(*number), received));
-        }
-        self.spool.push(&event)
-    }
-}
-
-/// The status of a message of which it is known who sent it.
-fn known(message: Message) -> Option<belljar_trace::Status> {
-    match message.peer {
-        Peer::Rank(_) => message.status(),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,7 +115,7 @@ mod tests {
     fn work(after: &[u32]) -> Operation {
         Operation {
             after: after.to_vec(),
-            ..Operation::new(Kind::Work(1), 0)
+            ..Operation::new(Kind::Work(1), (0, 0))
         }
     }
 

@@ -9,7 +9,8 @@
 //! }
 //! ```
 //!
-//! Labels may be anything, and operations that nobody names need none. Read line by line; a rank's operations are in memory.
+//! The grammar is that of LogGOPSim's `txt2bin`. An operation may have a label; `tag`, `cpu` and `nic` follow in any order. Comments stand between `/*` and `*/`, and
+//! from `//` or `#` to the end of a line. Read line by line; a rank's operations are in memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,7 +29,15 @@ const LONGEST_LINE: u64 = 1 << 16;
 /// Operations of a rank.
 const MOST_OPERATIONS: usize = 1 << 26;
 
-/// What is being read.
+/// True if a file that begins so is a schedule: its first word after comments is `num_ranks`.
+pub(crate) fn is_text(start: &str) -> bool {
+    let mut reading = Reading::new(Path::new(""));
+    let kept = start.lines().map(|line| reading.without_comments(line));
+    let first = kept.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+    first.take(1).any(|word| word == "num_ranks")
+}
+
+/// A schedule that is being read.
 struct Reading<'p> {
     path: &'p Path,
     line: u64,
@@ -36,6 +45,8 @@ struct Reading<'p> {
     /// The rank whose block is open, with the numbers of its labels.
     open: Option<(u32, Rank, BTreeMap<String, u32>)>,
     seen: Vec<bool>,
+    /// The line on which the comment begins that has no end yet.
+    comment: Option<u64>,
 }
 
 /// Gives each rank's operations to `to`, with its number and how many ranks there are. Returns how many.
@@ -44,13 +55,7 @@ pub(super) fn read(
     mut to: impl FnMut((u32, u32), &Rank) -> Result<(), ImportError>,
 ) -> Result<u32, ImportError> {
     let mut file = BufReader::new(File::open(path).map_err(failed(path))?);
-    let mut reading = Reading {
-        path,
-        line: 0,
-        ranks: None,
-        open: None,
-        seen: Vec::new(),
-    };
+    let mut reading = Reading::new(path);
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
@@ -65,10 +70,14 @@ pub(super) fn read(
             return Err(reading.wrong("the line has more than 65536 bytes"));
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some((rank, operations)) = reading.line(&text)? {
+        for (rank, operations) in reading.line(&text)? {
             let ranks = reading.ranks.unwrap_or(0);
             to((rank, ranks), &operations)?;
         }
+    }
+    if let Some(line) = reading.comment {
+        reading.line = line;
+        return Err(reading.wrong("the comment that begins here has no end"));
     }
     let Some(ranks) = reading.ranks else {
         return Err(reading.wrong("there is no num_ranks"));
@@ -83,7 +92,18 @@ pub(super) fn read(
     Ok(ranks)
 }
 
-impl Reading<'_> {
+impl<'p> Reading<'p> {
+    fn new(path: &'p Path) -> Self {
+        Self {
+            path,
+            line: 0,
+            ranks: None,
+            open: None,
+            seen: Vec::new(),
+            comment: None,
+        }
+    }
+
     fn wrong(&self, reason: &str) -> ImportError {
         ImportError::Line {
             path: self.path.to_owned(),
@@ -92,41 +112,99 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a line. Returns the rank whose block it ends.
-    fn line(&mut self, text: &str) -> Result<Option<(u32, Rank)>, ImportError> {
-        let text = text.split("//").next().unwrap_or_default();
-        let text = text.split('#').next().unwrap_or_default();
-        let spaced = text.replace('{', " { ").replace('}', " } ");
+    /// Reads a line. Returns the ranks whose blocks it ends.
+    fn line(&mut self, text: &str) -> Result<Vec<(u32, Rank)>, ImportError> {
+        let text = self.without_comments(text);
+        let spaced = [":", "{", "}"].iter().fold(text, |text, mark| {
+            let apart = format!(" {mark} ");
+            text.replace(mark, &apart)
+        });
         let words: Vec<&str> = spaced.split_whitespace().collect();
-        match (words.as_slice(), self.open.is_some()) {
-            ([], _) => Ok(None),
-            (["num_ranks", count], false) => {
-                let count = self.number(count, "a number of ranks")?;
-                let count = u32::try_from(count).ok().filter(|it| *it <= MOST_RANKS);
-                let count = count.ok_or_else(|| self.wrong("there are too many ranks"))?;
-                self.ranks = Some(count);
-                self.seen = vec![false; count as usize];
-                Ok(None)
-            }
-            (["rank", rank, "{"], false) => {
-                let rank = self.number(rank, "a rank")?;
-                let place = usize::try_from(rank).ok();
-                let seen = place.and_then(|place| self.seen.get_mut(place));
-                match seen {
-                    Some(seen) if !*seen => *seen = true,
-                    Some(_) => return Err(self.wrong("the rank has a block already")),
-                    None => return Err(self.wrong("num_ranks says that there is no such rank")),
+        let mut words = words.as_slice();
+        let mut ended = Vec::new();
+        while !words.is_empty() {
+            words = match (words, self.open.is_some()) {
+                (["num_ranks", count, rest @ ..], false) => {
+                    self.count_ranks(count)?;
+                    rest
                 }
-                self.open = Some((rank as u32, Rank::default(), BTreeMap::new()));
-                Ok(None)
-            }
-            (["}"], true) => Ok(self.end()?),
-            (words, true) => {
-                self.statement(words)?;
-                Ok(None)
-            }
-            _ => Err(self.wrong("here a rank's block begins: rank N {")),
+                (["rank", rank, "{", rest @ ..], false) => {
+                    self.begin_rank(rank)?;
+                    rest
+                }
+                (["}", rest @ ..], true) => {
+                    ended.extend(self.end()?);
+                    rest
+                }
+                (words, true) => {
+                    let end = words.iter().position(|word| *word == "}");
+                    let (statement, rest) = words.split_at(end.unwrap_or(words.len()));
+                    self.statement(statement)?;
+                    rest
+                }
+                _ => {
+                    return Err(
+                        self.wrong("here num_ranks N should stand, or a rank's block: rank N {")
+                    );
+                }
+            };
         }
+        Ok(ended)
+    }
+
+    /// The line with blanks for comments: from `//` or `#` to its end, and from `/*` to `*/`, which may be on a later line.
+    fn without_comments(&mut self, text: &str) -> String {
+        let mut kept = String::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            if self.comment.is_some() {
+                let Some(end) = rest.find("*/") else {
+                    break;
+                };
+                self.comment = None;
+                kept.push(' ');
+                rest = &rest[end + 2..];
+                continue;
+            }
+            let marks = ["//", "#", "/*"].map(|mark| rest.find(mark));
+            let first = marks.into_iter().flatten().min().unwrap_or(rest.len());
+            kept.push_str(&rest[..first]);
+            match &rest[first..] {
+                opened if opened.starts_with("/*") => {
+                    self.comment = Some(self.line);
+                    rest = &opened[2..];
+                }
+                _ => break,
+            }
+        }
+        kept
+    }
+
+    fn count_ranks(&mut self, count: &str) -> Result<(), ImportError> {
+        if self.ranks.is_some() {
+            return Err(self.wrong("num_ranks stands twice"));
+        }
+        let count = self.number(count, "a number of ranks")?;
+        let count = u32::try_from(count).ok().filter(|it| *it <= MOST_RANKS);
+        let count = count.ok_or_else(|| self.wrong("there are too many ranks"))?;
+        self.ranks = Some(count);
+        self.seen = vec![false; count as usize];
+        Ok(())
+    }
+
+    fn begin_rank(&mut self, rank: &str) -> Result<(), ImportError> {
+        let rank = self.number(rank, "a rank")?;
+        if self.ranks.is_none() {
+            return Err(self.wrong("num_ranks must stand before the first rank"));
+        }
+        let place = usize::try_from(rank).ok();
+        match place.and_then(|place| self.seen.get_mut(place)) {
+            Some(seen) if !*seen => *seen = true,
+            Some(_) => return Err(self.wrong("the rank has a block already")),
+            None => return Err(self.wrong("num_ranks says that there is no such rank")),
+        }
+        self.open = Some((rank as u32, Rank::default(), BTreeMap::new()));
+        Ok(())
     }
 
     fn end(&mut self) -> Result<Option<(u32, Rank)>, ImportError> {
@@ -153,7 +231,6 @@ impl Reading<'_> {
             return Ok(());
         }
         let (label, words) = match words {
-            [first, rest @ ..] if first.ends_with(':') => (Some(first.trim_end_matches(':')), rest),
             [first, ":", rest @ ..] => (Some(*first), rest),
             words => (None, words),
         };
@@ -180,13 +257,25 @@ impl Reading<'_> {
     }
 
     fn operation(&self, words: &[&str]) -> Result<Operation, ImportError> {
-        let (kind, rest) = match words {
-            ["calc", time, rest @ ..] => (Kind::Work(self.number(time, "nanoseconds")?), rest),
+        // Bytes may stand apart from their unit.
+        let (words, unit) = match words {
+            [name, bytes, "b", rest @ ..] => ([&[*name, *bytes], rest].concat(), true),
+            words => (words.to_vec(), false),
+        };
+        let (kind, options) = match words.as_slice() {
+            ["calc", time, rest @ ..] if !unit => {
+                let options = self.options(rest, &["cpu"])?;
+                (Kind::Work(self.number(time, "nanoseconds")?), options)
+            }
             ["send", bytes, "to", peer, rest @ ..] => {
-                (self.message(Direction::Send, bytes, peer, rest)?, rest)
+                let options = self.options(rest, &["tag", "cpu", "nic"])?;
+                let message = self.message(Direction::Send, bytes, peer, options[0])?;
+                (message, options)
             }
             ["recv", bytes, "from", peer, rest @ ..] => {
-                (self.message(Direction::Receive, bytes, peer, rest)?, rest)
+                let options = self.options(rest, &["tag", "cpu", "nic"])?;
+                let message = self.message(Direction::Receive, bytes, peer, options[0])?;
+                (message, options)
             }
             _ => {
                 return Err(self.wrong(
@@ -194,11 +283,44 @@ impl Reading<'_> {
                 ));
             }
         };
-        let processor = match self.option(rest, "cpu") {
-            Some(word) => self.number(word, "a processor")?,
-            None => 0,
+        let place = [(options[1], "a processor"), (options[2], "an interface")];
+        let [processor, interface] = place.map(|(word, what)| self.small(word, what));
+        Ok(Operation::new(kind, (processor?, interface?)))
+    }
+
+    /// The values of `tag`, `cpu` and `nic`, those of them that an operation takes.
+    fn options<'w>(
+        &self,
+        words: &[&'w str],
+        taken: &[&str],
+    ) -> Result<[Option<&'w str>; 3], ImportError> {
+        let mut values = [None; 3];
+        for pair in words.chunks(2) {
+            let name = pair[0];
+            let known = ["tag", "cpu", "nic"].iter().position(|it| *it == name);
+            let Some(at) = known.filter(|_| taken.contains(&name)) else {
+                let reason = format!(
+                    "{name:?} is no option of this operation ({})",
+                    taken.join(", ")
+                );
+                return Err(self.wrong(&reason));
+            };
+            let value = pair.get(1);
+            let value = value.ok_or_else(|| self.wrong(&format!("{name} has no value")))?;
+            if values[at].replace(*value).is_some() {
+                return Err(self.wrong(&format!("{name} stands twice")));
+            }
+        }
+        Ok(values)
+    }
+
+    /// A number of a processor or an interface; the first where there is none.
+    fn small(&self, word: Option<&str>, what: &str) -> Result<u8, ImportError> {
+        let Some(word) = word else {
+            return Ok(0);
         };
-        Ok(Operation::new(kind, processor.min(255) as u8))
+        let number = u8::try_from(self.number(word, what)?);
+        number.map_err(|_| self.wrong(&format!("{word} is no number of {what} (0 to 255)")))
     }
 
     fn message(
@@ -206,11 +328,12 @@ impl Reading<'_> {
         direction: Direction,
         bytes: &str,
         peer: &str,
-        rest: &[&str],
+        tag: Option<&str>,
     ) -> Result<Kind, ImportError> {
         let bytes = bytes.strip_suffix('b').unwrap_or(bytes);
+        let receives = direction == Direction::Receive;
         let peer = match peer {
-            "ANY_SOURCE" | "-1" if direction == Direction::Receive => None,
+            "ANY_SOURCE" | "-1" if receives => None,
             peer => {
                 let number = self.number(peer, "a rank")?;
                 let known = number < u64::from(self.ranks.unwrap_or(0));
@@ -218,10 +341,15 @@ impl Reading<'_> {
                 Some(known.ok_or_else(|| self.wrong("num_ranks says that there is no such rank"))?)
             }
         };
-        let tag = match self.option(rest, "tag") {
+        let tag = match tag {
             None => Some(0),
-            Some("ANY_TAG" | "-1") => None,
-            Some(word) => Some((self.number(word, "a tag")? as u32).cast_signed()),
+            Some("ANY_TAG" | "-1") if receives => None,
+            Some(word) => {
+                let number = u32::try_from(self.number(word, "a tag")?);
+                let number = number.ok().filter(|it| *it < u32::MAX);
+                let number = number.ok_or_else(|| self.wrong(&format!("{word} is no tag")))?;
+                Some(number.cast_signed())
+            }
         };
         Ok(Kind::Message {
             direction,
@@ -231,70 +359,12 @@ impl Reading<'_> {
         })
     }
 
-    /// What stands after a word.
-    fn option<'w>(&self, words: &[&'w str], name: &str) -> Option<&'w str> {
-        let at = words.iter().position(|word| *word == name)?;
-        words.get(at + 1).copied()
-    }
-
     fn number(&self, word: &str, what: &str) -> Result<u64, ImportError> {
-        let number = word.parse();
-        number.map_err(|_| self.wrong(&format!("{word:?} stands where {what} should")))
+        let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+        let number = word.parse().ok().filter(|_| digits);
+        number.ok_or_else(|| self.wrong(&format!("{word:?} stands where {what} should")))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ranks(text: &str) -> Result<Vec<(u32, Rank)>, ImportError> {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(file.path(), text).expect("it is written");
-        let mut ranks = Vec::new();
-        read(file.path(), |(rank, _), operations| {
-            ranks.push((rank, operations.clone()));
-            Ok(())
-        })?;
-        Ok(ranks)
-    }
-
-    #[test]
-    fn schedules_are_read() {
-        let text = "# two ranks\nnum_ranks 3\nrank 1 {\nl1: calc 100\nl2: send 8b to 0 tag 7 cpu 2 nic 0\nl2 requires l1\nrecv 5b from 2\n}\nrank 0 { \n }\n";
-        let ranks = ranks(text).expect("it is sound");
-        let numbers: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
-        assert_eq!(numbers, [1, 0, 2]);
-        let operations = &ranks[0].1.operations;
-        assert_eq!(operations[0].kind, Kind::Work(100));
-        let sent = Kind::Message {
-            direction: Direction::Send,
-            peer: Some(0),
-            tag: Some(7),
-            bytes: 8,
-        };
-        assert_eq!((operations[1].kind, operations[1].processor), (sent, 2));
-        assert_eq!(operations[1].after, [0]);
-        assert_eq!(operations.len(), 3);
-    }
-
-    #[test]
-    fn errors_name_lines() {
-        for (text, line) in [
-            ("", 0),
-            ("num_ranks x", 1),
-            ("num_ranks 99999999999", 1),
-            ("num_ranks 1\nrank 1 {\n}", 2),
-            ("num_ranks 1\nrank 0 {\nl1: walk 5\n}", 3),
-            ("num_ranks 1\nrank 0 {\nl1: send 5b to 4\n}", 3),
-            ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1 requires l1\n}", 5),
-            ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1 requires l2\n}", 4),
-            ("num_ranks 1\nrank 0 {\nl1: calc 1\nl1: calc 1\n}", 4),
-            ("num_ranks 1\nrank 0 {\n", 2),
-        ] {
-            match ranks(text) {
-                Err(ImportError::Line { line: found, .. }) => assert_eq!(found, line, "{text}"),
-                other => panic!("{text}: {other:?}"),
-            }
-        }
-    }
-}
+mod tests;

@@ -2,12 +2,14 @@
 //!
 //! Counted as events are read, told once at the end.
 
+use std::collections::BTreeMap;
+
 use belljar_sim::figures::counted_as;
 
 use crate::amounts::Counting;
 
 /// What was passed over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Functions that are none of MPI's.
     pub(super) others: u64,
@@ -25,6 +27,16 @@ pub(super) struct Counts {
     pub(super) pieces: u64,
     /// Functions that are left without being entered, or the other way round.
     pub(super) unpaired: u64,
+    /// By region, visits of functions of MPI that have no known name.
+    pub(super) unnamed: BTreeMap<u32, u64>,
+    /// Locations without a file of definitions, though others have one.
+    pub(super) undefined: Vec<u64>,
+    /// Locations with a file of definitions.
+    pub(super) defined: u64,
+    /// Locations with fewer events than their definitions say.
+    pub(super) cut: u64,
+    /// The first of them: its number, its events, and those of its definition.
+    pub(super) short: Option<(u64, u64, u64)>,
 }
 
 impl Counts {
@@ -72,6 +84,24 @@ impl Counts {
             if count > 0 {
                 notes.push(counted_as(count, one, many));
             }
+        }
+        if let Some((location, events, defined)) = self.short {
+            let others = match self.cut {
+                1 => String::new(),
+                cut => format!(", and {} other locations lack events", cut - 1),
+            };
+            notes.push(format!(
+                "location {location} has {events} of the {defined} events that its definition says: its file {location}.evt ends early{others}"
+            ));
+        }
+        if let Some(location) = self.undefined.first().filter(|_| self.defined > 0) {
+            let others = match self.undefined.len() {
+                1 => String::new(),
+                count => format!(", and of {} others", count - 1),
+            };
+            notes.push(format!(
+                "the definitions of location {location} are missing ({location}.def){others}: its numbers are taken for those of the archive, and its clock for correct"
+            ));
         }
         if self.operations > 0 && counting == Counting::Members {
             notes.push(score_p.to_owned());

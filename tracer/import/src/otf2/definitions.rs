@@ -55,6 +55,16 @@ struct TreeNode {
     parent: Option<u32>,
 }
 
+/// A function, by the texts of its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    name: Option<u32>,
+    /// Its name in the library or the program, where it differs.
+    canonical: Option<u32>,
+    /// It is one of MPI's, by the archive.
+    pub(super) mpi: bool,
+}
+
 /// A group of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
@@ -82,7 +92,9 @@ pub(super) struct Definitions {
     places: BTreeMap<u32, Option<u32>>,
     /// Threads, by their processes, in the order in which they are defined.
     threads: Vec<(u64, u32)>,
-    regions: BTreeMap<u32, u32>,
+    /// By thread, how many events it has.
+    events: BTreeMap<u64, u64>,
+    regions: BTreeMap<u32, Region>,
     contexts: BTreeMap<u32, u32>,
     pub(super) groups: BTreeMap<u32, Group>,
     pub(super) comms: BTreeMap<u32, Comm>,
@@ -130,8 +142,8 @@ impl Definitions {
             }
             kind::LOCATION => self.location(fields)?,
             kind::REGION => {
-                let (number, name) = (fields.needed()?, fields.small()?);
-                self.regions.extend(name.map(|name| (number, name)));
+                let number = fields.needed()?;
+                self.regions.insert(number, region(fields)?);
             }
             kind::CALLING_CONTEXT => {
                 let (number, region) = (fields.needed()?, fields.small()?);
@@ -162,8 +174,9 @@ impl Definitions {
 
     fn location(&mut self, fields: &mut Fields<'_>) -> Result<(), ImportError> {
         let (number, _name, kind) = (fields.number()?, fields.small()?, fields.byte()?);
-        let (_events, process) = (fields.number()?, fields.small()?);
+        let (events, process) = (fields.number()?, fields.small()?);
         if kind == CPU_THREAD {
+            self.events.insert(number, events);
             self.threads.extend(process.map(|it| (number, it)));
         }
         Ok(())
@@ -207,15 +220,50 @@ impl Definitions {
         text.map_or("", String::as_str)
     }
 
-    /// The name of a region.
-    pub(super) fn region(&self, number: u32) -> &str {
-        self.text(self.regions.get(&number).copied())
+    /// How many events a thread has, where that is defined.
+    pub(super) fn events(&self, location: u64) -> Option<u64> {
+        let events = self.events.get(&location).copied();
+        events.filter(|events| *events < u64::MAX)
+    }
+
+    /// All functions, by number.
+    pub(super) fn regions(&self) -> impl Iterator<Item = (u32, &Region)> {
+        self.regions
+            .iter()
+            .map(|(number, region)| (*number, region))
+    }
+
+    /// The names of a function.
+    pub(super) fn names(&self, region: &Region) -> [&str; 2] {
+        [region.name, region.canonical].map(|text| self.text(text))
     }
 
     /// The region of a calling context.
     pub(super) fn region_of_context(&self, number: u32) -> Option<u32> {
         self.contexts.get(&number).copied()
     }
+}
+
+/// A function. Records of earlier formats end before the canonical name.
+fn region(fields: &mut Fields<'_>) -> Result<Region, ImportError> {
+    let name = fields.small()?;
+    let mut region = Region {
+        name,
+        canonical: None,
+        mpi: false,
+    };
+    if fields.left() == 0 {
+        return Ok(region);
+    }
+    // A description, the role of earlier formats, the file, and the first and the last line.
+    let (_description, _role) = (fields.small()?, fields.byte()?);
+    let (_file, _begin, _end) = (fields.small()?, fields.small()?, fields.small()?);
+    if fields.left() > 0 {
+        region.canonical = fields.small()?;
+        let (_role, paradigm) = (fields.byte()?, fields.byte()?);
+        region.mpi = paradigm == MPI;
+    }
+    Ok(region)
 }
 
 /// The kind of a group in the numbers of today, from those of OTF2 1.1 and before.

@@ -27,6 +27,8 @@ pub(super) enum Kind {
 /// What a location's own numbers and clock mean.
 #[derive(Debug, Default)]
 pub(super) struct Local {
+    /// It has a file.
+    pub(super) there: bool,
     tables: BTreeMap<u8, BTreeMap<u64, u64>>,
     offsets: Vec<(u64, i64)>,
 }
@@ -35,7 +37,10 @@ impl Local {
     /// Reads the file at `path`; without one, nothing is translated.
     pub(super) fn read(path: &Path, chunk: u64) -> Result<Self, ImportError> {
         let mut records = Records::open(path, chunk)?;
-        let mut own = Self::default();
+        let mut own = Self {
+            there: records.is_there(),
+            ..Self::default()
+        };
         while let Some(kind) = records.kind()? {
             let mut fields = records.content()?;
             match kind {

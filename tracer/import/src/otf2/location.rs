@@ -95,11 +95,26 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads the file at `path`; a location without one has no events.
-    pub(super) fn read(&mut self, path: &Path) -> Result<(), ImportError> {
+    /// Reads the file at `path`, which has as many events as the location's definition says; a location without a file has no events.
+    pub(super) fn read(
+        &mut self,
+        path: &Path,
+        (location, defined): (u64, Option<u64>),
+    ) -> Result<(), ImportError> {
         let mut records = Records::open(path, self.archive.anchor.event_chunk)?;
+        if !records.is_there() && defined.is_some_and(|events| events > 0) {
+            let missing = std::io::ErrorKind::NotFound.into();
+            return Err(crate::failed(path)(missing));
+        }
+        let mut events = 0;
         while let Some(kind) = records.kind()? {
+            events += u64::from(!matches!(kind, kind::TIME | kind::ATTRIBUTES));
             self.record(kind, &mut records)?;
+        }
+        if let Some(defined) = defined.filter(|defined| events < *defined) {
+            let short = (location, events, defined);
+            self.counts.short.get_or_insert(short);
+            self.counts.cut += 1;
         }
         self.finish()
     }
@@ -171,8 +186,7 @@ impl<'a> Reading<'a> {
 
     /// A function is entered or left.
     fn region(&mut self, enters: bool, region: u32, records: &Records) -> Result<(), ImportError> {
-        let name = self.archive.definitions.region(region);
-        let function = self.archive.functions.number(name);
+        let function = self.archive.regions.function(region);
         if !enters {
             return self.leave();
         }
@@ -181,7 +195,10 @@ impl<'a> Reading<'a> {
         }
         self.entered.push(function.is_some());
         let Some(function) = function else {
-            self.counts.others += 1;
+            match self.archive.regions.is_unknown(region) {
+                true => *self.counts.unnamed.entry(region).or_default() += 1,
+                false => self.counts.others += 1,
+            }
             return Ok(());
         };
         self.depth += 1;

@@ -80,11 +80,11 @@ pub(super) fn carry_out(
             let (from, to, tag) = (words.count()?, words.count()?, words.signed()?);
             let rank_of = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
             let tag = i32::try_from(tag).map_err(|_| format!("{tag} is no tag"))?;
-            let name = match action {
-                "wait" => "MPI_Wait",
-                _ => "MPI_Test",
-            };
-            rank.wait(name, (rank_of(from), rank_of(to), tag.max(-1)))
+            let key = (rank_of(from), rank_of(to), tag.max(-1));
+            match action {
+                "wait" => rank.wait(key),
+                _ => rank.test(key).map(Some),
+            }
         }
         "waitall" => rank.wait_for_all(),
         "sendrecv" => both(rank, words).map(Some),

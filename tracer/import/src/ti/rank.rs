@@ -157,20 +157,27 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
+    /// Asks for the oldest request of a message, which stays: a replay finds out when the message comes, and a later wait completes it.
+    pub(super) fn test(&self, key: Key) -> Result<Event, String> {
+        if !self.open.contains_key(&key) {
+            return Err(none(key));
+        }
+        let mut event = self.call("MPI_Test");
+        event.communicator = None;
+        Ok(event)
+    }
+
     /// Waits for the oldest request of a message.
-    pub(super) fn wait(&mut self, name: &str, key: Key) -> Result<Option<Event>, String> {
+    pub(super) fn wait(&mut self, key: Key) -> Result<Option<Event>, String> {
         let found = self.open.get_mut(&key).and_then(VecDeque::pop_front);
         let Some((request, received)) = found else {
-            let (from, to, tag) = key;
-            return Err(format!(
-                "no message from {from} to {to} with tag {tag} was begun"
-            ));
+            return Err(none(key));
         };
         if self.open.get(&key).is_some_and(VecDeque::is_empty) {
             self.open.remove(&key);
         }
         self.count -= 1;
-        let mut event = self.call(name);
+        let mut event = self.call("MPI_Wait");
         event.communicator = None;
         event.completed.push(completion(request, known(received)));
         Ok(Some(event))
@@ -215,6 +222,10 @@ impl<'a> Rank<'a> {
         take_part(&mut event, collective);
         event
     }
+}
+
+fn none((from, to, tag): Key) -> String {
+    format!("no message from {from} to {to} with tag {tag} was begun")
 }
 
 /// A message of which it is known who sent it.
