@@ -29,7 +29,7 @@ use crate::run::runner::RunnerState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
 /// Grows with every change of the format, or of what saved state means.
-const VERSION: u32 = 20;
+const VERSION: u32 = 21;
 /// Most parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
