@@ -8,7 +8,7 @@ use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// Frames that wait for a host, at most: the driver's ring of 256 buffers and as many in the card.
-const MOST_ARRIVING: usize = 512;
+pub(super) const MOST_ARRIVING: usize = 512;
 
 /// A host's sending and receiving.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
