@@ -4,6 +4,7 @@ use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
 
 use super::*;
+use crate::calibration::Calibration;
 use crate::replay::{NetworkModel, replay};
 
 fn setting(costs: Costs) -> Setting {
