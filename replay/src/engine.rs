@@ -27,15 +27,16 @@ mod slab;
 mod state;
 /// Threads: entering and leaving calls.
 mod thread;
+/// Calls that wait.
+mod waiting;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::Schedule;
 use belljar_networks::{Arrival, LinkLoad, Network, NetworkState};
 use belljar_program::{ProcessId, Program, Slot};
-use belljar_sim::Time;
+use belljar_sim::{Calendar, Time, Timed};
 use serde::{Deserialize, Serialize};
 
 use crate::costs::Spans;
@@ -75,6 +76,19 @@ enum Event {
     Asks(u32),
     /// A processor of a process has become free.
     Wakes(ProcessId, u32),
+}
+
+/// An event with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    time: u64,
+    event: Event,
+}
+
+impl Timed for Due {
+    fn time(&self) -> Time {
+        Time::from_ps(self.time)
+    }
 }
 
 /// How calls' times come about.
@@ -168,7 +182,7 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     over: VecDeque<(u64, u32)>,
     collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
-    events: BinaryHeap<Reverse<(u64, Event)>>,
+    events: Calendar<Due>,
 }
 
 /// Threads of each job that do anything.
@@ -227,7 +241,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             over: VecDeque::new(),
             collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
-            events: BinaryHeap::new(),
+            events: Calendar::default(),
         }
     }
 
@@ -246,7 +260,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             if self.enters_next() && !each() {
                 return self.finish(true);
             }
-            if self.step(LAST_PS, &mut arrived).is_none() {
+            if self.stride(LAST_PS, &mut arrived, true).is_none() {
                 return self.finish(false);
             }
         }
@@ -255,18 +269,18 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     /// Whether what happens next is that a thread enters a call.
     fn enters_next(&self) -> bool {
         // The network is asked only where it matters: this is between all events.
-        self.events.peek().is_some_and(|Reverse((time, event))| {
+        self.events.first().is_some_and(|due| {
             let first = || {
                 let there = self.network.next_time().map(Time::as_ps);
-                there.is_none_or(|there| there > *time)
+                there.is_none_or(|there| there > due.time)
             };
-            matches!(event, Event::Enters(_)) && first()
+            matches!(due.event, Event::Enters(_)) && first()
         })
     }
 
     /// When something happens next, if anything does.
     pub(crate) fn next_time(&self) -> Option<u64> {
-        let next = self.events.peek().map(|Reverse((time, _))| *time);
+        let next = self.events.first().map(|due| due.time);
         let there = self.network.next_time().map(Time::as_ps);
         next.into_iter().chain(there).min()
     }
@@ -309,14 +323,19 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.contacts.clear();
         self.unready.clear();
         self.collectives.clear();
-        self.events.clear();
+        self.events = Calendar::default();
         self.over.clear();
         self.left = left(self.program);
     }
 
     /// Lets happen what happens next, if that is not after `until`: when that was.
     pub(crate) fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> Option<u64> {
-        let next = self.events.peek().map(|Reverse((time, _))| *time);
+        self.stride(until, arrived, false)
+    }
+
+    /// The same; in a `long` stride the network goes on until anything else happens: when it began.
+    fn stride(&mut self, until: u64, arrived: &mut Vec<Arrival>, long: bool) -> Option<u64> {
+        let next = self.events.first().map(|due| due.time);
         let there = self.network.next_time().map(Time::as_ps);
         let first = match (next, there) {
             (Some(next), Some(there)) => next.min(there),
@@ -326,9 +345,15 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             return None;
         }
         if there == Some(first) {
-            self.network.advance(arrived);
-        } else if let Some(Reverse((now, event))) = self.events.pop() {
-            self.handle(now, event);
+            match long {
+                true => {
+                    let limit = next.map_or(until, |next| next.min(until));
+                    self.network.advance_to(Time::from_ps(limit), arrived);
+                }
+                false => self.network.advance(arrived),
+            }
+        } else if let Some(due) = self.events.pop() {
+            self.handle(due.time, due.event);
         }
         for Arrival { time, id } in arrived.drain(..) {
             self.schedule_event(time.as_ps(), Event::Arrives(id));
@@ -405,7 +430,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
     }
 
     fn schedule_event(&mut self, time: u64, event: Event) {
-        self.events.push(Reverse((time, event)));
+        self.events.push(Due { time, event });
     }
 
     fn handle(&mut self, now: u64, event: Event) {

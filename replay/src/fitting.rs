@@ -5,13 +5,17 @@
 //! helps (pattern search: R. Hooke and T. A. Jeeves, "Direct search solution of numerical and statistical problems", J. ACM 8, 1961). The sum of sizes, not of squares, so that
 //! a few calls that waited for something else do not move what all others say. Called by `belljar replay calibrate`.
 
+/// Plays of traces on all processors.
+mod plays;
+
 use belljar_program::Program;
 use belljar_sim::figures::significant;
 use serde::Serialize;
 
-use crate::calibration::{Calibration, Fit};
+use crate::calibration::Fit;
 use crate::costs::Costs;
-use crate::replay::{ReplayError, Setting, calibrate};
+use crate::replay::{ReplayError, Setting};
+use plays::{ahead, play_all};
 
 /// Significant digits of fitted costs: the last step is a hundredth of a cost.
 const DIGITS: usize = 6;
@@ -99,14 +103,12 @@ pub struct FittedCost {
     pub determined: bool,
 }
 
-/// Fits the hosts' costs to traces. `each` is asked before the traces are played once more, and says whether to continue.
+/// Fits the hosts' costs to traces, on all processors; their number does not change the result. `each` is asked before the traces are played once more, and says whether to
+/// continue.
 ///
 /// # Errors
 /// [`ReplayError`] when a setting does not fit its program.
-pub fn fit_costs(
-    traced: &mut [Traced<'_>],
-    each: impl FnMut() -> bool,
-) -> Result<Fitted, ReplayError> {
+pub fn fit_costs(traced: &[Traced<'_>], each: impl FnMut() -> bool) -> Result<Fitted, ReplayError> {
     let costs = traced.first().map_or_else(
         || Costs::of(belljar_trace::Implementation::Mpich),
         |of| of.setting.costs,
@@ -114,17 +116,13 @@ pub fn fit_costs(
     let mut search = Search {
         traced,
         each,
+        ahead: ahead(traced.len()),
         plays: 0,
         broken_off: false,
     };
     let before = search.fits(&costs)?;
     let least = unexplained(&before);
-    let mut dials = Vec::new();
-    for dial in &DIALS {
-        if search.determines(dial, costs, least)? {
-            dials.push(dial);
-        }
-    }
+    let dials = search.determined(costs, least)?;
     let mut best = search.fit(&dials, costs, least)?;
     for dial in &DIALS {
         let cost = (dial.of)(&mut best);
@@ -149,9 +147,14 @@ pub fn fit_costs(
     })
 }
 
+/// A change of costs: dials, and the shares of a step by which each is turned.
+type Change<'d> = Vec<(&'d Dial, f64)>;
+
 struct Search<'a, 'p, E> {
-    traced: &'a mut [Traced<'p>],
+    traced: &'a [Traced<'p>],
     each: E,
+    /// Candidates that are played at a time, the later ones on trial: they count only if those before are no better.
+    ahead: usize,
     plays: u32,
     broken_off: bool,
 }
@@ -160,21 +163,18 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
     /// How well costs explain the traces.
     fn fits(&mut self, costs: &Costs) -> Result<Vec<Fit>, ReplayError> {
         self.plays += 1;
-        let fit = |traced: &mut Traced<'_>| {
-            traced.setting.costs = *costs;
-            let calibration: Calibration = calibrate(traced.program, &traced.setting)?;
-            Ok(calibration.fit(traced.program))
-        };
-        self.traced.iter_mut().map(fit).collect()
+        let mut fits = play_all(self.traced, &[*costs]);
+        fits.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Picoseconds that these costs do not explain, or too long; `None` when told to stop.
-    fn left(&mut self, costs: &Costs) -> Result<Option<f64>, ReplayError> {
+    /// Picoseconds that played costs do not explain, or too long; `None` when told to stop.
+    fn left(&mut self, played: Result<Vec<Fit>, ReplayError>) -> Result<Option<f64>, ReplayError> {
         if self.broken_off || !(self.each)() {
             self.broken_off = true;
             return Ok(None);
         }
-        Ok(Some(unexplained(&self.fits(costs)?)))
+        self.plays += 1;
+        Ok(Some(unexplained(&played?)))
     }
 
     /// The best costs, of which these dials change.
@@ -182,12 +182,11 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
         let mut found = (best, least);
         let mut step = FIRST;
         while step > LAST && !self.broken_off {
-            let mut better = false;
-            for dial in dials {
-                let by = dial.step(&found.0, step);
-                better |= self.turn(&mut found, &[(dial, by)])?
-                    || self.turn(&mut found, &[(dial, -by)])?;
-            }
+            let turns = dials.iter().flat_map(|dial| {
+                // The other way only where this one is no better.
+                [(vec![(*dial, 1.0)], false), (vec![(*dial, -1.0)], true)]
+            });
+            let mut better = self.turn(&mut found, &turns.collect::<Vec<_>>(), step)?;
             // Sums of sizes have ridges on which no cost alone is better: what one has more, another has less.
             if !better {
                 better = self.exchange(dials, &mut found, step)?;
@@ -206,47 +205,89 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
         found: &mut (Costs, f64),
         step: f64,
     ) -> Result<bool, ReplayError> {
-        let mut better = false;
-        for more in dials {
-            for less in dials.iter().filter(|less| less.name != more.name) {
-                let by = more.step(&found.0, step);
-                better |= self.turn(found, &[(more, by), (less, -by)])?;
+        let pairs = dials.iter().flat_map(|more| {
+            let others = dials.iter().filter(|less| less.name != more.name);
+            // Both by the first one's step.
+            others.map(|less| (vec![(*more, 1.0), (*less, -1.0)], false))
+        });
+        self.turn(found, &pairs.collect::<Vec<_>>(), step)
+    }
+
+    /// Makes changes one after the other, each if it is better; whether any is. A change that is an `other` way is left out where the one before it was made.
+    fn turn(
+        &mut self,
+        found: &mut (Costs, f64),
+        changes: &[(Change<'_>, bool)],
+        step: f64,
+    ) -> Result<bool, ReplayError> {
+        let (mut at, mut better, mut made) = (0, false, false);
+        while at < changes.len() && !self.broken_off {
+            if std::mem::take(&mut made) && changes[at].1 {
+                at += 1;
+                continue;
+            }
+            let next = &changes[at..changes.len().min(at + self.ahead)];
+            let costs: Vec<Costs> = next
+                .iter()
+                .map(|(change, _)| changed(found.0, change, step))
+                .collect();
+            for (played, costs) in play_all(self.traced, &costs).into_iter().zip(costs) {
+                at += 1;
+                let left = self.left(played)?.filter(|left| *left < found.1);
+                if let Some(left) = left {
+                    *found = (costs, left);
+                    (better, made) = (true, true);
+                    // Those after it were played from other costs.
+                    break;
+                }
             }
         }
         Ok(better)
     }
 
-    /// Changes costs by so many cycles, if that is better; whether it is.
-    fn turn(
-        &mut self,
-        found: &mut (Costs, f64),
-        turns: &[(&Dial, f64)],
-    ) -> Result<bool, ReplayError> {
-        let mut costs = found.0;
-        for (dial, by) in turns {
-            let value = (dial.of)(&mut costs);
-            *value = (*value + by).max(0.0);
-        }
-        let left = self.left(&costs)?.filter(|left| *left < found.1);
-        if let Some(left) = left {
-            *found = (costs, left);
-        }
-        Ok(left.is_some())
-    }
-
-    /// Whether the traces say anything about a cost: whether a tenth more or less of it is noticed.
-    fn determines(&mut self, dial: &Dial, best: Costs, least: f64) -> Result<bool, ReplayError> {
-        for factor in [0.9, 1.1] {
-            let mut costs = best;
-            let value = (dial.of)(&mut costs);
-            *value = *value * factor + (factor - 0.9) * dial.least;
-            let left = self.left(&costs)?;
-            if left.is_some_and(|left| (left - least).abs() > MOVES * least) {
-                return Ok(true);
+    /// The dials that the traces say anything about: a tenth more or less of the cost is noticed.
+    fn determined(&mut self, best: Costs, least: f64) -> Result<Vec<&'static Dial>, ReplayError> {
+        let trials = DIALS.iter().flat_map(|dial| [(dial, 0.9), (dial, 1.1)]);
+        let mut trials = trials.collect::<Vec<_>>().into_iter().peekable();
+        let mut dials: Vec<&Dial> = Vec::new();
+        let noticed = |dials: &[&Dial], dial: &Dial| {
+            let last = dials.last();
+            last.is_some_and(|last| last.name == dial.name)
+        };
+        while trials.peek().is_some() && !self.broken_off {
+            let next: Vec<(&Dial, f64)> = trials.by_ref().take(self.ahead).collect();
+            let costs = next.iter().map(|(dial, factor)| {
+                let mut costs = best;
+                let value = (dial.of)(&mut costs);
+                *value = *value * factor + (factor - 0.9) * dial.least;
+                costs
+            });
+            let costs: Vec<Costs> = costs.collect();
+            for (played, (dial, _)) in play_all(self.traced, &costs).into_iter().zip(next) {
+                if noticed(&dials, dial) {
+                    continue;
+                }
+                let left = self.left(played)?;
+                if left.is_some_and(|left| (left - least).abs() > MOVES * least) {
+                    dials.push(dial);
+                }
             }
         }
-        Ok(false)
+        Ok(dials)
     }
+}
+
+/// Costs after a change. All of its dials turn by shares of the first one's step.
+fn changed(mut costs: Costs, change: &Change<'_>, step: f64) -> Costs {
+    let Some((first, _)) = change.first() else {
+        return costs;
+    };
+    let by = first.step(&costs, step);
+    for (dial, share) in change {
+        let value = (dial.of)(&mut costs);
+        *value = (*value + by * share).max(0.0);
+    }
+    costs
 }
 
 /// Picoseconds that are not explained, or too long.

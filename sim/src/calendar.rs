@@ -1,8 +1,8 @@
 //! A queue of keys in the order of time, fast where most are due soon.
 //!
-//! After R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem", CACM 31 (1988), with days of one
-//! length: keys of the present day are sorted, those of the days after it lie unsorted in a ring, and those later still in a heap until the ring has come to them. In what
-//! order keys come out depends on the keys alone. Used by [`EventQueue`](crate::EventQueue), and by whoever has events of its own.
+//! After R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem", CACM 31 (1988): keys of the present day
+//! are sorted, those of the days after it lie unsorted in a ring, and those later still in a heap until the ring has come to them. The length of a day follows the number of keys that days
+//! have. In what order keys come out depends on the keys alone. Used by [`EventQueue`](crate::EventQueue), and by whoever has events of its own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,36 +15,81 @@ pub trait Timed: Ord + Copy {
     fn time(&self) -> Time;
 }
 
-/// Bits of picoseconds within a day: half a microsecond, some frames' time on a link.
+/// Bits of picoseconds within a day at first: half a microsecond, some frames' time on a link.
 const DAY_BITS: u32 = 19;
-/// Days in the ring: as many as a word has marks.
-const DAYS: u64 = u64::BITS as u64;
+/// Bits of the shortest and the longest day.
+const SHORTEST_BITS: u32 = 6;
+const LONGEST_BITS: u32 = 40;
+/// Days in the ring.
+const DAYS: u64 = 256;
+/// Days with a mark in one word.
+const WORD: u64 = u64::BITS as u64;
+/// Keys of the present day that are moved for one that comes in between, at most.
+const MOST_MOVED: usize = 16;
+/// Keys that come out between two looks at the length of days, at least.
+const LOOK: u32 = 2048;
+/// Keys of a day beyond which days become shorter.
+const MANY: u32 = 8;
 
 /// Keys in their order.
 #[derive(Clone, Debug)]
 pub struct Calendar<K> {
-    /// The present day's, and all before it, the last first; empty only if there is no key at all.
+    /// The present day's, and all before it, the last first; with `soon`, empty only if there is no key at all.
     present: Vec<K>,
+    /// Keys of the present day that came when it had begun and lie deep in it.
+    soon: BinaryHeap<Reverse<K>>,
     /// The present day.
     day: u64,
+    /// Bits of picoseconds within a day.
+    bits: u32,
     /// Those of each day after the present one, by its number modulo [`DAYS`].
     ring: Vec<Vec<K>>,
     /// Which days of the ring have any.
-    marks: u64,
+    marks: [u64; (DAYS / WORD) as usize],
     /// Those of later days.
     later: BinaryHeap<Reverse<K>>,
     length: usize,
+    use_of_days: UseOfDays,
+}
+
+/// How keys lay in days since the length of days was looked at last.
+#[derive(Clone, Copy, Debug, Default)]
+struct UseOfDays {
+    /// Keys that came out.
+    popped: u32,
+    /// Days that began.
+    begun: u32,
+    /// Keys that were put off beyond the ring.
+    far: u32,
+}
+
+impl UseOfDays {
+    /// Bits that days have too many, or too few.
+    fn excess(self) -> i32 {
+        let each = self.popped / self.begun.max(1);
+        if each > MANY && self.far <= self.popped / 4 {
+            // Keys of one time share a day, however short it is: a step at a time shows whether it helps.
+            return (each / (MANY / 2)).ilog2().min(2) as i32;
+        }
+        match each < 2 && self.far > self.popped / 4 {
+            true => -2,
+            false => 0,
+        }
+    }
 }
 
 impl<K: Timed> Default for Calendar<K> {
     fn default() -> Self {
         Self {
             present: Vec::new(),
+            soon: BinaryHeap::new(),
             day: 0,
+            bits: DAY_BITS,
             ring: (0..DAYS).map(|_| Vec::new()).collect(),
-            marks: 0,
+            marks: Default::default(),
             later: BinaryHeap::new(),
             length: 0,
+            use_of_days: UseOfDays::default(),
         }
     }
 }
@@ -52,48 +97,89 @@ impl<K: Timed> Default for Calendar<K> {
 impl<K: Timed> Calendar<K> {
     /// Adds a key.
     pub fn push(&mut self, key: K) {
-        let day = key.time().as_ps() >> DAY_BITS;
+        let day = self.day_of(&key);
         if self.length == 0 {
             self.day = day;
         }
         self.length += 1;
-        if day <= self.day {
-            let place = self.present.partition_point(|other| *other > key);
-            self.present.insert(place, key);
-        } else {
-            self.put_off(day, key);
+        if day > self.day {
+            return self.put_off(day, key);
         }
+        let place = self.present.partition_point(|other| *other > key);
+        match self.present.len() - place <= MOST_MOVED {
+            true => self.present.insert(place, key),
+            false => self.soon.push(Reverse(key)),
+        }
+    }
+
+    fn day_of(&self, key: &K) -> u64 {
+        key.time().as_ps() >> self.bits
     }
 
     /// Keeps a key for a day that is to come.
     fn put_off(&mut self, day: u64, key: K) {
         if day - self.day >= DAYS {
+            self.use_of_days.far += 1;
             return self.later.push(Reverse(key));
         }
         let place = day % DAYS;
-        self.marks |= 1 << place;
+        self.marks[(place / WORD) as usize] |= 1 << (place % WORD);
         self.ring[place as usize].push(key);
     }
 
     /// The first key.
+    #[inline]
     pub fn first(&self) -> Option<&K> {
-        self.present.last()
+        let first = self.present.last();
+        match self.soon.is_empty() {
+            true => first,
+            false => self.first_of_both(first),
+        }
+    }
+
+    fn first_of_both<'a>(&'a self, first: Option<&'a K>) -> Option<&'a K> {
+        let soon = self.soon.peek().map(|Reverse(key)| key);
+        match (first, soon) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Takes the first key, unless it is later than `end`.
+    #[inline]
+    pub fn pop_until(&mut self, end: Time) -> Option<K> {
+        match self.first()?.time() <= end {
+            true => self.pop(),
+            false => None,
+        }
     }
 
     /// Takes the first key.
     pub fn pop(&mut self) -> Option<K> {
-        let key = self.present.pop()?;
+        let key = match self.soon.is_empty() {
+            true => self.present.pop(),
+            false => self.pop_of_both(),
+        }?;
         self.length -= 1;
-        if self.present.is_empty() && self.length > 0 {
+        self.use_of_days.popped += 1;
+        if self.present.is_empty() && self.soon.is_empty() && self.length > 0 {
             self.next_day();
         }
         Some(key)
     }
 
+    fn pop_of_both(&mut self) -> Option<K> {
+        let soon = self.soon.peek().map(|Reverse(key)| key);
+        match self.present.last().is_none_or(|one| soon < Some(one)) {
+            true => self.soon.pop().map(|Reverse(key)| key),
+            false => self.present.pop(),
+        }
+    }
+
     /// Makes the next day with any keys the present one.
     fn next_day(&mut self) {
         let later = self.later.peek();
-        let later = later.map(|Reverse(key)| key.time().as_ps() >> DAY_BITS);
+        let later = later.map(|Reverse(key)| self.day_of(key));
         // What has come so near that the ring has room for it may come before all that is in the ring.
         self.day = match (self.next_in_ring(), later) {
             (Some(day), Some(later)) => day.min(later),
@@ -101,35 +187,71 @@ impl<K: Timed> Calendar<K> {
             (None, later) => later.unwrap_or(self.day),
         };
         while let Some(Reverse(key)) = self.later.peek()
-            && (key.time().as_ps() >> DAY_BITS) - self.day < DAYS
+            && self.day_of(key) - self.day < DAYS
         {
             let key = *key;
             self.later.pop();
-            let day = key.time().as_ps() >> DAY_BITS;
-            self.put_off(day, key);
+            self.put_off(self.day_of(&key), key);
         }
         let place = self.day % DAYS;
-        self.marks &= !(1 << place);
+        self.marks[(place / WORD) as usize] &= !(1 << (place % WORD));
         // The ring's day has the present's room from now on.
         std::mem::swap(&mut self.present, &mut self.ring[place as usize]);
+        self.use_of_days.begun += 1;
+        if self.use_of_days.popped >= LOOK.max(self.length.min(u32::MAX as usize) as u32) {
+            self.measure();
+        }
         self.present.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// Makes days shorter that have many keys, and longer if the ring ends too soon. The present day need not be sorted.
+    fn measure(&mut self) {
+        let excess = std::mem::take(&mut self.use_of_days).excess();
+        let bits = self.bits.saturating_add_signed(-excess);
+        let bits = bits.clamp(SHORTEST_BITS, LONGEST_BITS);
+        if bits == self.bits {
+            return;
+        }
+        self.bits = bits;
+        let mut all = std::mem::take(&mut self.present);
+        all.extend(self.ring.iter_mut().flat_map(|day| day.drain(..)));
+        all.extend(self.later.drain().map(|Reverse(key)| key));
+        self.marks = Default::default();
+        let first = all.iter().map(|key| self.day_of(key)).min();
+        self.day = first.unwrap_or(0);
+        for key in all {
+            match self.day_of(&key) {
+                day if day > self.day => self.put_off(day, key),
+                _ => self.present.push(key),
+            }
+        }
+        self.use_of_days = UseOfDays::default();
     }
 
     /// The first day after the present one of which the ring has any keys.
     fn next_in_ring(&self) -> Option<u64> {
         let begin = self.day + 1;
-        // With the mark of the next day first.
-        let marks = self.marks.rotate_right((begin % DAYS) as u32);
-        (marks != 0).then(|| begin + u64::from(marks.trailing_zeros()))
+        let (word, bit) = (begin % DAYS / WORD, begin % WORD);
+        let words = self.marks.len() as u64;
+        // The next day's word first, without the days before it; at last the same word with those days, which are the ring's last.
+        (0..=words).find_map(|turn| {
+            let marks = self.marks[((word + turn) % words) as usize];
+            let marks = match turn {
+                0 => marks & (u64::MAX << bit),
+                _ => marks,
+            };
+            let first = u64::from(marks.trailing_zeros());
+            (marks != 0).then(|| begin - bit + turn * WORD + first)
+        })
     }
 
     /// All keys, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &K> {
-        let later = self.later.iter().map(|Reverse(key)| key);
+        let heaps = self.later.iter().chain(&self.soon);
         self.present
             .iter()
             .chain(self.ring.iter().flatten())
-            .chain(later)
+            .chain(heaps.map(|Reverse(key)| key))
     }
 
     /// How many there are.
@@ -189,5 +311,35 @@ mod tests {
             }
             assert!(calendar.is_empty() && calendar.pop().is_none());
         }
+    }
+
+    /// Crowds at one time, and keys of few distances, whose days become shorter and longer again.
+    #[test]
+    fn days_of_any_length_have_the_same_order() {
+        let mut bits = std::collections::BTreeSet::new();
+        for (seed, spread) in [(1, 4), (2, 12), (3, 22), (4, 34)] {
+            let mut random = Random::new(Seed(seed), "calendar", 1);
+            let mut calendar = Calendar::default();
+            let mut sorted = std::collections::BTreeSet::new();
+            let (mut now, mut number) = (0, 0);
+            for turn in 0..60_000 {
+                // The spread of times changes halfway.
+                let spread = if turn < 30_000 { spread } else { 38 - spread };
+                let key: Option<(Time, u64)> = calendar.pop();
+                assert_eq!(key, sorted.pop_first());
+                now = key.map_or(now, |(time, _)| time.as_ps());
+                while sorted.len() < 500 {
+                    let ahead = random.next_u64() >> (64 - spread) & !0b111;
+                    let key = (Time::from_ps(now + ahead), number);
+                    calendar.push(key);
+                    sorted.insert(key);
+                    number += 1;
+                }
+                assert_eq!(calendar.first(), sorted.first());
+                bits.insert(calendar.bits);
+            }
+            assert_eq!(calendar.iter().count(), sorted.len());
+        }
+        assert!(bits.len() > 3, "{bits:?}");
     }
 }

@@ -71,13 +71,15 @@ impl<E> EventQueue<E> {
     }
 
     /// The key of the first event.
+    #[inline]
     pub fn next_key(&self) -> Option<EventKey> {
         self.keys.first().map(|(key, _)| *key)
     }
 
     /// The time of the first event.
+    #[inline]
     pub fn next_time(&self) -> Option<Time> {
-        self.next_key().map(|key| key.time)
+        self.keys.first().map(|(key, _)| key.time)
     }
 
     /// Takes the first event when it happens before `end`.

@@ -89,6 +89,11 @@ impl Span {
         if bits_per_second == 0 {
             return Self(u64::MAX);
         }
+        // The bits of a frame fit a word, and a division of 128 bits takes several times as long as one of 64.
+        const PS_PER_BYTE: u64 = 8 * PS_PER_S as u64;
+        if let Some(bits) = bytes.checked_mul(PS_PER_BYTE) {
+            return Self(bits.div_ceil(bits_per_second));
+        }
         let ps = (u128::from(bytes) * 8 * PS_PER_S).div_ceil(u128::from(bits_per_second));
         Self(u64::try_from(ps).unwrap_or(u64::MAX))
     }

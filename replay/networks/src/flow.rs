@@ -6,13 +6,15 @@
 //! the way: latencies, and at each switch the time for a frame to come in. Messages of one frame are not shared with: they take the way's
 //! time alone. Called by replay.
 
+/// When flows end.
+mod ends;
 /// Max-min fair rates.
 mod fair;
 /// Its state as plain values.
 mod state;
+/// Messages behind others.
+mod streams;
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use belljar_fabric::{Direction, LinkId, Routes, RoutingError, Topology};
@@ -24,8 +26,10 @@ use crate::network::{
     frames_of, on_wire,
 };
 use crate::way::{Ways, name};
+use ends::Ends;
 use fair::Sharing;
 pub use state::FlowState;
+use streams::{StreamNumber, Streams};
 
 /// A message that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +38,7 @@ struct Flow {
     ends: Time,
     /// From there to its arrival.
     after: Span,
-    stream: Stream,
+    stream: StreamNumber,
 }
 
 /// Sender, receiver and number of a stream.
@@ -59,9 +63,8 @@ pub struct FlowNetwork {
     sharing: Sharing,
     /// By message.
     flows: Vec<Option<Flow>>,
-    ends: BTreeSet<(Time, MessageId)>,
-    /// Streams with a message under way, and the messages behind it.
-    streams: BTreeMap<Stream, VecDeque<Queued>>,
+    ends: Ends,
+    streams: Streams,
     /// Bytes of messages of one frame, by link.
     small: Vec<u64>,
 }
@@ -96,16 +99,16 @@ impl FlowNetwork {
             adaptive: routes.routing.looks_at_load(),
             small: vec![0; links.len() * 2],
             sharing: Sharing::new(capacities),
+            streams: Streams::of_hosts(topology.hosts()),
             topology,
             paces,
             flows: Vec::new(),
-            ends: BTreeSet::new(),
-            streams: BTreeMap::new(),
+            ends: Ends::default(),
         })
     }
 
     /// A message begins to leave.
-    fn begin(&mut self, now: Time, stream: Stream, message: Queued) {
+    fn begin(&mut self, now: Time, stream: StreamNumber, message: Queued) {
         let Queued {
             id,
             bytes,
@@ -121,7 +124,6 @@ impl FlowNetwork {
             self.flows.resize(id as usize + 1, None);
         }
         self.flows[id as usize] = Some(flow);
-        self.ends.insert((flow.ends, id));
         self.sharing
             .begin(now.as_ps(), id, over, on_wire(bytes) as f64);
     }
@@ -133,9 +135,8 @@ impl FlowNetwork {
             let Some(Some(flow)) = flows.get_mut(id as usize) else {
                 return;
             };
-            ends.remove(&(flow.ends, id));
             flow.ends = now + Span::from_ps((rest / rate).ceil() as u64);
-            ends.insert((flow.ends, id));
+            ends.set(id, flow.ends);
         });
     }
 }
@@ -173,30 +174,26 @@ impl Network for FlowNetwork {
             }
             return Some(time + after + last);
         }
-        let stream = (from, to, stream);
+        let stream = self.streams.number((from, to, stream));
         let message = Queued {
             id,
             bytes,
             after,
             over,
         };
-        match self.streams.entry(stream) {
-            Entry::Occupied(mut behind) => behind.get_mut().push_back(message),
-            Entry::Vacant(free) => {
-                free.insert(VecDeque::new());
-                self.begin(time, stream, message);
-                self.settle(time);
-            }
+        if let Some(message) = self.streams.enqueue(stream, message) {
+            self.begin(time, stream, message);
+            self.settle(time);
         }
         None
     }
 
     fn next_time(&self) -> Option<Time> {
-        self.ends.first().map(|(time, _)| *time)
+        self.ends.first().map(|(time, _)| time)
     }
 
     fn advance(&mut self, arrived: &mut Vec<Arrival>) {
-        let Some((now, id)) = self.ends.pop_first() else {
+        let Some((now, id)) = self.ends.pop() else {
             return;
         };
         self.sharing.end(now.as_ps(), id);
@@ -205,12 +202,8 @@ impl Network for FlowNetwork {
                 time: now + flow.after,
                 id,
             });
-            let behind = self.streams.get_mut(&flow.stream);
-            match behind.and_then(VecDeque::pop_front) {
-                Some(next) => self.begin(now, flow.stream, next),
-                None => {
-                    self.streams.remove(&flow.stream);
-                }
+            if let Some(next) = self.streams.next(flow.stream) {
+                self.begin(now, flow.stream, next);
             }
         }
         self.settle(now);

@@ -119,6 +119,13 @@ pub trait Network {
     /// that time or later.
     fn advance(&mut self, arrived: &mut Vec<Arrival>);
 
+    /// The same at all times until `limit`, up to the first at which any message is added.
+    fn advance_to(&mut self, limit: Time, arrived: &mut Vec<Arrival>) {
+        while arrived.is_empty() && self.next_time().is_some_and(|time| time <= limit) {
+            self.advance(arrived);
+        }
+    }
+
     /// What links carried, those that carried anything.
     fn loads(&self) -> Vec<LinkLoad>;
 

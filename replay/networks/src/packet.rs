@@ -40,28 +40,47 @@ impl PacketNetwork {
     }
 }
 
+impl PacketNetwork {
+    /// Lets all happen that happens at `now`: first at hosts, then on links.
+    fn happen(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
+        self.transport.advance(now, arrived);
+        let sends = !self.transport.outbox.is_empty();
+        for sent in self.transport.outbox.drain(..) {
+            self.fabric.send_first(sent.time, sent.host, sent.frame);
+        }
+        if !sends && self.fabric.next_time().is_none_or(|next| next > now) {
+            return;
+        }
+        for delivery in self.fabric.advance(now + Span::from_ps(1)) {
+            self.transport
+                .came(delivery.time, delivery.host, &delivery.frame);
+        }
+    }
+}
+
 impl Network for PacketNetwork {
     fn send(&mut self, time: Time, message: Message) -> Option<Time> {
         self.transport.send(time, message)
     }
 
     fn next_time(&self) -> Option<Time> {
-        let times = [self.fabric.next_time(), self.transport.next_time()];
-        times.into_iter().flatten().min()
+        match (self.fabric.next_time(), self.transport.next_time()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 
     fn advance(&mut self, arrived: &mut Vec<Arrival>) {
-        let Some(now) = self.next_time() else {
-            return;
-        };
-        self.transport.advance(now, arrived);
-        for sent in self.transport.outbox.drain(..) {
-            self.fabric
-                .send(sent.time, sent.host, sent.sequence, sent.frame);
+        if let Some(now) = self.next_time() {
+            self.happen(now, arrived);
         }
-        for delivery in self.fabric.advance(now + Span::from_ps(1)) {
-            self.transport
-                .came(delivery.time, delivery.host, &delivery.frame);
+    }
+
+    fn advance_to(&mut self, limit: Time, arrived: &mut Vec<Arrival>) {
+        while arrived.is_empty()
+            && let Some(now) = self.next_time().filter(|now| *now <= limit)
+        {
+            self.happen(now, arrived);
         }
     }
 

@@ -5,10 +5,18 @@
 //! frames that find its card full are lost. Acknowledgements of messages of several segments are frames of their own. Frames to be carried are left in `outbox`. Losses are found and
 //! repaired as Linux does it (`sender`, `rtt`, `congestion`). Called by networks of frames.
 
+/// Arrival of frames.
+mod arrival;
 /// The congestion window.
 mod congestion;
 /// Connections between hosts.
 mod connection;
+/// Departure of frames.
+mod departure;
+/// Events at hosts.
+mod event;
+/// Hosts.
+mod host;
 /// Contents of frames.
 mod mark;
 /// The receiving end of a connection.
@@ -20,75 +28,14 @@ mod sender;
 /// The state of all hosts, as plain values.
 mod state;
 
-use std::collections::VecDeque;
-
 use belljar_fabric::{Frame, Routes, RoutingError, Topology};
-use belljar_sim::{Calendar, Span, Time, Timed};
-use serde::{Deserialize, Serialize};
+use belljar_sim::{Calendar, Time, Timed};
 
 use crate::loggops::within;
 use crate::network::{Arrival, Message, Paces};
 use crate::way::Ways;
-use connection::Connection;
-use mark::{Mark, mark_of, marked};
-use receiver::{Acknowledgement, Reply};
-use rtt::expiry;
-use sender::Leaving;
+use event::{Due, Event};
 pub(crate) use state::{MOST_COUNTED, TransportState};
-
-/// Frames that wait for a host, at most: the driver's ring of 256 buffers and as many in the card.
-const MOST_ARRIVING: usize = 512;
-
-/// The longest time until a segment is acknowledged (`TCP_DELACK_MIN` of Linux).
-const DELAYED: Span = Span::from_ms(40);
-
-/// A host's sending and receiving.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Host {
-    /// When it can make the next frame.
-    free: Time,
-    /// An event for its next frame is scheduled.
-    busy: bool,
-    /// Frames that it sent.
-    frames: u64,
-    /// Connections that an acknowledgement lets send, in turn.
-    urgent: VecDeque<u32>,
-    /// Connections that a process lets send, in turn.
-    usual: VecDeque<u32>,
-    /// When the frames that came will have been taken in.
-    arriving: VecDeque<Time>,
-    /// When the last frame that came is taken in.
-    taken: Time,
-    /// Frames that found no room in the card.
-    dropped: u64,
-}
-
-/// An event at a host. At one time, events have the order of these variants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Event {
-    /// A sender learns of an acknowledgement.
-    Acknowledged(u32, Acknowledgement),
-    /// A host has taken in a segment.
-    Taken(u32, Leaving),
-    /// A segment comes to its host.
-    Comes(u32, Leaving),
-    /// A receiver acknowledges late.
-    Delayed(u32),
-    /// A sender looks at its timer.
-    Expire(u32),
-    /// A host's next frame leaves.
-    Leave(u32),
-}
-
-/// An event with its time and number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due((Time, Event, u64));
-
-impl Timed for Due {
-    fn time(&self) -> Time {
-        self.0.0
-    }
-}
 
 /// A frame that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +58,7 @@ pub(crate) struct Transport {
     state: TransportState,
     /// Messages that are not whole.
     under_way: usize,
-    /// Events to come, numbered so that those of one time are all kept.
+    /// Events to come.
     events: Calendar<Due>,
     /// Frames to be carried, in the order of sending.
     pub(crate) outbox: Vec<Sent>,
@@ -140,10 +87,11 @@ impl Transport {
 
     /// All that changes.
     pub(crate) fn save(&self) -> TransportState {
-        let mut events: Vec<_> = self.events.iter().map(|due| due.0).collect();
-        events.sort_unstable();
+        let mut due: Vec<&Due> = self.events.iter().collect();
+        due.sort_unstable();
+        let events = due.iter().map(|due| (due.time(), due.event()));
         TransportState {
-            events,
+            events: events.collect(),
             ..self.state.clone()
         }
     }
@@ -154,11 +102,10 @@ impl Transport {
         if sound {
             self.state = state;
             self.under_way = self.state.connections.under_way();
-            let events = std::mem::take(&mut self.state.events);
             self.events = Calendar::default();
-            events
-                .into_iter()
-                .for_each(|due| self.events.push(Due(due)));
+            for (time, event) in std::mem::take(&mut self.state.events) {
+                self.schedule(time, event);
+            }
         }
         sound
     }
@@ -216,16 +163,13 @@ impl Transport {
 
     /// Lets the hosts' events until `now` happen; messages that are whole with them are added to `arrived`.
     pub(crate) fn advance(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
-        while self.next_time().is_some_and(|time| time <= now) {
-            if let Some(Due((_, event, _))) = self.events.pop() {
-                self.happen(now, event, arrived);
-            }
+        while let Some(due) = self.events.pop_until(now) {
+            self.happen(now, due.event(), arrived);
         }
     }
 
     fn schedule(&mut self, time: Time, event: Event) {
-        self.events.push(Due((time, event, self.state.scheduled)));
-        self.state.scheduled += 1;
+        self.events.push(Due::new(time, event));
     }
 
     fn happen(&mut self, now: Time, event: Event, arrived: &mut Vec<Arrival>) {
@@ -236,8 +180,9 @@ impl Transport {
                     self.line_up(now, number, true);
                 }
             }
-            Event::Comes(number, segment) => self.take_in(now, number, segment, arrived),
-            Event::Taken(number, segment) => self.taken(now, number, segment, arrived),
+            Event::Comes(number, segment) | Event::Taken(number, segment) => {
+                self.taken(now, number, segment, arrived);
+            }
             Event::Delayed(number) => {
                 if let Some(connection) = self.state.connections.get_mut(number) {
                     connection.delayed = false;
@@ -249,225 +194,6 @@ impl Transport {
             Event::Expire(number) => self.expire(now, number),
             Event::Leave(host) => self.leave(now, host),
         }
-    }
-
-    /// Queues a connection that may send from `time` on; an `urgent` one precedes those of processes.
-    fn line_up(&mut self, time: Time, number: u32, urgent: bool) {
-        self.watch(number);
-        let Some(connection) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        if connection.queued || !connection.sender.may_send() {
-            return;
-        }
-        connection.queued = true;
-        let from = connection.from;
-        let host = &mut self.state.hosts[from as usize];
-        match urgent {
-            true => host.urgent.push_back(number),
-            false => host.usual.push_back(number),
-        }
-        if !std::mem::replace(&mut host.busy, true) {
-            let at = time.max(host.free);
-            self.schedule(at, Event::Leave(from));
-        }
-    }
-
-    /// A host's next frame leaves.
-    fn leave(&mut self, now: Time, from: u32) {
-        self.state.hosts[from as usize].busy = false;
-        while let Some((number, urgent)) = self.state.hosts[from as usize].pop() {
-            let Some(connection) = self.state.connections.get_mut(number) else {
-                continue;
-            };
-            connection.queued = false;
-            let Some(leaving) = connection.sender.take(now) else {
-                continue;
-            };
-            let to = connection.to;
-            let more = connection.sender.may_send();
-            let continues = more && connection.sender.continues();
-            connection.queued = more;
-            self.segment(now, from, to, number, leaving);
-            self.watch(number);
-            let pace = self.paces.of(from).sends;
-            let host = &mut self.state.hosts[from as usize];
-            if continues {
-                // The work for a message's first frame is part of the call that sends it.
-                host.free = now + pace;
-            }
-            match (more, urgent) {
-                (true, true) => host.urgent.push_front(number),
-                (true, false) => host.usual.push_front(number),
-                (false, _) => {}
-            }
-            break;
-        }
-        let host = &mut self.state.hosts[from as usize];
-        if !host.urgent.is_empty() || !host.usual.is_empty() {
-            host.busy = true;
-            let at = host.free.max(now);
-            self.schedule(at, Event::Leave(from));
-        }
-    }
-
-    fn segment(&mut self, now: Time, from: u32, to: u32, connection: u32, leaving: Leaving) {
-        let mark = Mark::Segment(connection, leaving);
-        self.put(now, from, marked(from, to, mark, leaving.data));
-    }
-
-    fn put(&mut self, now: Time, from: u32, frame: Frame) {
-        let host = &mut self.state.hosts[from as usize];
-        self.outbox.push(Sent {
-            time: now,
-            host: from,
-            sequence: host.frames,
-            frame,
-        });
-        host.frames += 1;
-    }
-
-    /// Sees that an event comes when a sender's timer expires.
-    fn watch(&mut self, number: u32) {
-        let Some(connection) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        if let Some(due) = connection.sender.due()
-            && connection.alarm.is_none_or(|alarm| due < alarm)
-        {
-            connection.alarm = Some(due);
-            self.schedule(due, Event::Expire(number));
-        }
-    }
-
-    /// A sender's timer has expired, if it was not set anew since.
-    fn expire(&mut self, now: Time, number: u32) {
-        let Some(connection) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        if connection.alarm.is_some_and(|alarm| alarm <= now) {
-            connection.alarm = None;
-        }
-        if connection.sender.due().is_some_and(|due| due <= now) {
-            connection.sender.expire(now);
-        }
-        self.line_up(now, number, true);
-    }
-
-    /// A host receives a frame at `at`, which is not over.
-    pub(crate) fn came(&mut self, at: Time, to: u32, frame: &Frame) {
-        let (number, event, is_segment) = match mark_of(frame.head()) {
-            Some(Mark::Acknowledgement(number, acknowledgement)) => {
-                (number, Event::Acknowledged(number, acknowledgement), false)
-            }
-            Some(Mark::Segment(number, segment)) => (number, Event::Comes(number, segment), true),
-            None => return,
-        };
-        let of = self.state.connections.get_mut(number);
-        let host = of.map(|of| if is_segment { of.to } else { of.from });
-        // A frame that was restored may be for another host, or of no connection.
-        if host == Some(to) {
-            self.schedule(at, event);
-        }
-    }
-
-    /// A segment has come to its host.
-    fn take_in(&mut self, now: Time, number: u32, segment: Leaving, arrived: &mut Vec<Arrival>) {
-        let Some(of) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        if segment.number >= of.sender.sent() {
-            return;
-        }
-        let work = match segment.first {
-            true => Span::ZERO,
-            false => self.paces.of(of.to).receives,
-        };
-        let Some(taken) = self.state.hosts[of.to as usize].take_in(now, work) else {
-            return;
-        };
-        of.arriving += 1;
-        match taken > now {
-            true => self.schedule(taken, Event::Taken(number, segment)),
-            false => self.taken(now, number, segment, arrived),
-        }
-    }
-
-    /// A host has taken in a segment.
-    fn taken(&mut self, now: Time, number: u32, segment: Leaving, arrived: &mut Vec<Arrival>) {
-        let Some(of) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        if segment.number >= of.sender.sent() {
-            return;
-        }
-        of.arriving = of.arriving.saturating_sub(1);
-        let reply = of.receiver.take(segment.number);
-        while let Some(id) = of.receiver.whole() {
-            self.under_way = self.under_way.saturating_sub(1);
-            arrived.push(Arrival { time: now, id });
-        }
-        self.reply(now, number, segment, reply);
-    }
-
-    /// A receiver acknowledges a segment that it has taken in, or not yet.
-    fn reply(&mut self, now: Time, number: u32, segment: Leaving, reply: Reply) {
-        let Some(of) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        let (from, to) = (of.from, of.to);
-        match reply {
-            // The next segment of the batch has come.
-            Reply::Batch if of.arriving > 0 => {}
-            Reply::Batch if segment.first && segment.last => {
-                // Its acknowledgement travels in a frame of other data.
-                let acknowledgement = of.receiver.acknowledge(segment.number);
-                let back = self.ways.between(&self.topology, to, from).empty();
-                let event = Event::Acknowledged(number, acknowledgement);
-                self.schedule(now + back, event);
-            }
-            Reply::Now | Reply::Batch => self.acknowledge(now, number, segment.number),
-            Reply::Later => {
-                if !std::mem::replace(&mut of.delayed, true) {
-                    self.schedule(expiry(now, DELAYED), Event::Delayed(number));
-                }
-            }
-        }
-    }
-
-    /// A receiver sends an acknowledgement, with the block of `segment`.
-    fn acknowledge(&mut self, now: Time, number: u32, segment: u64) {
-        let Some(of) = self.state.connections.get_mut(number) else {
-            return;
-        };
-        let Connection { from, to, .. } = *of;
-        let acknowledgement = of.receiver.acknowledge(segment);
-        let mark = Mark::Acknowledgement(number, acknowledgement);
-        self.put(now, to, marked(to, from, mark, 0));
-    }
-}
-
-impl Host {
-    /// The connection that sends next, and whether an acknowledgement lets it.
-    fn pop(&mut self) -> Option<(u32, bool)> {
-        let urgent = self.urgent.pop_front().map(|number| (number, true));
-        urgent.or_else(|| Some((self.usual.pop_front()?, false)))
-    }
-
-    /// A frame comes at `at`, which takes so much work: the time when it is taken in, unless there is no room for it.
-    fn take_in(&mut self, at: Time, work: Span) -> Option<Time> {
-        while self.arriving.front().is_some_and(|taken| *taken <= at) {
-            self.arriving.pop_front();
-        }
-        if self.arriving.len() >= MOST_ARRIVING {
-            self.dropped += 1;
-            return None;
-        }
-        self.taken = self.taken.max(at) + work;
-        if self.taken > at {
-            self.arriving.push_back(self.taken);
-        }
-        Some(self.taken)
     }
 }
 

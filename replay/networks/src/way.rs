@@ -2,7 +2,6 @@
 //!
 //! Called by models of networks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use belljar_fabric::{Direction, Endpoint, LinkId, Paths, Routes, RoutingError, Topology, headers};
@@ -49,25 +48,32 @@ impl Way {
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     paths: Paths,
-    ways: BTreeMap<(u32, u32), Way>,
+    /// By sender: receivers, in order, with the way to each.
+    ways: Vec<Vec<(u32, Way)>>,
 }
 
 impl Ways {
     pub(crate) fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
         Ok(Self {
             paths: Paths::new(topology, routes)?,
-            ways: BTreeMap::new(),
+            ways: vec![Vec::new(); topology.hosts() as usize],
         })
     }
 
     /// The way from one host to another; where routing looks at queues, that of an idle network.
     pub(crate) fn between(&mut self, topology: &Topology, from: u32, to: u32) -> &Way {
-        let paths = &mut self.paths;
-        self.ways.entry((from, to)).or_insert_with(|| {
-            let frame = headers(from, to);
-            let path = paths.between(topology, from, to, (&frame, 0), &|_, _| 0);
-            way(topology, &path, (from, to))
-        })
+        let own = &mut self.ways[from as usize];
+        let at = match own.binary_search_by_key(&to, |(receiver, _)| *receiver) {
+            Ok(at) => at,
+            Err(at) => {
+                let frame = headers(from, to);
+                let frame = (frame.as_slice(), 0);
+                let path = self.paths.between(topology, from, to, frame, &|_, _| 0);
+                own.insert(at, (to, way(topology, &path, (from, to))));
+                at
+            }
+        };
+        &own[at].1
     }
 
     /// The way that routing which looks at queues chooses now: `load` says how much each link carries in a direction, and `salt` tells choices apart.

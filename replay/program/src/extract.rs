@@ -20,6 +20,8 @@ mod wildcards;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
@@ -117,11 +119,11 @@ pub fn extract(
     };
     let mut recorded: BTreeMap<u16, u64> = BTreeMap::new();
     let mut facts = Vec::new();
-    for event in reader.by_ref() {
+    read_ahead(&mut reader, |event| {
         let count = recorded.entry(event.function).or_default();
         *count = count.saturating_add(event.calls());
-        extractor.observe(&event, &mut facts);
-    }
+        extractor.observe(event, &mut facts);
+    });
     let mut program = extractor.finish();
     let entered = reader.summary().map(TraceSummary::calls);
     for (function, entered) in entered.unwrap_or_default() {
@@ -130,6 +132,32 @@ pub fn extract(
         *left_out = left_out.saturating_add(entered.saturating_sub(count));
     }
     Ok((program, reader.state().clone()))
+}
+
+/// Batches of events that wait for their observer, at most.
+const AHEAD: usize = 2;
+
+/// Gives all events of a reader to an observer, in their order; another thread decodes those to come meanwhile.
+fn read_ahead(reader: &mut TraceReader, mut observe: impl FnMut(&Event)) {
+    let ahead = thread::scope(|scope| {
+        let (end, batches) = sync_channel(AHEAD);
+        let ahead = &mut *reader;
+        let decode = move || {
+            loop {
+                let batch = ahead.next_batch();
+                if batch.is_empty() || end.send(batch).is_err() {
+                    return;
+                }
+            }
+        };
+        let started = thread::Builder::new().spawn_scoped(scope, decode).is_ok();
+        batches.iter().flatten().for_each(|event| observe(&event));
+        started
+    });
+    // A host may start no more threads.
+    if !ahead {
+        reader.for_each(|event| observe(&event));
+    }
 }
 
 impl Extractor<'_> {

@@ -7,7 +7,8 @@ use belljar_networks::Network;
 use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
-use super::thread::{Waiting, looks};
+use super::thread::looks;
+use super::waiting::Waiting;
 use super::{Engine, Event};
 
 /// A call that was entered and has not begun its operations.
@@ -109,7 +110,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             0 => self.leave(number, waiting),
             _ => {
                 self.processes[process as usize].blocked += 1;
-                self.threads[number as usize].waiting.push(waiting);
+                self.threads[number as usize].waiting.insert(waiting);
             }
         }
     }

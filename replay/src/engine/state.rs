@@ -3,11 +3,11 @@
 //! It is that between two events; with the program, the costs and the network's own state it says everything that is to come. A state may come from a file that
 //! anybody wrote, so it is checked before it is used. Called for checkpoints of runs with background traffic.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_networks::{MOST_BYTES, Network};
 use belljar_program::ProcessId;
+use belljar_sim::Calendar;
 use serde::{Deserialize, Serialize};
 
 use super::access::Unanswered;
@@ -41,7 +41,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// All that changes, between two events; jobs that ended must have been asked for.
     pub(crate) fn save(&self) -> EngineState {
         let collectives = self.collectives.iter();
-        let mut events: Vec<_> = self.events.iter().map(|Reverse(event)| *event).collect();
+        let mut events: Vec<_> = self
+            .events
+            .iter()
+            .map(|due| (due.time, due.event))
+            .collect();
         events.sort_unstable();
         EngineState {
             threads: self.threads.clone(),
@@ -84,7 +88,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.contacts = state.contacts;
         self.unready = state.unready;
         self.left = state.left;
-        self.events = state.events.into_iter().map(Reverse).collect();
+        self.events = Calendar::default();
+        for (time, event) in state.events {
+            self.schedule_event(time, event);
+        }
         true
     }
 

@@ -10,6 +10,7 @@ use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
 use super::sequence::{Entered, Suspended};
+use super::waiting::{Waiting, WaitingCalls};
 use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
 /// A thread as it is played.
@@ -21,8 +22,7 @@ pub(super) struct ThreadState {
     operation: usize,
     /// What each slot stands for.
     pub(super) slots: Vec<Option<OperationId>>,
-    /// Calls that wait. In a calibration there may be several: they return when they did, whatever they wait for.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: WaitingCalls,
     /// The call that waits for a flush before it does the rest of its operations.
     pub(super) suspended: Option<Suspended>,
     /// Calls that were entered meanwhile, in a calibration.
@@ -35,49 +35,13 @@ pub(super) struct ThreadState {
     returned: usize,
 }
 
-/// A call that waits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Waiting {
-    pub(super) call: u32,
-    entry: u64,
-    /// When its own work was done.
-    pub(super) done: u64,
-    /// Picoseconds for which it waited for flushes.
-    flushing: u64,
-    /// What it still waits for.
-    pub(super) left: u32,
-    /// When what it waited for was over, and the work that is left for it.
-    over: Vec<(u64, u64)>,
-}
-
-impl Waiting {
-    /// A call that was entered.
-    pub(super) fn new(entered: Entered) -> Self {
-        Self {
-            call: entered.call,
-            entry: entered.entry,
-            done: 0,
-            flushing: 0,
-            left: 0,
-            over: Vec::new(),
-        }
-    }
-
-    /// The call waited for flushes, for so long until now.
-    pub(super) fn flushed(&mut self, now: u64, waited: u64) {
-        self.flushing = self.flushing.saturating_add(waited);
-        // The call cannot return before.
-        self.over.push((now, 0));
-    }
-}
-
 impl ThreadState {
     pub(super) fn new(thread: &Thread) -> Self {
         Self {
             call: 0,
             operation: 0,
             slots: vec![None; thread.slots as usize],
-            waiting: Vec::new(),
+            waiting: WaitingCalls::default(),
             suspended: None,
             entered: VecDeque::new(),
             missing: 0,
@@ -350,17 +314,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             }
         }
         let state = &mut self.threads[number as usize];
-        let Some(at) = state.waiting.iter().position(|own| own.call == call) else {
+        let Some(waiting) = state.waiting.over(call, (now, cost)) else {
             return;
         };
-        let waiting = &mut state.waiting[at];
-        waiting.over.push((now, cost));
-        // A state that was restored may say anything.
-        waiting.left = waiting.left.saturating_sub(1);
-        if waiting.left > 0 {
-            return;
-        }
-        let waiting = state.waiting.swap_remove(at);
         let process = self.program.threads[number as usize].process;
         let blocked = &mut self.processes[process as usize].blocked;
         *blocked = blocked.saturating_sub(1);

@@ -4,6 +4,7 @@ use belljar_sim::{Frequency, Span};
 use belljar_trace::Implementation;
 
 use super::*;
+use crate::calibration::Calibration;
 use crate::replay::{NetworkModel, replay};
 
 fn setting(costs: Costs) -> Setting {
@@ -65,11 +66,11 @@ fn costs_that_made_a_trace_are_found() {
     (made.send.first, made.receive.first) = (19_000.0, 3_000.0);
     let sizes = [0, 100, 1000, 2000, 3000, 5000];
     let program = traced(pingpong(&sizes), &setting(made));
-    let mut traces = [Traced {
+    let traces = [Traced {
         program: &program,
         setting: setting(begin),
     }];
-    let fitted = fit_costs(&mut traces, || true).unwrap();
+    let fitted = fit_costs(&traces, || true).unwrap();
     let share = |fits: &[Fit]| unexplained(fits) / fits[0].inside_ps as f64;
     assert!(share(&fitted.before) > 0.1, "{:?}", fitted.before);
     assert!(share(&fitted.after) < 0.02, "{:?}", fitted.after);
@@ -82,11 +83,11 @@ fn costs_that_made_a_trace_are_found() {
 fn what_a_trace_does_not_tell_is_said() {
     let begin = Costs::of(Implementation::Mpich);
     let program = traced(pingpong(&[100, 200]), &setting(begin));
-    let mut traces = [Traced {
+    let traces = [Traced {
         program: &program,
         setting: setting(begin),
     }];
-    let fitted = fit_costs(&mut traces, || true).unwrap();
+    let fitted = fit_costs(&traces, || true).unwrap();
     assert_eq!(fitted.costs, begin);
     let determined = |name: &str| {
         fitted
@@ -105,15 +106,51 @@ fn it_ends_when_told_to() {
     let mut made = begin;
     made.send.first *= 2.0;
     let program = traced(pingpong(&[100, 200]), &setting(made));
-    let mut traces = [Traced {
+    let traces = [Traced {
         program: &program,
         setting: setting(begin),
     }];
     let mut left = 3;
-    let fitted = fit_costs(&mut traces, || {
+    let fitted = fit_costs(&traces, || {
         left -= 1;
         left > 0
     })
     .unwrap();
     assert!(fitted.broken_off && fitted.plays <= 4, "{fitted:?}");
+}
+
+#[test]
+fn candidates_that_are_played_ahead_change_nothing() {
+    let begin = Costs::of(Implementation::Mpich);
+    let mut made = begin;
+    (made.send.first, made.receive.first) = (9_000.0, 2_000.0);
+    let programs =
+        [&[0, 100, 3000][..], &[2000, 5000]].map(|it| traced(pingpong(it), &setting(made)));
+    let traces = programs.each_ref().map(|program| Traced {
+        program,
+        setting: setting(begin),
+    });
+    let searched = [1, 2, 3, 16].map(|ahead| {
+        let mut left = 400;
+        let mut search = Search {
+            traced: &traces,
+            each: || {
+                left -= 1;
+                left > 0
+            },
+            ahead,
+            plays: 0,
+            broken_off: false,
+        };
+        let least = unexplained(&search.fits(&begin).unwrap());
+        let dials = search.determined(begin, least).unwrap();
+        let best = search.fit(&dials, begin, least).unwrap();
+        let names: Vec<&str> = dials.iter().map(|dial| dial.name).collect();
+        (best, names, search.plays, search.broken_off)
+    });
+    let [(best, names, plays, _), ..] = &searched[..] else {
+        panic!("no search");
+    };
+    assert!(*best != begin && names.len() > 2 && *plays > 24);
+    assert!(searched.iter().all(|it| *it == searched[0]), "{searched:?}");
 }

@@ -3,19 +3,63 @@
 //! Hosts' addresses follow from their numbers, and back. Frames are guests' bytes: they may be too short
 //! for anything. Used by links for time and by the fabric for destinations.
 
+/// Segments of hosts that no guest runs.
+mod segment;
+
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use segment::Segment;
+pub use segment::{HEADERS, MARK_BYTES, headers};
+
 /// An Ethernet frame from destination address to payload, without preamble and
 /// checksum, as a NIC hands it over. Zeros at its end need not be there one by one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "FrameState", into = "FrameState")]
 pub struct Frame {
-    head: Arc<[u8]>,
+    content: Content,
     zeros: u32,
 }
+
+/// All bytes of a frame but the zeros at its end.
+#[derive(Clone, Debug)]
+enum Content {
+    /// As a host's card gave them.
+    Given(Arc<[u8]>),
+    /// Of a segment of a host that no guest runs.
+    Made(Segment),
+}
+
+/// A frame's first bytes.
+#[derive(Clone, Debug)]
+pub enum Head<'a> {
+    /// As they lie in the frame.
+    Given(&'a [u8]),
+    /// As they follow from the frame's hosts and its mark.
+    Made([u8; HEADERS]),
+}
+
+impl Deref for Head<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Given(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for Frame {
+    fn eq(&self, other: &Self) -> bool {
+        self.zeros == other.zeros && *self.head() == *other.head()
+    }
+}
+
+impl Eq for Frame {}
 
 /// The same as plain values.
 #[derive(Serialize, Deserialize)]
@@ -31,25 +75,56 @@ impl Frame {
     /// A frame of these bytes and so many zeros after them, 65536 at most.
     pub fn padded(head: impl Into<Arc<[u8]>>, zeros: u32) -> Self {
         Self {
-            head: head.into(),
+            content: Content::Given(head.into()),
             zeros: zeros.min(MOST_ZEROS),
         }
     }
 
+    /// The frame of a segment with so many bytes of data, 65536 at most, from one host to another that no guest runs: [headers] with a mark, and zeros.
+    pub fn segment(from: u32, to: u32, mark: [u8; MARK_BYTES], data: u32) -> Self {
+        Self {
+            content: Content::Made(Segment { from, to, mark }),
+            zeros: data.min(MOST_ZEROS),
+        }
+    }
+
+    /// The mark of a [segment](Self::segment), as it stands in any frame that is long enough.
+    pub fn mark(&self) -> Option<[u8; MARK_BYTES]> {
+        match &self.content {
+            Content::Given(head) => segment::mark_of(head),
+            Content::Made(segment) => Some(segment.mark),
+        }
+    }
+
     /// Its first bytes: all but zeros that were not given one by one. Addresses and headers are in it where it has any.
-    pub fn head(&self) -> &[u8] {
-        &self.head
+    pub fn head(&self) -> Head<'_> {
+        match &self.content {
+            Content::Given(head) => Head::Given(head),
+            Content::Made(segment) => Head::Made(segment.bytes()),
+        }
+    }
+
+    /// The destination's address; `None` when it is too short to have one.
+    pub fn destination(&self) -> Option<Mac> {
+        match &self.content {
+            Content::Given(head) => Mac::destination(head),
+            Content::Made(segment) => Some(Mac::of_host(segment.to)),
+        }
     }
 
     /// All of its bytes: how many.
     pub fn length(&self) -> usize {
-        self.head.len() + self.zeros as usize
+        let head = match &self.content {
+            Content::Given(head) => head.len(),
+            Content::Made(_) => HEADERS,
+        };
+        head + self.zeros as usize
     }
 
     /// All of its bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.length());
-        bytes.extend(&self.head[..]);
+        bytes.extend(&self.head()[..]);
         bytes.resize(self.length(), 0);
         bytes
     }
@@ -70,7 +145,7 @@ impl From<FrameState> for Frame {
 impl From<Frame> for FrameState {
     fn from(frame: Frame) -> Self {
         Self {
-            head: frame.head.to_vec(),
+            head: frame.head().to_vec(),
             zeros: frame.zeros,
         }
     }

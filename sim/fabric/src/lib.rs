@@ -34,13 +34,15 @@ mod wire;
 
 pub use distance::Distances;
 pub use flow::FlowKey;
-pub use frame::{Frame, MIN_FRAME, Mac, WIRE_OVERHEAD, wire_bytes};
+pub use frame::{
+    Frame, HEADERS, Head, MARK_BYTES, MIN_FRAME, Mac, WIRE_OVERHEAD, headers, wire_bytes,
+};
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
 pub use network::{
     Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings, Traffic,
 };
-pub use path::{HEADERS, Paths, headers};
+pub use path::Paths;
 pub use routing::{ForwardingTables, LinkUsage, Routes, Routing, RoutingError, TableError};
 pub use topology::{
     Bisection, Dragonfly, Endpoint, FatTree, GlobalPorts, GlobalWiring, HyperX, Link, LinkId,

@@ -10,7 +10,7 @@ use std::vec::Drain;
 use belljar_sim::{EventKey, EventQueue, Seed, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Mac};
+use crate::frame::Frame;
 use crate::impairment::Impairment;
 use crate::link::{Exit, LinkStatistics, Port, PortSpec, PortState};
 use crate::routing::{ForwardingTables, Passing, Router, Routes, Routing, RoutingError};
@@ -279,6 +279,15 @@ impl Fabric {
         self.send_as(Traffic::Background, time, (host, sequence), frame);
     }
 
+    /// The same at once: nothing in the fabric is to happen before `time`, and what happens at it follows. Frames of all hosts must come in order of time, those of one host in their
+    /// order. For hosts that stand still until the fabric has come to their time.
+    pub fn send_first(&mut self, time: Time, host: u32, frame: Frame) {
+        debug_assert!(self.next_time().is_none_or(|next| next >= time));
+        self.change(time);
+        let over = (self.topology.link_of(host), Direction::Up);
+        self.transmit(time, over, None, (frame, Traffic::Background));
+    }
+
     fn send_as(
         &mut self,
         traffic: Traffic,
@@ -303,9 +312,12 @@ impl Fabric {
     }
 
     /// When the next thing happens in the fabric.
+    #[inline]
     pub fn next_time(&self) -> Option<Time> {
-        let both = [self.events.next_time(), self.background.next_time()];
-        both.into_iter().flatten().min()
+        match (self.events.next_time(), self.background.next_time()) {
+            (Some(own), Some(other)) => Some(own.min(other)),
+            (own, other) => own.or(other),
+        }
     }
 
     /// When the next thing happens in the fabric of which a node could hear.
@@ -315,10 +327,10 @@ impl Fabric {
 
     /// The next event before `end`, of all traffic in one order.
     fn pop_before(&mut self, end: Time) -> Option<(EventKey, Event, Traffic)> {
-        let (own, other) = (self.events.next_key(), self.background.next_key());
-        let traffic = match (own, other) {
-            (Some(own), Some(other)) if other < own => Traffic::Background,
-            (None, Some(_)) => Traffic::Background,
+        let traffic = match (self.events.is_empty(), self.background.is_empty()) {
+            (_, true) => Traffic::Nodes,
+            (true, false) => Traffic::Background,
+            _ if self.background.next_key() < self.events.next_key() => Traffic::Background,
             _ => Traffic::Nodes,
         };
         let (key, event) = self.queue(traffic).pop_before(end)?;
@@ -338,11 +350,11 @@ impl Fabric {
             match event {
                 Event::Sent { host, frame } => {
                     let link = self.topology.link_of(host);
-                    let sent = frame.clone();
+                    let counted = (traffic == Traffic::Nodes).then(|| frame.clone());
                     let over = (link, Direction::Up);
                     let accepted = self.transmit(key.time, over, None, (frame, traffic));
-                    if accepted && traffic == Traffic::Nodes {
-                        self.wire.note(host, self.topology.hosts(), sent.head());
+                    if let Some(sent) = counted.filter(|_| accepted) {
+                        self.wire.note(host, self.topology.hosts(), &sent.head());
                     }
                 }
                 Event::Arrival {
@@ -378,7 +390,7 @@ impl Fabric {
             return;
         };
         let ready = time + self.topology.switches()[switch as usize].latency;
-        let Some(destination) = Mac::destination(frame.head()) else {
+        let Some(destination) = frame.destination() else {
             return;
         };
         if destination.is_group() {
@@ -390,10 +402,11 @@ impl Fabric {
             return;
         };
         let ends = self.topology.links()[over as usize].ends;
+        let head = self.router.reads_frames().then(|| frame.head());
         let passing = Passing {
             switch,
             host,
-            frame: frame.head(),
+            frame: head.as_deref().unwrap_or_default(),
             via,
             enters: matches!(ends[direction.index()], Endpoint::Host(_)),
             salt: ready.as_ps(),

@@ -2,7 +2,6 @@
 //!
 //! A way is what a frame would take while all links work. Called by models of networks that have no frames.
 
-use crate::frame::Mac;
 use crate::network::{Direction, direction_from};
 use crate::routing::{Passing, Router, Routes, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
@@ -65,24 +64,6 @@ impl Paths {
         }
         path
     }
-}
-
-/// Bytes of the headers of a frame of TCP over IPv4 and Ethernet, with time stamps (RFC 7323).
-pub const HEADERS: usize = 66;
-
-/// The headers of a frame of TCP from one host to another, for what has no frames of guests: what routing looks at is there, hosts' numbers in the place of addresses.
-pub fn headers(from: u32, to: u32) -> [u8; HEADERS] {
-    let mut frame = [0; HEADERS];
-    frame[..6].copy_from_slice(&Mac::of_host(to).0);
-    frame[6..12].copy_from_slice(&Mac::of_host(from).0);
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    frame[14] = 0x45;
-    frame[23] = 6;
-    frame[26..30].copy_from_slice(&from.to_be_bytes());
-    frame[30..34].copy_from_slice(&to.to_be_bytes());
-    frame[34..36].copy_from_slice(&(from as u16).to_be_bytes());
-    frame[36..38].copy_from_slice(&(to as u16).to_be_bytes());
-    frame
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! and forgotten when links fail or come back: what they say depends on the topology and
 //! on which links work, never on when they were computed. Tables of the user's stand for all of that.
 
+/// Links that begin ways of least cost.
+mod candidates;
 /// What ways cost.
 mod costs;
 /// Tables of the user's.
@@ -23,6 +25,7 @@ use twox_hash::XxHash3_64;
 use crate::flow::FlowKey;
 use crate::frame::Mac;
 use crate::topology::{Endpoint, LinkId, Topology};
+use candidates::Candidates;
 use costs::{UNREACHABLE, costs_towards, spanning_tree};
 pub use tables::{ForwardingTables, TableError};
 pub use usage::LinkUsage;
@@ -119,6 +122,7 @@ pub(crate) struct Router {
     works: Vec<bool>,
     /// By destination's switch: what it costs from each switch.
     rows: Vec<Option<Box<[u32]>>>,
+    candidates: Candidates,
     /// Links over which frames to groups go: a spanning tree.
     tree: Option<Vec<bool>>,
     /// Switches with hosts, which frames may be sent over.
@@ -155,6 +159,7 @@ impl Router {
             routes: Routes::default(),
             works: vec![true; topology.links().len()],
             rows: vec![None; topology.switches().len()],
+            candidates: Candidates::of_switches(topology.switches().len()),
             tree: None,
             detours: Vec::new(),
         }
@@ -174,6 +179,7 @@ impl Router {
 
     fn forget(&mut self) {
         self.rows.iter_mut().for_each(|row| *row = None);
+        self.candidates.clear();
         self.tree = None;
     }
 
@@ -199,9 +205,17 @@ impl Router {
             let link = tables.towards(at.switch, at.host)?;
             return self.works[link as usize].then_some((link, None));
         }
-        self.prepare(topology, target);
+        self.find(topology, at.switch, target);
         let link = self.choose(topology, target, &at, load)?;
         Some((link, via))
+    }
+
+    /// True if ways depend on more of a frame than its destination.
+    pub(crate) fn reads_frames(&self) -> bool {
+        !matches!(
+            self.routes.routing,
+            Routing::Shortest | Routing::DModK | Routing::Tables
+        )
     }
 
     fn tables(&self) -> Option<&ForwardingTables> {
@@ -219,25 +233,26 @@ impl Router {
         at: &Passing<'_>,
         load: Load<'_>,
     ) -> Option<LinkId> {
-        let links = || self.candidates(topology, at.switch, target);
+        let links = self.candidates.of(at.switch, target)?;
         let by_level = |host: u32| {
             let divisor = topology.divisors().map_or(1, |all| all[at.switch as usize]);
-            (u64::from(host) / divisor % links().count().max(1) as u64) as usize
+            (u64::from(host) / divisor % links.len().max(1) as u64) as usize
         };
         let wanted = match self.routes.routing {
             Routing::Shortest | Routing::Tables => 0,
-            Routing::Ecmp | Routing::Valiant => scale(self.flow_hash(at), links().count()),
-            Routing::Random => scale(self.hash(at.switch, &pair(at)), links().count()),
+            Routing::Ecmp | Routing::Valiant => scale(self.flow_hash(at), links.len()),
+            Routing::Random => scale(self.hash(at.switch, &pair(at)), links.len()),
             Routing::DModK => by_level(at.host),
             Routing::SModK => by_level(source(at.frame)),
             Routing::Adaptive | Routing::Ugal => {
                 // Of ports that are free at the same time, flows take different ones.
-                let first = scale(self.flow_hash(at), links().count());
-                let turned = links().skip(first).chain(links().take(first));
+                let first = scale(self.flow_hash(at), links.len());
+                let (before, after) = links.split_at(first);
+                let turned = after.iter().chain(before).copied();
                 return turned.min_by_key(|link| load(*link));
             }
         };
-        links().nth(wanted)
+        links.get(wanted).copied()
     }
 
     /// The switch over which a frame goes that is at its first switch, if not straight to its own.
@@ -275,9 +290,13 @@ impl Router {
 
     /// The shortest queue towards a switch.
     fn queue(&mut self, topology: &Topology, from: u32, to: u32, load: Load<'_>) -> u64 {
-        self.prepare(topology, to);
-        let links = self.candidates(topology, from, to);
-        links.map(load).min().unwrap_or(u64::MAX)
+        self.find(topology, from, to);
+        let links = self.candidates.of(from, to).unwrap_or_default();
+        links
+            .iter()
+            .map(|link| load(*link))
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// What it costs to get from one switch to another.
@@ -299,27 +318,31 @@ impl Router {
         self.rows[target as usize].as_deref().unwrap_or_default()
     }
 
+    /// Finds the links at a switch that begin a way of least cost to another, if nobody did.
+    fn find(&mut self, topology: &Topology, switch: u32, target: u32) {
+        if self.candidates.of(switch, target).is_none() {
+            self.prepare(topology, target);
+            let found = self.least_cost(topology, switch, target);
+            self.candidates.insert(switch, target, &found);
+        }
+    }
+
     /// The links at a switch that begin a way of least cost to another, in ascending order; none where nobody [prepared](Self::prepare) that.
-    fn candidates<'a>(
-        &'a self,
-        topology: &'a Topology,
-        switch: u32,
-        target: u32,
-    ) -> impl Iterator<Item = LinkId> + 'a {
+    fn least_cost(&self, topology: &Topology, switch: u32, target: u32) -> Vec<LinkId> {
         let row = self.row(target);
         let cost_of = |switch: u32| row.get(switch as usize).copied().unwrap_or(UNREACHABLE);
         let cost = cost_of(switch);
-        let leads = move |&link: &LinkId| {
-            let far = topology.links()[link as usize].other_end(Endpoint::Switch(switch));
+        let leads = |link: &LinkId| {
+            let far = topology.links()[*link as usize].other_end(Endpoint::Switch(switch));
             let Endpoint::Switch(far) = far else {
                 return false;
             };
-            let step = u32::from(topology.costs()[link as usize]);
+            let step = u32::from(topology.costs()[*link as usize]);
             let rest = cost_of(far);
-            self.works[link as usize] && rest != UNREACHABLE && rest + step == cost
+            self.works[*link as usize] && rest != UNREACHABLE && rest + step == cost
         };
-        let all = topology.links_at(switch).iter();
-        all.copied().filter(leads)
+        let all = topology.links_at(switch).iter().copied();
+        all.filter(leads).collect()
     }
 
     fn flow_hash(&self, at: &Passing<'_>) -> u64 {

@@ -17,6 +17,11 @@ use crate::failed;
 use crate::header::Contents;
 use crate::reader::ArchiveReader;
 
+/// Events of a batch, at most.
+const BATCH_EVENTS: usize = 1024;
+/// What events of a batch hold besides, in words, until no more are taken into it.
+const BATCH_WORDS: usize = 1 << 16;
+
 /// Reads a trace of any version, call by call in the order of writing; an interrupted run's trace as far as it goes.
 #[derive(Debug)]
 pub struct TraceReader {
@@ -78,6 +83,18 @@ impl TraceReader {
         Ok(Self::of(version, ArchiveReader::open_untimed(path)?))
     }
 
+    /// The next calls, none at the end: as many as may wait for another thread that takes them, which has a bound.
+    pub fn next_batch(&mut self) -> Vec<Event> {
+        let mut batch = Vec::with_capacity(BATCH_EVENTS);
+        let mut words = 0;
+        while batch.len() < BATCH_EVENTS && words < BATCH_WORDS {
+            let Some(event) = self.next() else { break };
+            words += held(&event);
+            batch.push(event);
+        }
+        batch
+    }
+
     /// What was known before the first call.
     pub fn header(&self) -> &TraceHeader {
         self.archive.header()
@@ -114,4 +131,15 @@ impl Iterator for TraceReader {
         }
         Some(event)
     }
+}
+
+/// How many words an event holds in lists, about.
+fn held(event: &Event) -> usize {
+    let pieces = event.collectives.iter();
+    let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());
+    pieces.sum::<usize>()
+        + event.arguments.len()
+        + 8 * (event.transfers.len() + event.completed.len() + event.collectives.len())
+        + event.started.len()
+        + 32 * event.texts.len()
 }

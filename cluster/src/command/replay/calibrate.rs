@@ -44,13 +44,13 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
             setting: job.traced()?,
         })
     });
-    let mut traced: Vec<Traced<'_>> = traced.collect::<Result<_>>()?;
+    let traced: Vec<Traced<'_>> = traced.collect::<Result<_>>()?;
     let watch = Watch::of(
         None,
         1,
         "{spinner} the traces were played {pos} times, {elapsed}",
     )?;
-    let fitted = fit_costs(&mut traced, || watch.step())?;
+    let fitted = fit_costs(&traced, || watch.step())?;
     watch.finish();
     if let Some(out) = &arguments.out {
         let text = toml::to_string(&fitted.costs)?;

@@ -26,7 +26,7 @@ const STATE_FILE: &str = "state";
 /// What it is called until all of it is there.
 const HALF_FILE: &str = "state.incomplete";
 /// What the file begins with; its last byte is the version.
-const MAGIC: [u8; 8] = *b"BELLMIX\x02";
+const MAGIC: [u8; 8] = *b"BELLMIX\x03";
 /// Bytes before the state: the magic ones, what it is a state of, the state's sum.
 const HEADER: usize = 8 + 16 + 8;
 /// Bytes of a file, at most: more is no state that could be read.

@@ -2,12 +2,12 @@
 //!
 //! It is that between two events; with the topology and the hosts' pace it says everything that is to come. A state may come from a file that anybody wrote, so it is checked before it is used. Called for states of simulations.
 
-use std::collections::BTreeSet;
-
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+use super::ends::Ends;
 use super::fair::SharingState;
+use super::streams::Streams;
 use super::{Flow, FlowNetwork, Queued, Stream};
 use crate::network::{MOST_BYTES, MessageId};
 
@@ -30,12 +30,12 @@ impl FlowNetwork {
         let flows = self.flows.iter();
         FlowState {
             flows: flows
-                .map(|flow| flow.map(|flow| (flow.ends, flow.after, flow.stream)))
+                .map(|flow| flow.map(|flow| (flow.ends, flow.after, self.streams.of(flow.stream))))
                 .collect(),
             streams: self
                 .streams
-                .iter()
-                .map(|(stream, behind)| (*stream, behind.iter().map(Queued::save).collect()))
+                .busy()
+                .map(|(stream, behind)| (stream, behind.map(Queued::save).collect()))
                 .collect(),
             sharing: self.sharing.save(),
             small: self.small.clone(),
@@ -53,37 +53,41 @@ impl FlowNetwork {
         if !sound {
             return false;
         }
-        let flows = state.flows.into_iter();
-        self.flows = flows
-            .map(|flow| {
-                flow.map(|(ends, after, stream)| Flow {
-                    ends,
-                    after,
-                    stream,
-                })
-            })
-            .collect();
-        let streams = state.streams.into_iter();
-        self.streams = streams
-            .map(|(stream, behind)| (stream, behind.into_iter().map(Queued::load).collect()))
-            .collect();
-        let ends = (0..).zip(&self.flows);
-        self.ends = ends
-            .filter_map(|(id, flow)| flow.map(|flow| (flow.ends, id)))
-            .collect::<BTreeSet<_>>();
+        self.streams = Streams::of_hosts(self.topology.hosts());
+        for (stream, behind) in state.streams {
+            let behind = behind.into_iter().map(Queued::load).collect();
+            self.streams.occupy(stream, behind);
+        }
+        self.ends = Ends::default();
+        self.flows = vec![None; state.flows.len()];
+        for (id, flow) in (0..).zip(state.flows) {
+            let Some((ends, after, stream)) = flow else {
+                continue;
+            };
+            let stream = self.streams.number(stream);
+            self.ends.set(id, ends);
+            self.flows[id as usize] = Some(Flow {
+                ends,
+                after,
+                stream,
+            });
+        }
         self.small = state.small;
         true
     }
 
-    /// True if each stream has one message under way, and each message links of this network.
+    /// True if each stream is between hosts and has one message under way, and each message links of this network.
     fn are_sound(&self, state: &FlowState) -> bool {
         let links = self.small.len() + 2 * self.topology.hosts() as usize;
         let mut queued = state.streams.iter().flat_map(|(_, behind)| behind);
         let under_way = state.flows.iter().flatten();
         let mut under_way: Vec<Stream> = under_way.map(|(.., stream)| *stream).collect();
         under_way.sort_unstable();
+        let hosts = self.topology.hosts();
+        let known = |(from, to, _): &Stream| *from < hosts && *to < hosts;
         let streams = state.streams.iter().map(|(stream, _)| *stream);
-        streams.eq(under_way)
+        under_way.iter().all(known)
+            && streams.eq(under_way)
             && queued.all(|(_, bytes, _, over)| {
                 *bytes <= 2 * MOST_BYTES && over.iter().all(|link| (*link as usize) < links)
             })

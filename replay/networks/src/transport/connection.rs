@@ -1,5 +1,7 @@
 //! Connections between hosts, each with its sending and its receiving end.
 
+use std::collections::VecDeque;
+
 use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +18,8 @@ pub(super) struct Connection {
     pub(super) receiver: Receiver,
     /// It is in one of the queues of its sending host.
     pub(super) queued: bool,
-    /// Segments that have come and wait for the receiving host to take them in.
-    pub(super) arriving: u64,
+    /// When segments come, or have come, that the receiving host has not taken in.
+    pub(super) arriving: VecDeque<Time>,
     /// A delayed acknowledgement is pending.
     pub(super) delayed: bool,
     /// When the sender's timer is looked at next.
@@ -32,7 +34,7 @@ impl Connection {
             sender: Sender::default(),
             receiver: Receiver::default(),
             queued: false,
-            arriving: 0,
+            arriving: VecDeque::new(),
             delayed: false,
             alarm: None,
         }
@@ -42,6 +44,7 @@ impl Connection {
     fn is_sound(&self, hosts: u32) -> bool {
         self.from < hosts
             && self.to < hosts
+            && self.arriving.iter().is_sorted()
             && self.sender.is_sound()
             && self
                 .receiver

@@ -2,13 +2,11 @@
 //!
 //! They stand after the addresses, in bytes that no switch reads. A frame may come from a checkpoint: any bytes are possible. Called by `transport`.
 
-use belljar_fabric::{Frame, headers};
+use belljar_fabric::{Frame, MARK_BYTES};
 
 use super::receiver::Acknowledgement;
 use super::sender::Leaving;
 
-/// Position of the contents in a frame: four bytes, then eight, four, four.
-const MARK: usize = 38;
 /// Marks the number of a connection in an acknowledgement.
 const ACKNOWLEDGES: u32 = 1 << 31;
 
@@ -23,32 +21,31 @@ pub(super) enum Mark {
 
 /// The frame from one host to another that carries so many bytes of data.
 pub(super) fn marked(from: u32, to: u32, mark: Mark, data: u64) -> Frame {
-    let mut frame = headers(from, to);
     let (connection, number, one, other) = match mark {
         Mark::Segment(connection, segment) => {
             let (first, last) = (u32::from(segment.first), u32::from(segment.last));
             (connection, segment.number, first, last)
         }
-        Mark::Acknowledgement(connection, Acknowledgement { known, block }) => {
-            let distance = |number: u64| number.saturating_sub(known).min(u64::from(u32::MAX));
-            let (one, other) = (distance(block.0) as u32, distance(block.1) as u32);
-            (connection | ACKNOWLEDGES, known, one, other)
+        Mark::Acknowledgement(connection, acknowledgement) => {
+            let (one, other) = acknowledgement.distances();
+            (connection | ACKNOWLEDGES, acknowledgement.known, one, other)
         }
     };
-    let fields = frame[MARK..].split_at_mut(4);
-    fields.0.copy_from_slice(&connection.to_be_bytes());
-    fields.1[..8].copy_from_slice(&number.to_be_bytes());
-    fields.1[8..12].copy_from_slice(&one.to_be_bytes());
-    fields.1[12..16].copy_from_slice(&other.to_be_bytes());
-    Frame::padded(frame, data as u32)
+    // Four bytes, then eight, four, four.
+    let mut fields = [0; MARK_BYTES];
+    fields[..4].copy_from_slice(&connection.to_be_bytes());
+    fields[4..12].copy_from_slice(&number.to_be_bytes());
+    fields[12..16].copy_from_slice(&one.to_be_bytes());
+    fields[16..].copy_from_slice(&other.to_be_bytes());
+    Frame::segment(from, to, fields, data as u32)
 }
 
 /// The contents of a frame, if it is long enough to have any.
-pub(super) fn mark_of(frame: &[u8]) -> Option<Mark> {
-    let four = |at: usize| Some(u32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?));
-    let eight = frame.get(MARK + 4..MARK + 12)?.try_into().ok()?;
-    let number = u64::from_be_bytes(eight);
-    let (connection, one, other) = (four(MARK)?, four(MARK + 12)?, four(MARK + 16)?);
+pub(super) fn mark_of(frame: &Frame) -> Option<Mark> {
+    let fields = frame.mark()?;
+    let four = |at: usize| Some(u32::from_be_bytes(fields.get(at..at + 4)?.try_into().ok()?));
+    let number = u64::from_be_bytes(fields.get(4..12)?.try_into().ok()?);
+    let (connection, one, other) = (four(0)?, four(12)?, four(16)?);
     if connection & ACKNOWLEDGES == 0 {
         let segment = Leaving {
             number,
@@ -58,11 +55,7 @@ pub(super) fn mark_of(frame: &[u8]) -> Option<Mark> {
         };
         return Some(Mark::Segment(connection, segment));
     }
-    let far = |distance: u32| number.saturating_add(u64::from(distance));
-    let acknowledgement = Acknowledgement {
-        known: number,
-        block: (far(one), far(other)),
-    };
+    let acknowledgement = Acknowledgement::of(number, (one, other));
     Some(Mark::Acknowledgement(
         connection & !ACKNOWLEDGES,
         acknowledgement,
@@ -89,8 +82,8 @@ mod tests {
             Mark::Segment(77, segment),
             Mark::Acknowledgement(5, acknowledgement),
         ] {
-            assert_eq!(mark_of(marked(1, 2, mark, 9).head()), Some(mark));
+            assert_eq!(mark_of(&marked(1, 2, mark, 9)), Some(mark));
         }
-        assert_eq!(mark_of(&[0; 57]), None);
+        assert_eq!(mark_of(&Frame::from(vec![0; 57])), None);
     }
 }

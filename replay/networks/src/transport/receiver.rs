@@ -27,6 +27,24 @@ pub(super) struct Acknowledgement {
     pub(super) block: (u64, u64),
 }
 
+impl Acknowledgement {
+    /// How far the block's first and its end are beyond the segments that have come in order: no block is at no distance.
+    pub(super) fn distances(&self) -> (u32, u32) {
+        let known = self.known;
+        let distance = |number: u64| number.saturating_sub(known).min(u64::from(u32::MAX)) as u32;
+        (distance(self.block.0), distance(self.block.1))
+    }
+
+    /// The acknowledgement with a block at these distances.
+    pub(super) fn of(known: u64, distances: (u32, u32)) -> Self {
+        let far = |distance: u32| known.saturating_add(u64::from(distance));
+        Self {
+            known,
+            block: (far(distances.0), far(distances.1)),
+        }
+    }
+}
+
 /// A message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Expected {

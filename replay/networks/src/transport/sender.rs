@@ -4,19 +4,23 @@
 //! 2018), and else by the retransmission timeout (RFC 6298). In recovery the window shrinks by proportional rate reduction (RFC 6937). Called by `transport` for each segment and
 //! acknowledgement.
 
+/// Acknowledgements.
+mod acknowledged;
+/// Losses and their repair.
+mod recovery;
+/// Checks of states.
+mod soundness;
+
 use std::collections::VecDeque;
 
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::congestion::Congestion;
-use super::receiver::{Acknowledgement, offered};
-use super::rtt::{RoundTrip, expiry};
-use super::state::MOST_COUNTED;
-use crate::network::{MOST_BYTES, SEGMENT, frames_of};
-
-/// Segments with selective acknowledgements from which earlier ones count as lost at once.
-const OVERTAKEN: u64 = 3;
+use super::receiver::offered;
+use super::rtt::RoundTrip;
+use crate::network::{SEGMENT, frames_of};
+use recovery::{Phase, Timer};
 
 /// A segment that was sent, and that no cumulative acknowledgement covers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -51,32 +55,6 @@ struct Unsent {
     bytes: u64,
     /// No segment of it was sent.
     whole: bool,
-}
-
-/// Phase of loss recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Phase {
-    Open,
-    /// Fast recovery, until all before `high` has come.
-    Recovery {
-        high: u64,
-        /// The window before.
-        window: u64,
-        delivered: u64,
-        sent: u64,
-    },
-    /// After a timeout, until all before this segment has come.
-    Loss {
-        high: u64,
-    },
-}
-
-/// Purpose of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Timer {
-    Probe,
-    Reordering,
-    Timeout,
 }
 
 /// A segment on its way.
@@ -275,95 +253,6 @@ impl Sender {
         }
     }
 
-    /// Takes an acknowledgement.
-    pub(super) fn acknowledge(&mut self, now: Time, acknowledgement: Acknowledgement) {
-        let before = self.come + self.known;
-        let known = acknowledgement.known.min(self.next);
-        let ordered = known.saturating_sub(self.known);
-        let mut sample = None;
-        while self.known < known
-            && let Some(segment) = self.flight.pop_front()
-        {
-            self.known += 1;
-            match segment.fate {
-                Fate::Come => self.come -= 1,
-                _ => sample = self.has_come(segment, self.known - 1).or(sample),
-            }
-        }
-        let (first, end) = acknowledgement.block;
-        for number in first.max(self.known)..end.min(self.next) {
-            let at = (number - self.known) as usize;
-            let segment = self.flight[at];
-            if segment.fate != Fate::Come {
-                sample = self.has_come(segment, number).or(sample);
-                self.flight[at].fate = Fate::Come;
-                self.come += 1;
-            }
-        }
-        if let Some(sent) = sample {
-            let trip = now.since(sent);
-            self.trip.sample(trip);
-            self.congestion.sample(now, trip, self.known, self.next);
-        }
-        self.newest.2 = now.since(self.newest.0).min(self.newest.2);
-        let delivered = (self.come + self.known).saturating_sub(before);
-        self.after(now, ordered, delivered);
-    }
-
-    /// A segment has come, which was not known to have: when it was sent, if it was sent once.
-    fn has_come(&mut self, segment: Segment, number: u64) -> Option<Time> {
-        match segment.fate {
-            Fate::Lost => self.lost -= 1,
-            Fate::Again => {
-                self.lost -= 1;
-                self.again -= 1;
-            }
-            Fate::UnderWay | Fate::Come => {}
-        }
-        if (segment.sent, number) > (self.newest.0, self.newest.1) {
-            self.newest = (segment.sent, number, Span::from_ps(u64::MAX));
-        }
-        (!segment.repeated).then_some(segment.sent)
-    }
-
-    /// Continues after an acknowledgement of so many segments in order, and so many in all.
-    fn after(&mut self, now: Time, ordered: u64, delivered: u64) {
-        if ordered > 0 {
-            self.trip.progress();
-            self.probed = false;
-        }
-        let lost = self.lost;
-        let waits = match self.come > 0 || self.phase != Phase::Open {
-            true => self.detect(now),
-            false => false,
-        };
-        match self.phase {
-            Phase::Recovery { high, .. } if self.known >= high => {
-                self.congestion.set_window(self.congestion.threshold());
-                self.phase = Phase::Open;
-            }
-            Phase::Loss { high } if self.known >= high => self.phase = Phase::Open,
-            _ => {}
-        }
-        if self.phase == Phase::Open && self.lost > 0 {
-            self.recover();
-        }
-        match self.phase {
-            Phase::Recovery { .. } => {
-                self.reduce(ordered > 0 && self.lost <= lost, delivered);
-            }
-            Phase::Open | Phase::Loss { .. } if ordered > 0 && self.is_limited() => {
-                self.congestion.acknowledged(now, delivered);
-            }
-            _ => {}
-        }
-        match waits {
-            true => self.timer = Some((self.trip.reordering(now), Timer::Reordering)),
-            false if ordered > 0 || delivered > 0 => self.arm(now),
-            false => {}
-        }
-    }
-
     /// Keeps the fullest use of the window since a round trip (RFC 7661).
     fn use_window(&mut self) {
         let under_way = self.under_way();
@@ -382,169 +271,8 @@ impl Sender {
         self.limited || half
     }
 
-    /// Finds losses by time (RFC 8985, 6.2); true if a segment may turn out to be lost later.
-    fn detect(&mut self, now: Time) -> bool {
-        let few = self.come < OVERTAKEN && self.phase == Phase::Open;
-        let (sent, number, trip) = self.newest;
-        let patience = match few {
-            true => trip + Span::from_ps(self.trip.least().as_ps() / 4),
-            false => trip,
-        };
-        let mut waits = false;
-        for (at, segment) in (self.known..).zip(&mut self.flight) {
-            let open = matches!(segment.fate, Fate::UnderWay | Fate::Again);
-            if !open || (segment.sent, at) >= (sent, number) {
-                continue;
-            }
-            if now.since(segment.sent) < patience {
-                waits = true;
-                continue;
-            }
-            match segment.fate {
-                Fate::Again => self.again -= 1,
-                _ => self.lost += 1,
-            }
-            segment.fate = Fate::Lost;
-        }
-        waits
-    }
-
-    /// Fast recovery begins.
-    fn recover(&mut self) {
-        let window = self.congestion.window();
-        self.congestion.reduce();
-        self.phase = Phase::Recovery {
-            high: self.next,
-            window,
-            delivered: 0,
-            sent: 0,
-        };
-    }
-
-    /// The window in recovery: proportional rate reduction (RFC 6937), with one segment more in slow start where there is `progress`: something came in order, and
-    /// nothing turned out to be lost.
-    fn reduce(&mut self, progress: bool, new: u64) {
-        let (threshold, under_way) = (self.congestion.threshold(), self.under_way());
-        let Phase::Recovery {
-            window,
-            delivered,
-            sent,
-            ..
-        } = &mut self.phase
-        else {
-            return;
-        };
-        *delivered += new;
-        let more = match under_way > threshold {
-            true => (threshold * *delivered)
-                .div_ceil((*window).max(1))
-                .saturating_sub(*sent),
-            false => {
-                let credit = delivered.saturating_sub(*sent).max(new);
-                (credit + u64::from(progress)).min(threshold - under_way)
-            }
-        };
-        let more = more.max(u64::from(*sent == 0));
-        self.congestion.set_window(under_way + more);
-    }
-
-    /// Sets the timer for the segments under way.
-    fn arm(&mut self, now: Time) {
-        if self.flight.is_empty() {
-            self.timer = None;
-            return;
-        }
-        let probes = self.phase == Phase::Open && self.come == 0 && !self.probed;
-        self.timer = Some(match probes {
-            true => (self.trip.probe(now, self.under_way()), Timer::Probe),
-            false => (expiry(now, self.trip.timeout()), Timer::Timeout),
-        });
-    }
-
     /// When the timer expires.
     pub(super) fn due(&self) -> Option<Time> {
         self.timer.map(|(time, _)| time)
-    }
-
-    /// The timer has expired.
-    pub(super) fn expire(&mut self, now: Time) {
-        let Some((_, timer)) = self.timer.take() else {
-            return;
-        };
-        match timer {
-            Timer::Probe => {
-                self.probed = true;
-                // The timeout counts from the probe on.
-                self.probe = true;
-            }
-            Timer::Reordering => {
-                self.detect(now);
-                if self.phase == Phase::Open && self.lost > 0 {
-                    self.recover();
-                    self.reduce(false, 0);
-                }
-                self.arm(now);
-            }
-            Timer::Timeout => self.time_out(now),
-        }
-    }
-
-    /// All that is under way counts as lost.
-    fn time_out(&mut self, now: Time) {
-        if !matches!(self.phase, Phase::Loss { .. }) {
-            self.congestion.reduce();
-        }
-        self.phase = Phase::Loss { high: self.next };
-        self.congestion.set_window(1);
-        self.trip.double();
-        self.again = 0;
-        self.lost = 0;
-        for segment in &mut self.flight {
-            if segment.fate != Fate::Come {
-                segment.fate = Fate::Lost;
-                self.lost += 1;
-            }
-        }
-        self.timer = Some((expiry(now, self.trip.timeout()), Timer::Timeout));
-    }
-
-    /// True if these values can be those of a sender.
-    pub(super) fn is_sound(&self) -> bool {
-        let count = |fate| self.flight.iter().filter(|it| it.fate == fate).count() as u64;
-        let (lost, again) = (count(Fate::Lost), count(Fate::Again));
-        let unsent: Option<u64> = self.unsent.iter().try_fold(0_u64, |sum, it| {
-            let sound = it.bytes <= MOST_BYTES && (it.bytes > 0 || it.whole);
-            sound.then(|| sum.saturating_add(frames_of(it.bytes)))
-        });
-        let segments = self.flight.iter().all(|it| u64::from(it.data) <= SEGMENT);
-        self.queued <= MOST_COUNTED
-            && self.next <= self.queued
-            && unsent == Some(self.queued - self.next)
-            && self.next.checked_sub(self.known) == Some(self.flight.len() as u64)
-            && self.come == count(Fate::Come)
-            && (self.lost, self.again) == (lost + again, again)
-            && segments
-            && self.congestion.is_sound()
-            && self.trip.is_sound()
-            && self.most.max(self.most_until).max(self.newest.1) <= MOST_COUNTED
-            && self.phase.is_sound()
-    }
-}
-
-impl Phase {
-    fn is_sound(self) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Loss { high } => high <= MOST_COUNTED,
-            Self::Recovery {
-                high,
-                window,
-                delivered,
-                sent,
-            } => {
-                let counts = [high, delivered, sent];
-                window <= 1 << 20 && counts.iter().all(|it| *it <= MOST_COUNTED >> 20)
-            }
-        }
     }
 }

@@ -7,7 +7,8 @@ use belljar_sim::Time;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Connections;
-use super::{Event, Host};
+use super::event::Event;
+use super::host::Host;
 
 /// More than anything can have been counted to in all of representable time.
 pub(crate) const MOST_COUNTED: u64 = 1 << 62;
@@ -18,8 +19,7 @@ pub(crate) struct TransportState {
     pub(super) hosts: Vec<Host>,
     pub(super) connections: Connections,
     /// Events to come, in order; empty while hosts are at work.
-    pub(super) events: Vec<(Time, Event, u64)>,
-    pub(super) scheduled: u64,
+    pub(super) events: Vec<(Time, Event)>,
 }
 
 impl TransportState {
@@ -41,20 +41,14 @@ impl TransportState {
                 && host.arriving.iter().is_sorted()
                 && waiting.all(|number| *number < connections)
         });
-        let events = self.events.iter().all(|(_, event, number)| {
-            let known = match event {
+        let events = self.events.iter().all(|(_, event)| {
+            let known = |of: &u32| *of < connections;
+            match event {
                 Event::Leave(host) => *host < hosts,
-                Event::Acknowledged(of, _) | Event::Comes(of, _) | Event::Taken(of, _) => {
-                    *of < connections
-                }
-                Event::Delayed(of) | Event::Expire(of) => *of < connections,
-            };
-            known && *number < self.scheduled
+                Event::Acknowledged(of, _) | Event::Comes(of, _) | Event::Taken(of, _) => known(of),
+                Event::Delayed(of) | Event::Expire(of) => known(of),
+            }
         });
-        self.hosts.len() == hosts as usize
-            && self.scheduled <= MOST_COUNTED
-            && self.connections.is_sound(hosts)
-            && own
-            && events
+        self.hosts.len() == hosts as usize && self.connections.is_sound(hosts) && own && events
     }
 }

@@ -1,5 +1,9 @@
-use belljar_fabric::{LinkSpec, Settings, SwitchSpec};
+use std::collections::VecDeque;
 
+use belljar_fabric::{LinkSpec, Settings, SwitchSpec};
+use belljar_sim::Span;
+
+use super::host::{Host, MOST_ARRIVING};
 use super::*;
 
 fn star(hosts: u32) -> Topology {
@@ -122,17 +126,17 @@ fn states_that_no_hosts_get_into_are_refused() {
         !state.is_sound(3)
     };
     assert!(strange(&|it| it.hosts[0].usual.push_back(1)));
-    assert!(strange(&|it| it.events.push((
-        Time::ZERO,
-        Event::Leave(3),
-        0
-    ))));
-    assert!(strange(&|it| it.events.push((
-        Time::ZERO,
-        Event::Expire(1),
-        0
-    ))));
-    assert!(strange(&|it| it.scheduled = 0));
+    assert!(strange(&|it| it.events.push((Time::ZERO, Event::Leave(3)))));
+    assert!(strange(&|it| it
+        .events
+        .push((Time::ZERO, Event::Expire(1)))));
+    let backwards = [2, 1].map(Time::from_ps);
+    assert!(strange(&|it| it
+        .connections
+        .get_mut(0)
+        .unwrap()
+        .arriving
+        .extend(backwards)));
     assert!(strange(&|it| it.connections.get_mut(0).unwrap().to = 3));
     assert!(strange(&|it| it
         .connections

@@ -173,10 +173,7 @@ impl<'a> Survey<'a> {
             if switch == target {
                 continue;
             }
-            let own: Vec<LinkId> = self
-                .router
-                .candidates(self.topology, switch, target)
-                .collect();
+            let own = self.router.least_cost(self.topology, switch, target);
             for &link in &own {
                 let direction = direction_from(self.topology, switch, link);
                 self.possible[link as usize][direction.index()] = true;

@@ -11,10 +11,6 @@ use std::thread;
 use belljar_archive::TraceReader;
 use belljar_trace::Event;
 
-/// Events of a batch, at most.
-const EVENTS: usize = 1024;
-/// What events of a batch hold besides, in words, until no more are taken into it.
-const WORDS: usize = 1 << 16;
 /// Batches that wait for an observer, at most.
 const AHEAD: usize = 2;
 
@@ -39,34 +35,11 @@ pub(super) fn fan(reader: &mut TraceReader, observers: Vec<Observer<'_>>) -> io:
             ends.push(end);
         }
         loop {
-            let batch = Arc::new(batch(reader));
+            let batch = Arc::new(reader.next_batch());
             // An observer that is no more has panicked, which the scope tells.
             if batch.is_empty() || ends.iter().any(|end| end.send(batch.clone()).is_err()) {
                 return Ok(());
             }
         }
     })
-}
-
-/// The next events, none at the end.
-fn batch(reader: &mut TraceReader) -> Vec<Event> {
-    let mut batch = Vec::with_capacity(EVENTS);
-    let mut words = 0;
-    while batch.len() < EVENTS && words < WORDS {
-        let Some(event) = reader.next() else { break };
-        words += held(&event);
-        batch.push(event);
-    }
-    batch
-}
-
-/// How many words an event holds in lists, about.
-fn held(event: &Event) -> usize {
-    let pieces = event.collectives.iter();
-    let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());
-    pieces.sum::<usize>()
-        + event.arguments.len()
-        + 8 * (event.transfers.len() + event.completed.len() + event.collectives.len())
-        + event.started.len()
-        + 32 * event.texts.len()
 }

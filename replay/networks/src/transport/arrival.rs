@@ -1,0 +1,113 @@
+//! Arrival of frames: a host takes them in one after the other, and acknowledges them.
+//!
+//! All frames to a host come over its one link, in the order of time. So the time at which a frame will have been taken in is known as soon as it is known when it comes: it is one
+//! event. Called by `transport` for events, and by networks of frames.
+
+use belljar_fabric::Frame;
+use belljar_sim::{Span, Time};
+
+use super::Transport;
+use super::connection::Connection;
+use super::event::Event;
+use super::mark::{Mark, mark_of, marked};
+use super::receiver::Reply;
+use super::rtt::expiry;
+use super::sender::Leaving;
+use crate::network::Arrival;
+
+/// The longest time until a segment is acknowledged (`TCP_DELACK_MIN` of Linux).
+const DELAYED: Span = Span::from_ms(40);
+
+impl Transport {
+    /// A host receives a frame at `at`, which is not over.
+    pub(crate) fn came(&mut self, at: Time, to: u32, frame: &Frame) {
+        let (number, segment) = match mark_of(frame) {
+            Some(Mark::Acknowledgement(number, acknowledgement)) => {
+                let of = self.state.connections.get_mut(number);
+                // A frame that was restored may be for another host, or of no connection.
+                if of.is_some_and(|of| of.from == to) {
+                    self.schedule(at, Event::Acknowledged(number, acknowledgement));
+                }
+                return;
+            }
+            Some(Mark::Segment(number, segment)) => (number, segment),
+            None => return,
+        };
+        let of = self.state.connections.get_mut(number);
+        let Some(of) = of.filter(|of| of.to == to && segment.number < of.sender.sent()) else {
+            return;
+        };
+        let work = match segment.first {
+            true => Span::ZERO,
+            false => self.paces.of(to).receives,
+        };
+        let Some(taken) = self.state.hosts[to as usize].take_in(at, work) else {
+            return;
+        };
+        of.arriving.push_back(at);
+        let event = match taken > at {
+            true => Event::Taken(number, segment),
+            false => Event::Comes(number, segment),
+        };
+        self.schedule(taken, event);
+    }
+
+    /// A host has taken in a segment.
+    pub(super) fn taken(
+        &mut self,
+        now: Time,
+        number: u32,
+        segment: Leaving,
+        arrived: &mut Vec<Arrival>,
+    ) {
+        let Some(of) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        if segment.number >= of.sender.sent() {
+            return;
+        }
+        of.arriving.pop_front();
+        let reply = of.receiver.take(segment.number);
+        while let Some(id) = of.receiver.whole() {
+            self.under_way = self.under_way.saturating_sub(1);
+            arrived.push(Arrival { time: now, id });
+        }
+        self.reply(now, number, segment, reply);
+    }
+
+    /// A receiver acknowledges a segment that it has taken in, or not yet.
+    pub(super) fn reply(&mut self, now: Time, number: u32, segment: Leaving, reply: Reply) {
+        let Some(of) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        let (from, to) = (of.from, of.to);
+        match reply {
+            // The next segment of the batch has come. One that comes now has not: hosts take in before.
+            Reply::Batch if of.arriving.front().is_some_and(|came| *came < now) => {}
+            Reply::Batch if segment.first && segment.last => {
+                // Its acknowledgement travels in a frame of other data.
+                let acknowledgement = of.receiver.acknowledge(segment.number);
+                let back = self.ways.between(&self.topology, to, from).empty();
+                let event = Event::Acknowledged(number, acknowledgement);
+                self.schedule(now + back, event);
+            }
+            Reply::Now | Reply::Batch => self.acknowledge(now, number, segment.number),
+            Reply::Later => {
+                if !std::mem::replace(&mut of.delayed, true) {
+                    self.schedule(expiry(now, DELAYED), Event::Delayed(number));
+                }
+            }
+        }
+    }
+
+    /// A receiver sends an acknowledgement, with the block of `segment`.
+    pub(super) fn acknowledge(&mut self, now: Time, number: u32, segment: u64) {
+        let Some(of) = self.state.connections.get_mut(number) else {
+            return;
+        };
+        let Connection { from, to, .. } = *of;
+        let acknowledgement = of.receiver.acknowledge(segment);
+        let mark = Mark::Acknowledgement(number, acknowledgement);
+        self.put(now, to, marked(to, from, mark, 0));
+    }
+}
