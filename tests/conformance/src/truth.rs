@@ -135,7 +135,7 @@ impl Truth {
         begun.any(|receive| self.is_open_receive(receive) && takes(&self.job, receive, send))
     }
 
-    /// True for a receive with a wildcard and without a status.
+    /// True for a receive without a status that has a wildcard, or that may have been cancelled.
     fn is_open_receive(&self, receive: OperationId) -> bool {
         let Action::Receive {
             from, tag, status, ..
@@ -144,7 +144,26 @@ impl Truth {
             return false;
         };
         let wild = from.is_none() || tag.is_none();
-        wild && !status && !self.asked_together(receive)
+        (wild || self.may_be_cancelled(receive)) && !status && !self.asked_together(receive)
+    }
+
+    /// True for a receive with a request, of a process that cancels receives.
+    fn may_be_cancelled(&self, receive: OperationId) -> bool {
+        let own = &self.job.actors[self.job.operations[receive].actor];
+        let mut siblings = self
+            .job
+            .actors
+            .iter()
+            .filter(|actor| actor.rank == own.rank);
+        let has_request = own.calls.iter().any(|call| {
+            matches!(call.form, Form::Wait | Form::Test | Form::Each(_))
+                && call.operations.contains(&receive)
+        });
+        let cancels = |actor: &crate::job::Actor| {
+            let mut calls = actor.calls.iter();
+            calls.any(|call| matches!(call.form, Form::Cancel))
+        };
+        has_request && siblings.any(cancels)
     }
 
     /// True if the call that completes a receive asks for the statuses of others, and so for its own.
