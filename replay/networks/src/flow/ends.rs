@@ -106,7 +106,7 @@ mod tests {
         let mut random = Random::new(Seed(1), "ends", 0);
         let (mut ends, mut all) = (Ends::default(), BTreeMap::new());
         for _ in 0..20_000 {
-            if random.next_u64() % 3 == 0 {
+            if random.next_u64().is_multiple_of(3) {
                 let first = ends.pop();
                 let expected = all.iter().map(|(id, time)| (*time, *id)).min();
                 assert_eq!(first, expected);

@@ -15,9 +15,12 @@ enum Does {
     Receive(u32, i32),
 }
 
+/// An operation, its work in microseconds, and the points that it waits for.
+type Call<'a> = (Does, u64, &'a [u32]);
+
 /// Threads of rank 0 with their processors, and one thread of rank 1: of each call what it does, its work, and what it waits for. The point of a call is its place
 /// among all of rank 0.
-fn schedule(own: &[(u32, &[(Does, u64, &[u32])])], other: &[(Does, u64)]) -> Program {
+fn schedule(own: &[(u32, &[Call<'_>])], other: &[(Does, u64)]) -> Program {
     let mut builder = Builder::new(2);
     let mut all: Vec<(Does, u64)> = Vec::new();
     all.extend(

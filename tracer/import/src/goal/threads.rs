@@ -280,7 +280,9 @@ mod tests {
         ];
         operations[4].after_start = vec![3];
         let threads = threads(&Rank { operations });
-        let seen: Vec<Vec<(Option<u32>, u64, Vec<u32>, Option<u32>)>> = threads
+        // Of each call its message, its work, the points that it awaits, and the one that it reaches.
+        type Seen = (Option<u32>, u64, Vec<u32>, Option<u32>);
+        let seen: Vec<Vec<Seen>> = threads
             .iter()
             .map(|links| {
                 let of = |link: &Link| {
