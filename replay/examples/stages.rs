@@ -1,4 +1,4 @@
-//! How long each stage of a replay takes, from a trace's file to the outcome.
+//! Times of the stages of a replay, from a trace's file to the outcome.
 //!
 //! `cargo run --release -p belljar-replay --example stages -- WIDTH HEIGHT STEPS [packet|flow|loggops]` writes the trace of a stencil of so many ranks in a grid, which
 //! exchange halos of 8 KiB and agree once in each step, reads it, calibrates it and plays it. Run by `cargo xtask bench replay`.

@@ -124,7 +124,7 @@ pub struct Costs {
     pub copy: f64,
     /// Bytes of the library's own before each message's data.
     pub header: u64,
-    /// Messages of as many bytes or more are sent when somebody wants them. When absent, UCX's rule gives it from the speed of the sender's link
+    /// Size in bytes from which on a message is sent by the rendezvous protocol. When absent, UCX's rule gives it from the speed of the sender's link
     /// (`ucx_rendezvous`).
     #[serde(default)]
     pub rendezvous: Option<u64>,
@@ -272,7 +272,7 @@ impl Spans {
         }
     }
 
-    /// True if a message of a process is sent when somebody wants it.
+    /// True if a message of a process is sent by the rendezvous protocol.
     pub(crate) fn is_large(&self, process: ProcessId, bytes: u64) -> bool {
         let own = self.rendezvous.get(process as usize);
         bytes >= own.copied().unwrap_or_else(|| self.costs.large(u64::MAX))

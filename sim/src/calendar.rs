@@ -2,7 +2,7 @@
 //!
 //! After R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem", CACM 31 (1988): keys of the present day
 //! are sorted, those of the days after it lie unsorted in a ring, and those later still in a heap until the ring has come to them. The length of a day follows the number of keys that days
-//! have. In what order keys come out depends on the keys alone. Used by [`EventQueue`](crate::EventQueue), and by whoever has events of its own.
+//! have. The order of keys depends on the keys alone. Used by [`EventQueue`](crate::EventQueue) and by models with events of their own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -52,7 +52,7 @@ pub struct Calendar<K> {
     use_of_days: UseOfDays,
 }
 
-/// How keys lay in days since the length of days was looked at last.
+/// The distribution of keys over days since the length of days was checked last.
 #[derive(Clone, Copy, Debug, Default)]
 struct UseOfDays {
     /// Keys that came out.

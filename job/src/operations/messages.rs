@@ -130,7 +130,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         open
     }
 
-    /// The receive that a matched probe reserved for the message of this call, and what is known about it.
+    /// The receive that a matched probe reserved for the message of this call, and the facts about it.
     fn matched_before(
         &mut self,
         call: Call<'_>,

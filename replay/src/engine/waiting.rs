@@ -1,7 +1,7 @@
 //! Calls that wait.
 //!
-//! A thread waits in one call at a time. In a calibration it may in several: calls return when they did in the trace, whatever they wait for, and where a trace has no times, all of
-//! them are entered at once. So they are found by their numbers. Called by threads.
+//! A thread waits in one call at a time. In a calibration a thread may wait in several: calls return at the times of the trace, and a trace without times enters all
+//! calls at once. So calls are found by their numbers. Called by threads.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub(super) struct Waiting {
     pub(super) done: u64,
     /// Picoseconds for which it waited for flushes.
     pub(super) flushing: u64,
-    /// What it still waits for.
+    /// The number of operations that are not complete.
     pub(super) left: u32,
-    /// When what it waited for was over, and the work that is left for it.
+    /// Of each complete operation, its time of completion and the work that is left for it.
     pub(super) over: Vec<(u64, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Waiting {
 pub(super) struct WaitingCalls {
     /// The one that began to wait last: outside of calibrations, there is no other.
     newest: Option<Waiting>,
-    /// Those that began to before, by call.
+    /// Calls that began to wait before it, by number.
     others: BTreeMap<u32, Waiting>,
 }
 

@@ -18,7 +18,7 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// How many candidates keep all processors busy, with so many traces for each.
+/// The number of candidates that keep all processors busy; each is played with so many traces.
 pub(super) fn ahead(traces: usize) -> usize {
     processors().div_ceil(traces.max(1))
 }

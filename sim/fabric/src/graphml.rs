@@ -130,7 +130,7 @@ impl Parser {
                 Event::Text(text) => self.note(&text),
                 Event::CData(text) => self.note(&text),
                 Event::GeneralRef(name) => self.note(&character(&name)?),
-                // A document type elsewhere is not read; one in the file may change what follows.
+                // An external document type is not read; an internal one may define entities.
                 Event::DocType(text) if text.contains('[') => {
                     return Err("a document type with declarations is not read; remove it".into());
                 }

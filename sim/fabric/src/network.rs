@@ -279,7 +279,7 @@ impl Fabric {
         self.send_as(Traffic::Background, time, (host, sequence), frame);
     }
 
-    /// The same at once: nothing in the fabric is to happen before `time`, and what happens at it follows. Frames of all hosts must come in order of time, those of one host in their
+    /// Sends a frame at `time` without an event: the fabric has no event before `time`, and its events at `time` come after the frame. Frames of all hosts must come in order of time, those of one host in their
     /// order. For hosts that stand still until the fabric has come to their time.
     pub fn send_first(&mut self, time: Time, host: u32, frame: Frame) {
         debug_assert!(self.next_time().is_none_or(|next| next >= time));

@@ -318,7 +318,7 @@ impl Router {
         self.rows[target as usize].as_deref().unwrap_or_default()
     }
 
-    /// Finds the links at a switch that begin a way of least cost to another, if nobody did.
+    /// Finds the links at a switch that begin a way of least cost to another switch, unless they are known.
     fn find(&mut self, topology: &Topology, switch: u32, target: u32) {
         if self.candidates.of(switch, target).is_none() {
             self.prepare(topology, target);

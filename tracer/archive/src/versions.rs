@@ -19,7 +19,7 @@ use crate::reader::ArchiveReader;
 
 /// Events of a batch, at most.
 const BATCH_EVENTS: usize = 1024;
-/// What events of a batch hold besides, in words, until no more are taken into it.
+/// Words in the lists of a batch's events from which on the batch is full.
 const BATCH_WORDS: usize = 1 << 16;
 
 /// Reads a trace of any version, call by call in the order of writing; an interrupted run's trace as far as it goes.
@@ -133,7 +133,7 @@ impl Iterator for TraceReader {
     }
 }
 
-/// How many words an event holds in lists, about.
+/// The approximate number of words in the lists of an event.
 fn held(event: &Event) -> usize {
     let pieces = event.collectives.iter();
     let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());

@@ -31,7 +31,7 @@ const TICKS_PER_SECOND: u64 = 1_000_000_000;
 const LONGEST_LINE: u64 = 1 << 20;
 const LONGEST_LIST: u64 = 64 << 20;
 const LONGEST_WHOLE: u64 = 1 << 30;
-/// Why a longer one is refused.
+/// The error for a longer file.
 const TOO_LONG: &str = "it is longer than what is read of a file with all ranks; give each rank a file of its own, and a list of these";
 /// Ranks that there may be.
 const MOST_RANKS: usize = 1 << 20;

@@ -120,7 +120,7 @@ fn arguments(size: [u32; 3]) -> [String; 3] {
     size.map(|number| number.to_string())
 }
 
-/// What an example prints.
+/// The standard output of an example.
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output().context("the example cannot be run")?;
     if !output.status.success() {

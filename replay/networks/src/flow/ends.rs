@@ -12,7 +12,7 @@ const NOWHERE: u32 = u32::MAX;
 /// Ends of flows, by flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ends {
-    /// No end is before that of its parent, at half its position.
+    /// A binary heap: the end at a position is not before the end at half the position.
     heap: Vec<(Time, MessageId)>,
     /// By flow, its position in the heap.
     places: Vec<u32>,
@@ -51,7 +51,7 @@ impl Ends {
         self.sink(place);
     }
 
-    /// Moves what stands there before all that it precedes; where it stands then.
+    /// Moves the end at a position towards the front; returns its new position.
     fn rise(&mut self, mut place: usize) -> usize {
         let own = self.heap[place];
         while place > 0 {
@@ -66,7 +66,7 @@ impl Ends {
         place
     }
 
-    /// Moves what stands there behind all that precede it.
+    /// Moves the end at a position towards the back.
     fn sink(&mut self, mut place: usize) {
         let own = self.heap[place];
         loop {

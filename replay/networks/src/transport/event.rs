@@ -29,7 +29,7 @@ pub(super) enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     time: Time,
-    /// The number of the event's variant, and that of its connection or host.
+    /// The number of the event's variant, and the number of its connection or host.
     whose: u64,
     /// The number of a segment, or that before which all have come.
     number: u64,

@@ -1,6 +1,6 @@
 //! A host: the connections that send in turn, and the frames that it takes in.
 //!
-//! Frames are made and taken in one after the other; those that find the card full are lost. Called by `departure` and `arrival`.
+//! A host makes frames one after the other and takes frames in one after the other; a full card loses frames. Called by `departure` and `arrival`.
 
 use std::collections::VecDeque;
 

@@ -28,7 +28,7 @@ pub(super) struct Acknowledgement {
 }
 
 impl Acknowledgement {
-    /// How far the block's first and its end are beyond the segments that have come in order: no block is at no distance.
+    /// Distances of the block's first segment and of its end from the segments that arrived in order; 0 without a block.
     pub(super) fn distances(&self) -> (u32, u32) {
         let known = self.known;
         let distance = |number: u64| number.saturating_sub(known).min(u64::from(u32::MAX)) as u32;

@@ -7,7 +7,7 @@ use crate::ideal::ideal;
 
 const PS: u64 = 1_000_000;
 
-/// A call of a schedule: what it does, its work in microseconds, and the points that it waits for.
+/// A call of a schedule: its operation, its work in microseconds, and its conditions.
 #[derive(Clone, Copy)]
 enum Does {
     Nothing,
@@ -18,7 +18,7 @@ enum Does {
 /// An operation, its work in microseconds, and the points that it waits for.
 type Call<'a> = (Does, u64, &'a [u32]);
 
-/// Threads of rank 0 with their processors, and one thread of rank 1: of each call what it does, its work, and what it waits for. The point of a call is its place
+/// Threads of rank 0 with their processors, and one thread of rank 1: of each call its operation, its work, and its conditions. The point of a call is its place
 /// among all of rank 0.
 fn schedule(own: &[(u32, &[Call<'_>])], other: &[(Does, u64)]) -> Program {
     let mut builder = Builder::new(2);

@@ -7,7 +7,7 @@ use super::Mac;
 /// Bytes of the headers of a frame of TCP over IPv4 and Ethernet, with time stamps (RFC 7323).
 pub const HEADERS: usize = 66;
 
-/// The headers of a frame of TCP from one host to another, for what has no frames of guests: what routing looks at is there, hosts' numbers in the place of addresses.
+/// The headers of a TCP frame from one host to another, for traffic without guests: the fields that routing reads, with hosts' numbers as addresses.
 pub fn headers(from: u32, to: u32) -> [u8; HEADERS] {
     let mut frame = [0; HEADERS];
     frame[..6].copy_from_slice(&Mac::of_host(to).0);

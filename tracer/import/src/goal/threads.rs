@@ -1,6 +1,6 @@
 //! A rank's operations as threads that wait for one another.
 //!
-//! Each thread is a chain of operations of which each requires the one before. All other dependences become conditions of calls
+//! Each thread is a chain: an operation requires its predecessor. All other dependences become conditions of calls
 //! ([`ScheduledCall`](belljar_trace::ScheduledCall)): points of the process that must be reached before a call begins. So operations that do not depend on one another wait for nothing
 //! but the processor that they share. Called for ranks that have no sequence.
 

@@ -220,7 +220,7 @@ impl Definitions {
         text.map_or("", String::as_str)
     }
 
-    /// How many events a thread has, where that is defined.
+    /// The number of events of a thread, if it is defined.
     pub(super) fn events(&self, location: u64) -> Option<u64> {
         let events = self.events.get(&location).copied();
         events.filter(|events| *events < u64::MAX)
