@@ -45,5 +45,7 @@ pub mod results;
 pub mod run;
 /// A scenario as its file says it.
 pub mod scenario;
+/// Slurm on the nodes of a run.
+pub mod slurm;
 /// One scenario under all combinations of some settings.
 pub mod sweep;

@@ -18,6 +18,7 @@ use crate::plan::error::PlanError;
 use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace, TraceBy};
+use crate::slurm::{self, SlurmPlan};
 
 /// A scenario's background jobs, resolved.
 pub mod background;
@@ -84,6 +85,8 @@ pub struct Plan {
     pub kvm: KvmOptions,
     /// What boots, without repetition: kinds of nodes tell theirs.
     pub images: Vec<ImagePlan>,
+    /// Slurm, if nodes have it.
+    pub slurm: Option<SlurmPlan>,
     /// Number of nodes.
     pub nodes: u32,
     /// What they are, in the order of their numbers; see [`kinds`](Self::kinds).
@@ -166,6 +169,17 @@ impl Plan {
         images::find(scenario, path)
     }
 
+    /// Whether nodes have a disk of large files. The disk of Slurm comes after it.
+    pub(crate) fn has_disk_of_files(&self) -> bool {
+        !self.large_files.is_empty() || self.slurm.is_some()
+    }
+
+    /// The images of nodes, and that of Slurm as the last one where nodes have it.
+    pub fn all_images(&self) -> impl Iterator<Item = &Image> {
+        let slurm = self.slurm.iter().map(|slurm| &slurm.image);
+        self.images.iter().map(|of| &of.image).chain(slurm)
+    }
+
     /// Whether the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.means(self.engine) == Some(TraceBy::Library)
@@ -204,6 +218,7 @@ impl Plan {
         let workload = &scenario.workload;
         let (files, large_files) = read_files(&workload.files, folder)?;
         images::check_number(scenario, images.len())?;
+        let (images, slurm_image) = images::apart(scenario, images);
         let roots = images.iter().map(GuestRoot::open);
         let roots = roots.collect::<Result<Vec<_>, _>>()?;
         let systems = images.iter().zip(&roots);
@@ -215,6 +230,10 @@ impl Plan {
             files: &files,
             large_files: &large_files,
         };
+        if let Some(root) = roots.first() {
+            slurm::check_called(scenario, &files, root)?;
+        }
+        let slurm = images::slurm(scenario, slurm_image, &roots)?;
         let (images, programs) = images::resolve(&makings, images, &roots)?;
         Ok(Self {
             name: scenario.name.clone(),
@@ -223,6 +242,7 @@ impl Plan {
             engine,
             kvm: scenario.kvm,
             images,
+            slurm,
             nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
             network_warnings: network.warnings()?,

@@ -33,6 +33,8 @@ pub mod quantity;
 mod recorded;
 /// The schema of scenarios.
 pub mod schema;
+/// `[slurm]`.
+mod slurm;
 /// Scenarios that stand by themselves.
 mod standalone;
 /// `[nodes.timing]`.
@@ -50,6 +52,7 @@ pub use network::{Arp, GlobalWiringName, LinkTable, Network, RoutingName, Topolo
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};
 pub use recorded::of_run_directory;
+pub use slurm::Slurm;
 pub use standalone::{Standalone, job_name};
 pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace, TraceBy};
@@ -106,6 +109,9 @@ pub struct Scenario {
     pub network: Network,
     /// What runs.
     pub workload: Workload,
+    /// Slurm on the nodes, if they have it.
+    #[serde(default)]
+    pub slurm: Option<Slurm>,
     /// Jobs whose traffic shares the network.
     #[serde(default)]
     pub background: Vec<BackgroundTable>,

@@ -35,6 +35,8 @@ pub(crate) struct Launched {
 const RANKS: [&str; 3] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
 const NAMES: [&str; 2] = ["PMIX_NAMESPACE", "PMI_JOBID"];
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+/// Programs that start ranks on their node. Slurm gives them a rank of their own when it starts them, and they call no MPI function.
+const DAEMONS: [&str; 4] = ["hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"];
 /// Slurm's own, where its PMI tells nothing of the kind.
 const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
 
@@ -115,10 +117,14 @@ pub(crate) fn launched(stack: u64, memory: Reader<'_>) -> Result<Option<Launched
         return Ok(None);
     };
     let program = memory.u64(word(1)).and_then(|at| memory.text(at));
+    let program = program.unwrap_or_default();
+    if DAEMONS.contains(&program.rsplit('/').next().unwrap_or_default()) {
+        return Ok(None);
+    }
     Ok(Some(Launched {
         rank,
         launch: found.launch(),
-        program: program.unwrap_or_default(),
+        program,
     }))
 }
 

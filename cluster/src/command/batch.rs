@@ -1,25 +1,30 @@
-//! `belljar sbatch-script`: a batch script of Slurm's on nodes, as it is.
+//! `belljar sbatch-script`: a batch script submitted to Slurm on the nodes of a run.
 //!
-//! Its `#SBATCH` lines become nodes and slots, files that it names come along, and all else is as with
-//! `belljar mpirun`.
+//! The nodes have what its `#SBATCH` lines ask for, files that it names come along, and all else is as with `belljar mpirun`.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::batch::{Job, Room};
+use belljar_cluster::batch::{Job, split_words};
 use belljar_cluster::mpirun::choose::{Asked, name_in_guest};
-use belljar_cluster::mpirun::compose::shell_word;
-use belljar_cluster::mpirun::request::{Layout, Part};
+use belljar_cluster::mpirun::compose::{quoted, shell_word};
+use belljar_cluster::mpirun::request::{self, Part};
 use belljar_cluster::mpirun::{Binary, Mpi};
+use belljar_cluster::scenario::Slurm;
 use belljar_cluster::scenario::quantity::Bytes;
+use belljar_cluster::slurm::SETTINGS;
 use clap::Args;
 
 use super::mpirun::{MachineArguments, Request, add, image, perform, take_in};
 
 const MIB: u64 = 1 << 20;
+/// The most processors of a node.
+const MOST_CPUS: u32 = 64;
+/// The most files that words of a script bring.
+const MOST_FILES: usize = 10_000;
 
 /// Arguments of `belljar sbatch-script`.
 #[derive(Args)]
@@ -43,82 +48,185 @@ pub(crate) struct BatchArguments {
 
 /// `belljar sbatch-script`.
 pub(crate) fn sbatch_script(arguments: &BatchArguments) -> Result<ExitCode> {
-    perform(&arguments.machine, &find(arguments)?)
+    let batch = Batch::read(arguments)?;
+    let code = perform(&arguments.machine, &batch.request(arguments)?)?;
+    if arguments.machine.is_dry_run() {
+        note!("{}", batch.preview()?);
+    }
+    Ok(code)
 }
 
-/// Finds out all that the script takes.
-fn find(arguments: &BatchArguments) -> Result<Request> {
-    let script = &arguments.script;
-    let text = fs::read(script).with_context(|| format!("cannot read {}", script.display()))?;
-    let Ok(text) = String::from_utf8(text) else {
-        bail!("{} is no script: it is not text", script.display());
-    };
-    let of_script = || format!("the batch script {}", script.display());
-    let mut job = Job::parse(&script.display().to_string(), &text).with_context(of_script)?;
-    for option in &arguments.sbatch {
-        job.take_line(0, option)?;
-    }
-    let room = job.room().with_context(of_script)?;
-    let mut files = BTreeMap::new();
-    for wish in &arguments.machine.file {
-        take_in(wish, &mut files)?;
-    }
-    let called = name_in_guest(script);
-    add(&mut files, &called, script)?;
-    for path in named_files(&text, &arguments.arguments) {
-        add(&mut files, &name_in_guest(&path), &path)?;
-    }
-    let parts = programs(&files);
-    let asked = Asked {
-        parts: &parts,
-        files: &files,
-    };
-    let choice = image(&arguments.machine, asked)?;
-    for (name, path) in &choice.libraries {
-        let name = format!("{}/{name}", belljar_cluster::mpirun::compose::LIBRARIES);
-        add(&mut files, &name, path)?;
-    }
-    let name = job.name.clone().unwrap_or_else(|| called.clone());
-    let words = arguments.arguments.iter().map(|word| shell_word(word));
-    let command = std::iter::once(shell_word(&format!("./{called}"))).chain(words);
-    Ok(Request {
-        made_by: "belljar sbatch-script",
-        command: command.collect::<Vec<_>>().join(" "),
-        layout: Layout {
-            nodes: room.nodes,
-            ranks_per_node: room.tasks_per_node,
-        },
-        vcpus: vcpus(room),
-        memory: job.memory.map(|mib| Bytes(mib.saturating_mul(MIB))),
-        environment: room.variables(&name),
-        name: plain(&name),
-        files,
-        choice,
-        notes: notes(&job),
-    })
+/// A script with its options.
+struct Batch {
+    text: String,
+    job: Job,
+    /// Its name on the nodes.
+    called: String,
+    /// Options of the command line, in words.
+    options: Vec<String>,
 }
 
-/// Processors of a node: those of its ranks.
-fn vcpus(room: Room) -> u32 {
-    room.tasks_per_node
-        .saturating_mul(room.cpus_per_task)
-        .clamp(1, 64)
+impl Batch {
+    fn read(arguments: &BatchArguments) -> Result<Self> {
+        let script = &arguments.script;
+        let text = fs::read(script).with_context(|| format!("cannot read {}", script.display()))?;
+        let Ok(text) = String::from_utf8(text) else {
+            bail!("{} is no script: it is not text", script.display());
+        };
+        let of_script = || format!("the batch script {}", script.display());
+        let mut job = Job::parse(&script.display().to_string(), &text).with_context(of_script)?;
+        let mut options = Vec::new();
+        for option in &arguments.sbatch {
+            job.take_line(&format!("--sbatch={option}"), option)?;
+            options.extend(split_words(option));
+        }
+        let called = name_in_guest(script);
+        Ok(Self {
+            text,
+            job,
+            called,
+            options,
+        })
+    }
+
+    /// The job's name.
+    fn name(&self) -> String {
+        let script = Path::new(&self.called).file_name();
+        let script = script.map(|name| name.to_string_lossy().into_owned());
+        self.job.name.clone().or(script).unwrap_or_default()
+    }
+
+    /// The run that the script makes, with all that it takes.
+    fn request(&self, arguments: &BatchArguments) -> Result<Request> {
+        let layout = self.job.layout();
+        let layout = layout.with_context(|| format!("the batch script {}", self.called))?;
+        let mut files = BTreeMap::new();
+        for wish in &arguments.machine.file {
+            take_in(wish, &mut files)?;
+        }
+        add(&mut files, &self.called, &arguments.script)?;
+        for path in named_files(&self.text, &arguments.arguments)? {
+            add(&mut files, &name_in_guest(&path), &path)?;
+        }
+        let parts = programs(&files);
+        let asked = Asked {
+            parts: &parts,
+            files: &files,
+        };
+        let choice = image(&arguments.machine, asked)?;
+        for (name, path) in &choice.libraries {
+            let name = format!("{}/{name}", belljar_cluster::mpirun::compose::LIBRARIES);
+            add(&mut files, &name, path)?;
+        }
+        let submit = format!("{SETTINGS}/submit");
+        let script = format!("./{}", self.called);
+        let words = std::iter::once(&submit).chain(&self.options);
+        let words = words.chain([&script]).chain(&arguments.arguments);
+        let command: Vec<String> = words.map(|word| shell_word(word)).collect();
+        let mut notes = Vec::new();
+        if layout.cpus > MOST_CPUS {
+            notes.push(format!(
+                "the job has {} processors on each node, and nodes have at most {MOST_CPUS}: tasks share processors",
+                layout.cpus
+            ));
+        }
+        Ok(Request {
+            made_by: "belljar sbatch-script",
+            command: command.join(" "),
+            layout: request::Layout {
+                nodes: layout.nodes,
+                ranks_per_node: layout.tasks_per_node,
+            },
+            vcpus: layout.cpus.clamp(1, MOST_CPUS),
+            memory: layout.memory.map(|mib| Bytes(mib.saturating_mul(MIB))),
+            environment: BTreeMap::new(),
+            name: plain(&self.name()),
+            slurm: Some(self.slurm()),
+            files,
+            choice,
+            notes,
+        })
+    }
+
+    /// Slurm with all that the script names of it.
+    fn slurm(&self) -> Slurm {
+        let mut slurm = Slurm {
+            features: self.job.features.clone(),
+            ..Slurm::default()
+        };
+        if !self.job.partitions.is_empty() {
+            slurm.partitions.clone_from(&self.job.partitions);
+        }
+        // As many of each as any job may ask for.
+        let licenses = self.job.licenses.iter();
+        let plenty = licenses.map(|name| name.split(':').next().unwrap_or(name));
+        slurm.licenses = plenty.map(|name| format!("{name}:1000000")).collect();
+        slurm
+    }
+
+    /// The variables that the script finds, for people.
+    fn preview(&self) -> Result<String> {
+        let variables = self.job.variables(&self.name())?;
+        let mut text = "note: the script has these variables, among others:".to_owned();
+        for (name, value) in variables {
+            text.push_str(&format!("\n{name} = {}", quoted(&value)));
+        }
+        Ok(text)
+    }
 }
 
-/// Files here that words of a script or of its command line name, by paths below this folder.
-fn named_files(text: &str, arguments: &[String]) -> Vec<PathBuf> {
+/// Files here that words of a script or of its command line name, by paths below this folder: files, all files of folders, and those that match
+/// patterns.
+fn named_files(text: &str, arguments: &[String]) -> Result<Vec<PathBuf>> {
     let ends = |c: char| c.is_whitespace() || "\"'`;|&()<>=$".contains(c);
     let lines = text
         .lines()
         .filter(|line| !line.trim_start().starts_with('#'));
     let words = lines.flat_map(|line| line.split(ends));
     let words = words.chain(arguments.iter().map(String::as_str));
-    let paths = words.filter(|word| !word.is_empty()).map(Path::new);
-    let below = |path: &&Path| path.is_relative() && !path.starts_with("..") && path.is_file();
-    let mut found: Vec<PathBuf> = paths.filter(below).map(Path::to_owned).collect();
-    found.sort();
-    found.dedup();
-    found
+    let is_below = |path: &Path| {
+        let mut parts = path.components();
+        path.is_relative()
+            && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    };
+    let mut found = Vec::new();
+    for word in words.filter(|word| !word.is_empty() && is_below(Path::new(word))) {
+        let path = Path::new(word);
+        if word.contains(['*', '?', '[']) {
+            let matches = glob::glob(word)
+                .into_iter()
+                .flatten()
+                .filter_map(Result::ok);
+            found.extend(matches.filter(|path| path.is_file()));
+        } else if path.components().all(|part| part == Component::CurDir) {
+            // The folder itself, as in `cd .`.
+        } else {
+            take_below(path, &mut found)?;
+        }
+        found.sort();
+        found.dedup();
+    }
+    Ok(found)
+}
+
+/// Adds the file at `path`, or all files of the folder there.
+fn take_below(path: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    if path.is_file() {
+        found.push(path.to_owned());
+    } else if path.is_dir() {
+        let entries =
+            fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
+        for entry in entries {
+            take_below(&entry?.path(), found)?;
+        }
+    }
+    if found.len() > MOST_FILES {
+        bail!(
+            "the script names {}, which has more than {MOST_FILES} files with those named before; pack them into an archive, or give the script another folder",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Those of the files that are linked to MPI, as programs to choose an image for; a shell where there
@@ -153,15 +261,5 @@ fn plain(name: &str) -> String {
     match last.trim_start_matches('.') {
         "" => "batch".to_owned(),
         name => name.to_owned(),
-    }
-}
-
-fn notes(job: &Job) -> Vec<String> {
-    match job.passed_over.is_empty() {
-        true => Vec::new(),
-        false => vec![format!(
-            "of the script's options these mean nothing here: {}",
-            job.passed_over.join(" ")
-        )],
     }
 }

@@ -18,7 +18,7 @@ use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration};
-use belljar_cluster::scenario::{Hosts, Scenario, TraceBy};
+use belljar_cluster::scenario::{Hosts, Scenario, Slurm, TraceBy};
 use belljar_images::Recipe;
 use clap::Args;
 
@@ -123,6 +123,13 @@ pub(super) struct MachineArguments {
     pub(super) host: HostArguments,
 }
 
+impl MachineArguments {
+    /// Whether the scenario is to be printed alone.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
 /// What is to be run, with everything found.
 pub(super) struct Request {
     /// What asks for it, in words.
@@ -136,6 +143,8 @@ pub(super) struct Request {
     pub(super) vcpus: u32,
     pub(super) memory: Option<Bytes>,
     pub(super) environment: BTreeMap<String, String>,
+    /// Slurm on the nodes, where the run has it.
+    pub(super) slurm: Option<Slurm>,
     pub(super) files: BTreeMap<String, PathBuf>,
     pub(super) choice: Choice,
     /// Words for the user.
@@ -243,6 +252,7 @@ fn find(arguments: &MpirunArguments) -> Result<Request> {
         layout,
         vcpus: layout.ranks_per_node.min(64),
         memory: None,
+        slurm: None,
         environment,
         notes: notes(&parts, &files),
         files,

@@ -79,12 +79,12 @@ pub(crate) fn task(
     given: Given,
     partition: Partition,
 ) -> Result<Task, ProvisionError> {
-    let images = plan.images.iter().enumerate();
-    let of_images = images.flat_map(|(number, of)| {
+    let images = plan.all_images().enumerate();
+    let of_images = images.flat_map(|(number, image)| {
         let of_image = [
-            (KERNEL, &*of.image.kernel),
-            (INITRD, &*of.image.initrd),
-            (ROOT, &*of.image.root),
+            (KERNEL, &*image.kernel),
+            (INITRD, &*image.initrd),
+            (ROOT, &*image.root),
         ];
         of_image.map(|(name, path)| (numbered(name, number), path.to_owned()))
     });
@@ -92,8 +92,8 @@ pub(crate) fn task(
     let snapshots = snapshots.map(|(kind, path)| (snapshot_name(kind), path));
     let files = of_images.chain(snapshots).chain(given.checkpoint);
     let offer = |(name, path): (String, PathBuf)| Ok((name, store::offer(&path)?));
-    let images = plan.images.iter();
-    let manifests = images.map(|of| serde_json::to_string(&of.image.manifest));
+    let images = plan.all_images();
+    let manifests = images.map(|image| serde_json::to_string(&image.manifest));
     let manifests = manifests.collect::<Result<Vec<_>, _>>();
     Ok(Task {
         scenario: given.scenario,

@@ -50,6 +50,15 @@ pub fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
+/// A name as a key, in quotes where it needs them.
+pub fn key_text(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
 /// A word for a shell, in quotes where it needs them.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./=:,+@%-".contains(c);
@@ -96,14 +105,42 @@ impl Draft {
         if key.is_empty() || key.split('.').any(str::is_empty) {
             return Err(fail("there is no key"));
         }
-        let is_toml =
-            format!("value = {value}").parse::<toml::Table>().is_ok() && !value.contains('\n');
-        let value = match is_toml {
+        let parsed = format!("value = {value}").parse::<toml::Table>();
+        let parsed = parsed.ok().filter(|_| !value.contains('\n'));
+        if let Some(toml::Value::Table(table)) = parsed.as_ref().and_then(|it| it.get("value"))
+            && self.replace_section(key, table)
+        {
+            return Ok(());
+        }
+        let value = match parsed.is_some() {
             true => value.trim().to_owned(),
             false => quoted(value),
         };
         self.put(key, value);
         Ok(())
+    }
+
+    /// Gives the section `name` the keys of `table` alone, and removes those below it; `false` where there is no such section.
+    fn replace_section(&mut self, name: &str, table: &toml::Table) -> bool {
+        let is_below = |section: &Section| {
+            let rest = section.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.sections.retain(|section| !is_below(section));
+        if name == "workload" || name == "workload.files" {
+            self.files.clear();
+        }
+        let mut sections = self.sections.iter_mut();
+        let Some(section) = sections.find(|section| section.name == name) else {
+            return false;
+        };
+        let entry = |(key, value): (&String, &toml::Value)| Entry {
+            key: key_text(key),
+            value: value.to_string(),
+            remark: String::new(),
+        };
+        section.entries = table.iter().map(entry).collect();
+        true
     }
 
     /// Puts a value into the section whose name is the longest that `key` begins with.
@@ -213,6 +250,22 @@ mod tests {
         assert!(draft.text(Naming::Copied).contains("inputs/files/in.dat"));
         assert!(text.contains("# for people") && text.contains("# Of all ranks."));
         assert!(draft.set("nodes").is_err() && draft.set("=1").is_err());
+    }
+
+    #[test]
+    fn a_table_takes_the_place_of_a_section() {
+        let mut draft = draft();
+        draft.set("nodes={ memory = \"1 GiB\" }").unwrap();
+        draft.set("nodes.count=3").unwrap();
+        draft.set("workload={ command = \"true\" }").unwrap();
+        draft.set("slurm={}").unwrap();
+        let table: toml::Table = draft.text(Naming::Original).parse().unwrap();
+        let nodes = table["nodes"].as_table().unwrap();
+        assert_eq!(nodes.len(), 2);
+        assert_eq!(nodes["count"].as_integer(), Some(3));
+        assert_eq!(nodes["memory"].as_str(), Some("1 GiB"));
+        assert_eq!(table["workload"].to_string(), "{ command = \"true\" }");
+        assert!(table["slurm"].as_table().unwrap().is_empty());
     }
 
     #[test]

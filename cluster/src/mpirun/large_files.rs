@@ -133,20 +133,17 @@ impl LargeFiles {
         self.files.iter().map(|(name, file)| (&**name, file))
     }
 
-    /// The disk of all of them, which is written when it is first asked for; `None` when there is none.
+    /// The disk of all of them, which is written when it is first asked for. Without files it has an empty folder.
     ///
     /// # Errors
     /// See [`LargeFilesError`].
-    pub(crate) fn disk(&self) -> Result<Option<LargeDisk>, LargeFilesError> {
-        if self.is_empty() {
-            return Ok(None);
-        }
+    pub(crate) fn disk(&self) -> Result<LargeDisk, LargeFilesError> {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        if disk.is_none() {
-            let folder = belljar_images::user_folder("files")?;
-            *disk = Some(self.write(&folder)?);
+        if let Some(disk) = &*disk {
+            return Ok(disk.clone());
         }
-        Ok(disk.clone())
+        let folder = belljar_images::user_folder("files")?;
+        Ok(disk.insert(self.write(&folder)?).clone())
     }
 
     /// Writes the image into an unnamed file in `folder`.

@@ -25,6 +25,14 @@ impl fmt::Display for Plan {
         for (head, of) in heads("image").zip(&self.images) {
             writeln!(f, "{head:<10} {}", of.image.dir.display())?;
         }
+        if let Some(slurm) = &self.slurm {
+            writeln!(
+                f,
+                "slurm      {}, partitions {}",
+                slurm.image.dir.display(),
+                slurm.partitions.join(", ")
+            )?;
+        }
         for (head, kind) in heads("nodes").zip(self.kinds()) {
             write!(f, "{head:<10} ")?;
             self.describe_kind(kind, f)?;

@@ -38,6 +38,14 @@ pub enum PlanError {
         /// The recipe's file.
         recipe: PathBuf,
     },
+    /// The workload calls Slurm, which is not there.
+    #[error(
+        "the workload calls {name}, and its image has no Slurm; write a table [slurm] into the scenario, or --set 'slurm={{}}', and nodes have it"
+    )]
+    NoSlurm {
+        /// The command.
+        name: &'static str,
+    },
     /// Another host handed over other images than the scenario needs.
     #[error(
         "the scenario has {needed} images, and {given} were handed over; run the same build of belljar on all hosts"

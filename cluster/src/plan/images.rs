@@ -18,6 +18,7 @@ use crate::mpirun::check::{self, Checked, Workload};
 use crate::mpirun::large_files::LargeFiles;
 use crate::mpirun::{GuestRoot, ProgramError};
 use crate::scenario::{Image as ImageTable, Scenario};
+use crate::slurm::SlurmPlan;
 
 /// An image, and what nodes of it get.
 #[derive(Clone, Debug)]
@@ -59,13 +60,34 @@ pub(super) fn tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>) {
 /// Refuses any other number of images than `scenario` has; another host may hand over what it likes.
 pub(super) fn check_number(scenario: &Scenario, given: usize) -> Result<(), PlanError> {
     let (tables, _) = tables(scenario);
-    match tables.len() {
+    match tables.len() + usize::from(scenario.slurm.is_some()) {
         needed if needed == given => Ok(()),
         needed => Err(PlanError::Images { needed, given }),
     }
 }
 
-/// The images of `scenario`, which was read from `path`, as [`tables`] has them.
+/// The images that nodes boot, and that of Slurm, of those that [`find`] gives.
+pub(super) fn apart(scenario: &Scenario, mut images: Vec<Image>) -> (Vec<Image>, Option<Image>) {
+    let slurm = scenario.slurm.as_ref().and_then(|_| images.pop());
+    (images, slurm)
+}
+
+/// Slurm from its `image`, for nodes whose trees are `roots`.
+///
+/// # Errors
+/// See [`SlurmPlan::new`].
+pub(super) fn slurm(
+    scenario: &Scenario,
+    image: Option<Image>,
+    roots: &[GuestRoot],
+) -> Result<Option<SlurmPlan>, PlanError> {
+    let parts = scenario.slurm.as_ref().zip(image).zip(roots.first());
+    parts
+        .map(|((table, image), root)| SlurmPlan::new(table, image, root))
+        .transpose()
+}
+
+/// The images of `scenario`, which was read from `path`, as [`tables`] has them, and that of Slurm as the last one where nodes have it.
 pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let (tables, numbers) = tables(scenario);
@@ -73,7 +95,9 @@ pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanE
         let found = find_image(&belljar_images::place(folder, &table.recipe));
         found.map_err(|error| blame(scenario, &numbers, image, error))
     });
-    each.collect()
+    let slurm = scenario.slurm.iter();
+    let slurm = slurm.map(|slurm| find_image(&belljar_images::place(folder, &slurm.recipe)));
+    each.chain(slurm).collect()
 }
 
 /// An error that concerns an image, by the first group that has it unless that is the scenario's own.
@@ -155,14 +179,19 @@ impl Makings<'_> {
     ) -> ImagePlan {
         let command = &self.scenario.workload.command;
         let commands = launchers::wanted_commands(root, command, self.files);
-        if !commands.is_empty() {
-            let path = launchers::path_with_commands(environment.get("PATH"));
+        let has_slurm = self.scenario.slurm.is_some();
+        if !commands.is_empty() || has_slurm {
+            let path = launchers::path_with_commands(environment.get("PATH"), has_slurm);
             environment.insert("PATH".to_owned(), path);
         }
         let is_container = image.manifest.container.is_some();
+        let mut launchers = launchers::environment(root, is_container, self.kinds);
+        if has_slurm {
+            launchers::leave_to_slurm(&mut launchers);
+        }
         ImagePlan {
             append: append.to_owned(),
-            launchers: launchers::environment(root, is_container, self.kinds),
+            launchers,
             commands,
             secure_shell: SecureShell::wanted(root, command, self.files, &environment),
             environment,

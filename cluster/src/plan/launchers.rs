@@ -12,6 +12,7 @@ use crate::batch::{COMMANDS, calls};
 use crate::mpirun::{GuestRoot, Mpi, PROGRAMS};
 use crate::plan::kinds::NodeKind;
 use crate::plan::run_disk::OPEN_MPI_HOSTS;
+use crate::slurm;
 
 /// Where container images have what is this project's, `container-init`'s `own`.
 const OWN: &str = "/run/belljar/system/bin";
@@ -62,17 +63,41 @@ pub(super) fn wanted_commands(
     let names = COMMANDS.iter().map(|(name, _)| *name);
     let is_there = |name| match name {
         "ssh" => SecureShell::server(root).is_some(),
+        "mpirun" => root.program("mpirun").is_some() || root.program("mpiexec.hydra").is_none(),
         name => root.program(name).is_some(),
     };
     let wanted = names.filter(|name| !is_there(*name) && calls(command, files, name));
     wanted.collect()
 }
 
-/// PATH with the folder of the project's own commands first.
-pub(super) fn path_with_commands(path: Option<&String>) -> String {
+/// PATH with the folder of the project's own commands first, and before it that of Slurm's commands where nodes have it.
+pub(super) fn path_with_commands(path: Option<&String>, has_slurm: bool) -> String {
     let path = path.cloned().unwrap_or_else(|| PROGRAMS.join(":"));
-    format!("{COMMAND_FOLDER}:{path}")
+    let path = format!("{COMMAND_FOLDER}:{path}");
+    match has_slurm {
+        true => format!("{}:{path}", slurm::COMMANDS),
+        false => path,
+    }
 }
+
+/// Makes of the variables of launchers those for nodes with Slurm, by which launchers find nodes and start their daemons there.
+pub(super) fn leave_to_slurm(variables: &mut BTreeMap<String, String>) {
+    for name in OF_HOST_FILES {
+        variables.remove(name);
+    }
+    let settings = format!("{}/slurm.conf", slurm::SETTINGS);
+    variables.insert("SLURM_CONF".to_owned(), settings);
+}
+
+/// Variables that give launchers their nodes, or that make them start daemons in another way than by `srun`. Open MPI's agent of rsh stays: its launchers
+/// look for one also where they do not use it.
+const OF_HOST_FILES: [&str; 5] = [
+    "OMPI_MCA_orte_default_hostfile",
+    "PRTE_MCA_prte_default_hostfile",
+    "I_MPI_HYDRA_BOOTSTRAP",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+    "I_MPI_HYDRA_HOST_FILE",
+];
 
 #[derive(Default)]
 struct Variables(BTreeMap<String, String>);
@@ -200,26 +225,30 @@ mod tests {
         let mut root = GuestRoot::default();
         let none = BTreeMap::new();
         let wanted = |root: &GuestRoot, command, files| wanted_commands(root, command, files);
-        assert_eq!(wanted(&root, "cd x; srun -n 2 ./a", &none), ["srun"]);
-        let both = "ssh node1 hostname && srun ./a";
-        assert_eq!(wanted(&root, both, &none), ["srun", "ssh"]);
-        assert!(wanted(&root, "./srun -n 2; my-srun", &none).is_empty());
-        let script = BTreeMap::from([("job".to_owned(), b"#!/bin/sh\nsrun ./a\n".to_vec())]);
-        assert_eq!(wanted(&root, "./job", &script), ["srun"]);
-        let data = BTreeMap::from([("job".to_owned(), b"srun".to_vec())]);
+        root.add("/usr/bin/mpiexec.hydra", b"");
+        assert_eq!(wanted(&root, "cd x; mpirun -n 2 ./a", &none), ["mpirun"]);
+        let both = "ssh node1 hostname && mpirun ./a";
+        assert_eq!(wanted(&root, both, &none), ["ssh", "mpirun"]);
+        assert!(wanted(&root, "./mpirun -n 2; my-mpirun\n # mpirun", &none).is_empty());
+        let script = BTreeMap::from([("job".to_owned(), b"#!/bin/sh\nmpirun ./a\n".to_vec())]);
+        assert_eq!(wanted(&root, "./job", &script), ["mpirun"]);
+        let data = BTreeMap::from([("job".to_owned(), b"mpirun".to_vec())]);
         assert!(wanted(&root, "cat job", &data).is_empty());
-        root.add("/usr/bin/srun", b"");
+        root.add("/usr/bin/mpirun", b"");
         assert!(wanted(&root, "./job", &script).is_empty());
         root.add("/usr/bin/ssh", b"");
-        assert_eq!(wanted(&root, both, &none), ["ssh"], "nobody would answer");
+        assert_eq!(wanted(&root, both, &none), ["ssh"], "no server answers");
         root.add("/usr/sbin/sshd", b"");
         assert!(wanted(&root, both, &none).is_empty());
-        let usual = path_with_commands(None);
+        let usual = path_with_commands(None, false);
         assert_eq!(
             usual,
             "/run/belljar/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
         );
         let own = "/opt/bin".to_owned();
-        assert_eq!(path_with_commands(Some(&own)), "/run/belljar/bin:/opt/bin");
+        assert_eq!(
+            path_with_commands(Some(&own), false),
+            "/run/belljar/bin:/opt/bin"
+        );
     }
 }

@@ -77,6 +77,8 @@ pub(crate) struct Parts {
     huge_pages: bool,
     /// None where there are none, or only the node to be cloned is made.
     large_files: Option<Disk>,
+    /// The disk of Slurm, if nodes have it.
+    slurm: Option<Disk>,
     /// Of what runs differ in.
     pub(crate) disk_hashes: DiskHashes,
 }
@@ -106,7 +108,8 @@ impl Parts {
     /// Reads the image, packs the run disk and writes the disk of large files.
     pub(crate) fn load(plan: &Plan) -> Result<Self, PartsError> {
         let mut parts = Self::of_template(plan)?;
-        if let Some(large) = plan.large_files.disk()? {
+        if plan.has_disk_of_files() {
+            let large = plan.large_files.disk()?;
             parts.large_files = Some(large.disk);
             parts.disk_hashes.large_files = Some(large.hash);
         }
@@ -135,6 +138,11 @@ impl Parts {
             makers: Makers::open(plan)?,
             huge_pages: host_memory::is_plenty_for(plan.memory_of(0..plan.nodes)),
             large_files: None,
+            slurm: plan
+                .slurm
+                .as_ref()
+                .map(|own| Disk::open(&own.image.root))
+                .transpose()?,
             disk_hashes: DiskHashes {
                 run,
                 large_files: None,
@@ -168,7 +176,7 @@ impl Parts {
     pub(crate) fn template(&self, plan: &Plan, kind: usize) -> Result<Node, NodeError> {
         let empty = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
         let disks = RunDisks {
-            large_files: (!plan.large_files.is_empty()).then(|| empty.clone()),
+            large_files: plan.has_disk_of_files().then(|| empty.clone()),
             run: empty,
         };
         let words = "belljar.identity=console";
@@ -241,6 +249,8 @@ impl Parts {
         };
         let mut disks = vec![disk(image.root.clone(), "root"), disk(own.run, "run")];
         disks.extend(own.large_files.map(|large| disk(large, "files")));
+        // Always the fourth, which scripts and snapshots rely on.
+        disks.extend(self.slurm.clone().map(|slurm| disk(slurm, "slurm")));
         NodeConfig {
             index: u64::from(index),
             seed,

@@ -12,6 +12,7 @@ use belljar_fabric::Mac;
 use crate::batch::COMMANDS;
 use crate::plan::{ImagePlan, Plan};
 use crate::scenario::Arp;
+use crate::slurm;
 
 /// Node 0's address; the others' follow.
 pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -25,12 +26,23 @@ pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
 /// When a name is longer than an archive can hold.
 pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    add(
-        &mut archive,
-        "command",
-        0o755,
-        script(&plan.command).as_bytes(),
-    )?;
+    let command = script(&plan.command);
+    match &plan.slurm {
+        None => add(&mut archive, "command", 0o755, command.as_bytes())?,
+        Some(own) => {
+            let start = format!("#!/bin/sh\nexec {}/start\n", slurm::SETTINGS);
+            add(&mut archive, "command", 0o755, start.as_bytes())?;
+            for (name, is_program, content) in slurm::files(own, plan.kinds(), &command) {
+                let mode = if is_program { 0o755 } else { 0o644 };
+                add(
+                    &mut archive,
+                    &format!("{}/{name}", slurm::FOLDER),
+                    mode,
+                    &content,
+                )?;
+            }
+        }
+    }
     let environment = environment(plan.nodes, &image.launchers, &image.environment);
     add(&mut archive, "env", 0o644, environment.as_bytes())?;
     let ranks = |node| plan.kind_of(node).ranks;

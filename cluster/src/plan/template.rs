@@ -110,8 +110,11 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
     if plan.results == Results::Host {
         identity.push(("results", "of the host's processor".to_owned()));
     }
-    if !plan.large_files.is_empty() {
+    if plan.has_disk_of_files() {
         identity.push(("disk of large files", "there".to_owned()));
+    }
+    if let Some(slurm) = &plan.slurm {
+        identity.push(("disk of Slurm", slurm.image.manifest.root.sha256.clone()));
     }
     identity
         .into_iter()

@@ -269,16 +269,21 @@ fn what_cannot_run_is_refused_in_a_line() {
     assert!(!dir.path("belljar-runs").exists());
 }
 
-/// A batch script as people have it, with what means nothing here.
+/// A batch script as people have it.
 const JOB: &str = "#!/bin/sh
-#SBATCH --job-name=heat
+#SBATCH --job-name='heat flow'
 #SBATCH -N 2 --ntasks-per-node=2
 #SBATCH --time=00:10:00 --partition=short
+#SBATCH --export=ALL,LEVEL=3
 echo job $SLURM_JOB_NAME on $SLURM_JOB_NODELIST with $SLURM_NTASKS, first $1
 srun ./hello all
-srun -n 1 -N 1 --mpi=pmi2 ./hello one &
-srun --ntasks=2 --ntasks-per-node=1 ./hello two &
+srun -n 1 -N 1 --overlap ./hello one &
+srun --overlap --ntasks=2 --ntasks-per-node=1 ./hello two &
 wait
+mpirun ./hello launched
+srun -m cyclic -o task-%t sh -c 'echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $(hostname)'
+cat task-0 task-1 task-2 task-3 | sort
+env | sort >environment
 ssh -o BatchMode=yes -x me@node1 hostname
 ";
 
@@ -293,6 +298,8 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
         "sbatch-script",
         "--image",
         &image,
+        "--output",
+        "environment",
         "--out",
         "out",
         "job.sh",
@@ -300,12 +307,19 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
     ];
     let (stdout, stderr, code) = dir.call(&words);
     assert_eq!(code, Some(0), "{stdout}\n{stderr}");
-    assert!(stderr.contains("--partition=short"), "{stderr}");
     let said = fs::read_to_string(dir.path("out/stdout")).expect("the run has it");
-    let first = "job heat on node[0-1] with 4, first argument";
+    let first = "job heat flow on node[0-1] with 4, first argument";
     assert_eq!(said.lines().next(), Some(first), "{said}");
     assert_eq!(said.lines().last(), Some("node1"), "{said}");
-    for (word, ranks, nodes) in [("all", 4, [2, 2]), ("one", 1, [1, 0]), ("two", 2, [1, 1])] {
+    let tasks = "0 0 0 node0\n1 0 1 node1\n2 1 0 node0\n3 1 1 node1\nnode1\n";
+    assert!(said.ends_with(tasks), "{said}");
+    holds_what_was_announced(&dir, &image);
+    for (word, ranks, nodes) in [
+        ("all", 4, [2, 2]),
+        ("one", 1, [1, 0]),
+        ("two", 2, [1, 1]),
+        ("launched", 4, [2, 2]),
+    ] {
         let start = format!("./hello {word}: rank ");
         let lines = said.lines().filter(|line| line.starts_with(&start));
         let lines: Vec<&str> = lines.collect();
@@ -315,6 +329,26 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
             let found = lines.iter().filter(|line| line.contains(&on)).count();
             assert_eq!(found, expected, "{word}: {said}");
         }
+    }
+}
+
+/// The variables of the script in `out` are those that a look at the script announces.
+fn holds_what_was_announced(dir: &Dir, image: &str) {
+    let words = ["sbatch-script", "--image", image, "--dry-run", "job.sh"];
+    let (_, notes, code) = dir.call(&words);
+    assert_eq!(code, Some(0), "{notes}");
+    let environment = fs::read_to_string(dir.path("out/files/node0/root/environment"));
+    let environment = environment.expect("the run hands it out");
+    let lines = notes.lines().filter_map(|line| line.split_once(" = "));
+    let announced: Vec<String> = lines
+        .map(|(name, value)| format!("{name}={}", value.trim_matches('"')))
+        .collect();
+    assert!(announced.len() > 10, "{notes}");
+    for line in announced {
+        assert!(
+            environment.lines().any(|own| own == line),
+            "{line}: {environment}"
+        );
     }
 }
 

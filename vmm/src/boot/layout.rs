@@ -51,13 +51,13 @@ const ABOVE_HOLE: u64 = 4 << 30;
 /// First of the virtio-mmio windows, which follow each other.
 pub(crate) const VIRTIO_BASE: u64 = 0xd000_0000;
 /// The most virtio devices of one node.
-pub(crate) const MAX_SLOTS: usize = 8;
-/// IO-APIC pin of the first virtio device; the others follow.
-const FIRST_PIN: usize = 16;
+pub(crate) const MAX_SLOTS: usize = PINS.len();
+/// IO-APIC pins of virtio devices, by slot: those above the 16 of ISA, then two of ISA that no device of a node has.
+const PINS: [usize; 10] = [16, 17, 18, 19, 20, 21, 22, 23, 10, 11];
 
 /// The IO-APIC pin of the virtio device in `slot`.
 pub(crate) fn slot_pin(slot: usize) -> usize {
-    FIRST_PIN + slot
+    PINS[slot]
 }
 
 /// The end of RAM below the hole.

@@ -6,9 +6,10 @@
 use std::env;
 
 use anyhow::Result;
-use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, quoted};
+use belljar_cluster::mpirun::compose::{Draft, LIBRARIES, key_text, quoted};
 use belljar_cluster::mpirun::large_files::large_size;
 use belljar_cluster::mpirun::request;
+use belljar_cluster::scenario::Slurm;
 use belljar_cluster::scenario::quantity::{Bandwidth, Bytes};
 use clap::ValueEnum;
 
@@ -54,6 +55,9 @@ pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<D
     nodes(arguments, request, &mut draft);
     network(arguments, &mut draft)?;
     workload(arguments, request, &mut draft);
+    if let Some(own) = &request.slurm {
+        slurm(own, &mut draft);
+    }
     Ok(draft)
 }
 
@@ -124,6 +128,22 @@ fn exact(ps: u64) -> String {
     )
 }
 
+fn slurm(own: &Slurm, draft: &mut Draft) {
+    let list = |names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        format!("[{}]", names.join(", "))
+    };
+    draft.section("slurm", &["Debian's Slurm on all nodes."]);
+    let remark = "all nodes are in each";
+    draft.entry("partitions", list(&own.partitions), remark);
+    if !own.features.is_empty() {
+        draft.entry("features", list(&own.features), "of every node");
+    }
+    if !own.licenses.is_empty() {
+        draft.entry("licenses", list(&own.licenses), "");
+    }
+}
+
 fn workload(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
     draft.section("workload", &[]);
     draft.entry(
@@ -154,15 +174,6 @@ fn workload(arguments: &MachineArguments, request: &Request, draft: &mut Draft) 
         draft.section("workload.environment", &["Of all ranks."]);
     }
     for (name, value) in environment {
-        draft.entry(&key(&name), quoted(&value), "");
-    }
-}
-
-/// A name as a key, in quotes where it needs them.
-fn key(name: &str) -> String {
-    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    match !name.is_empty() && name.chars().all(is_bare) {
-        true => name.to_owned(),
-        false => quoted(name),
+        draft.entry(&key_text(&name), quoted(&value), "");
     }
 }

@@ -231,6 +231,9 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
         let value = format!("{hash:016x} on {hosts:?}, {how}");
         identity.push((format!("background {}", own.name), value));
     }
+    if let Some(slurm) = &plan.slurm {
+        identity.push(("slurm".to_owned(), slurm.image.manifest.root.sha256.clone()));
+    }
     if let Some(hash) = disks.large_files {
         identity.push(("large files".to_owned(), format!("{hash:032x}")));
     }

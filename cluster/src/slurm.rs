@@ -1,0 +1,115 @@
+//! Slurm on the nodes of a run: the table `slurm` of a scenario.
+//!
+//! Debian's own daemons and commands run beside the node's root file system, from the disk of an image that has them; nodes of any image can have
+//! them. Its configuration follows from the plan's nodes. Made where a plan is made; its files are on the run disk.
+
+use std::collections::BTreeMap;
+
+use belljar_images::Image;
+
+use crate::batch;
+use crate::mpirun::{GuestRoot, Mpi};
+use crate::plan::error::PlanError;
+use crate::scenario::{Scenario, Slurm};
+
+/// Files of the configuration.
+mod settings;
+
+pub(crate) use settings::files;
+
+/// Where the Slurm image has its commands on a node.
+pub(crate) const COMMANDS: &str = "/run/belljar/slurm/usr/lib/belljar/slurm";
+/// Where the settings are on a node, with the script that submits a batch script.
+pub const SETTINGS: &str = "/run/belljar/slurm-settings";
+/// The same folder on the run disk.
+pub(crate) const FOLDER: &str = "slurm-settings";
+/// Commands of users that only nodes with Slurm have.
+pub(crate) const CALLED: [&str; 6] = ["srun", "sbatch", "salloc", "scontrol", "squeue", "sinfo"];
+/// Characters of a name besides letters and digits.
+const NAME_MARKS: &str = "_-.";
+
+/// Slurm as the nodes of a run have it.
+#[derive(Clone, Debug)]
+pub struct SlurmPlan {
+    /// The image whose root file system is mounted.
+    pub image: Image,
+    /// Partitions, the default one first; each has all nodes.
+    pub partitions: Vec<String>,
+    /// Features of every node.
+    pub features: Vec<String>,
+    /// Licences, each with a number.
+    pub licenses: Vec<String>,
+    /// How ranks learn of each other where `srun` is not asked for another way.
+    pub mpi: &'static str,
+}
+
+impl SlurmPlan {
+    /// The plan of `table` for nodes whose first image has the tree `root`.
+    ///
+    /// # Errors
+    /// When a name cannot stand in Slurm's configuration.
+    pub(crate) fn new(table: &Slurm, image: Image, root: &GuestRoot) -> Result<Self, PlanError> {
+        for (key, names, marks) in [
+            ("slurm.partitions", &table.partitions, ""),
+            ("slurm.features", &table.features, ""),
+            ("slurm.licenses", &table.licenses, ":"),
+        ] {
+            check_names(key, names, marks)?;
+        }
+        if table.partitions.is_empty() {
+            return Err(PlanError::Range {
+                key: "slurm.partitions",
+                value: "[]".to_owned(),
+                limits: "at least one name",
+            });
+        }
+        Ok(Self {
+            image,
+            partitions: table.partitions.clone(),
+            features: table.features.clone(),
+            licenses: table.licenses.clone(),
+            mpi: mpi_of(root),
+        })
+    }
+}
+
+/// Refuses a workload that calls Slurm's commands on nodes that have none: neither the scenario asks for it, nor has the image `root` of node 0 it.
+///
+/// # Errors
+/// With the first such command.
+pub(crate) fn check_called(
+    scenario: &Scenario,
+    files: &BTreeMap<String, Vec<u8>>,
+    root: &GuestRoot,
+) -> Result<(), PlanError> {
+    let command = &scenario.workload.command;
+    let is_missing =
+        |name: &&str| batch::calls(command, files, name) && root.program(name).is_none();
+    match CALLED.into_iter().find(is_missing) {
+        Some(name) if scenario.slurm.is_none() => Err(PlanError::NoSlurm { name }),
+        _ => Ok(()),
+    }
+}
+
+/// PMI-2 for MPICH and its kin, PMIx for Open MPI.
+fn mpi_of(root: &GuestRoot) -> &'static str {
+    match root.has(Mpi::OpenMpi) && !root.has(Mpi::Mpich) {
+        true => "pmix",
+        false => "pmi2",
+    }
+}
+
+fn check_names(key: &'static str, names: &[String], marks: &str) -> Result<(), PlanError> {
+    let is_allowed =
+        |c: char| c.is_ascii_alphanumeric() || NAME_MARKS.contains(c) || marks.contains(c);
+    let wrong = names
+        .iter()
+        .find(|name| name.is_empty() || !name.chars().all(is_allowed));
+    wrong.map_or(Ok(()), |name| {
+        Err(PlanError::Range {
+            key,
+            value: format!("{name:?}"),
+            limits: "names of letters, digits, `_`, `-` and `.`",
+        })
+    })
+}
