@@ -16,11 +16,12 @@ pub use layout::{Component, Layout};
 pub use options::Job;
 pub use words::split as split_words;
 
-/// Commands that batch scripts call and that images of nodes rarely have, as shell scripts: `ssh` reaches other nodes, and `mpirun` calls the launcher
-/// of MPICH where it has another name.
-pub(crate) const COMMANDS: [(&str, &str); 2] = [
+/// Commands that batch scripts call and that images of nodes rarely have, as shell scripts: `ssh` reaches other nodes, `mpirun` calls the launcher
+/// of MPICH where it has another name, and `module` names the modules that are not there.
+pub(crate) const COMMANDS: [(&str, &str); 3] = [
     ("ssh", include_str!("batch/ssh.sh")),
     ("mpirun", include_str!("batch/mpirun.sh")),
+    ("module", include_str!("batch/module.sh")),
 ];
 
 /// Whether `command`, or a script among `files`, calls the program `name`. Lines of comments are passed over.

@@ -35,6 +35,8 @@ pub(crate) struct Launched {
 const RANKS: [&str; 3] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
 const NAMES: [&str; 2] = ["PMIX_NAMESPACE", "PMI_JOBID"];
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+/// Slurm's name of the script that a process is, such as its TaskProlog.
+const SLURM_CONTEXT: &str = "SLURM_SCRIPT_CONTEXT";
 /// Programs that start ranks on their node. Slurm gives them a rank of their own when it starts them, and they call no MPI function.
 const DAEMONS: [&str; 4] = ["hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"];
 /// Slurm's own, where its PMI tells nothing of the kind.
@@ -55,6 +57,8 @@ struct Found {
     names: [Option<String>; NAMES.len()],
     sizes: [Option<u32>; SIZES.len()],
     slurm: [Option<String>; SLURM.len()],
+    /// The process runs before or after a task of Slurm's, in the task's environment.
+    is_beside_task: bool,
 }
 
 impl Found {
@@ -85,6 +89,8 @@ impl Found {
             self.sizes[place] = size;
         } else if let Some(place) = place(&SLURM) {
             self.slurm[place] = Some(value.to_owned());
+        } else if name == SLURM_CONTEXT {
+            self.is_beside_task = true;
         }
     }
 
@@ -113,7 +119,8 @@ pub(crate) fn launched(stack: u64, memory: Reader<'_>) -> Result<Option<Launched
     let arguments = memory.u64(stack)?.min(MAX_VARIABLES);
     let word = |index: u64| stack.wrapping_add(8 * index);
     let found = Found::read(word(arguments + 2), memory)?;
-    let Some(rank) = found.ranks.into_iter().flatten().next() else {
+    let rank = found.ranks.into_iter().flatten().next();
+    let Some(rank) = rank.filter(|_| !found.is_beside_task) else {
         return Ok(None);
     };
     let program = memory.u64(word(1)).and_then(|at| memory.text(at));

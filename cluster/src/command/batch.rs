@@ -124,6 +124,12 @@ impl Batch {
         let words = words.chain([&script]).chain(&arguments.arguments);
         let command: Vec<String> = words.map(|word| shell_word(word)).collect();
         let mut notes = Vec::new();
+        if layout.nodes > 1 {
+            notes.push(
+                "nodes share no folder: a file that the script writes is on its node alone, and files of tasks stay on theirs; only the output files of srun come to the script"
+                    .to_owned(),
+            );
+        }
         if layout.cpus > MOST_CPUS {
             notes.push(format!(
                 "the job has {} processors on each node, and nodes have at most {MOST_CPUS}: tasks share processors",

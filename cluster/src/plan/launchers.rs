@@ -63,12 +63,21 @@ pub(super) fn wanted_commands(
     let names = COMMANDS.iter().map(|(name, _)| *name);
     let is_there = |name| match name {
         "ssh" => SecureShell::server(root).is_some(),
+        "module" => MODULES.iter().any(|path| root.real(path).is_some()),
         "mpirun" => root.program("mpirun").is_some() || root.program("mpiexec.hydra").is_none(),
         name => root.program(name).is_some(),
     };
     let wanted = names.filter(|name| !is_there(*name) && calls(command, files, name));
     wanted.collect()
 }
+
+/// Files by which shells get a function `module`.
+const MODULES: [&str; 4] = [
+    "/etc/profile.d/modules.sh",
+    "/etc/profile.d/lmod.sh",
+    "/usr/share/lmod/lmod/init/bash",
+    "/usr/share/modules/init/bash",
+];
 
 /// PATH with the folder of the project's own commands first, and before it that of Slurm's commands where nodes have it.
 pub(super) fn path_with_commands(path: Option<&String>, has_slurm: bool) -> String {

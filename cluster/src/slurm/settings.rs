@@ -2,7 +2,7 @@
 //!
 //! Called by [`run_disk`](crate::plan::run_disk). Keys are those of slurm.conf(5) and cgroup.conf(5) of Slurm 22.05.
 
-use super::SlurmPlan;
+use super::{SETTINGS, SlurmPlan};
 use crate::plan::NodeKind;
 
 const MIB: u64 = 1 << 20;
@@ -19,6 +19,8 @@ pub(crate) fn files(
     vec![
         ("start", true, include_bytes!("start.sh").to_vec()),
         ("submit", true, include_bytes!("submit.sh").to_vec()),
+        ("begin", true, include_bytes!("task.sh").to_vec()),
+        ("end", true, include_bytes!("task.sh").to_vec()),
         ("command", true, command.as_bytes().to_vec()),
         ("slurm.conf", false, slurm_conf(plan, kinds).into_bytes()),
         ("cgroup.conf", false, CGROUP_CONF.as_bytes().to_vec()),
@@ -37,6 +39,11 @@ fn slurm_conf(plan: &SlurmPlan, kinds: &[NodeKind]) -> String {
     let is_crowded = kinds.iter().any(|kind| kind.ranks > kind.vcpus);
     let binding = if is_crowded { "none" } else { "affinity" };
     text.push_str(&format!("TaskPlugin=task/{binding}\n"));
+    if kinds.iter().map(|kind| kind.count).sum::<u32>() > 1 {
+        text.push_str(&format!(
+            "TaskProlog={SETTINGS}/begin\nTaskEpilog={SETTINGS}/end\n"
+        ));
+    }
     if !plan.licenses.is_empty() {
         text.push_str(&format!("Licenses={}\n", plan.licenses.join(",")));
     }

@@ -26,9 +26,8 @@ start_node() {
         --log-file=$state/munged.log --seed-file=$state/munge.seed
     if [ "$1" = node0 ]; then start slurmctld -c -f $SLURM_CONF; fi
     start slurmd -f $SLURM_CONF -N "$1" -d $programs/slurmstepd
-    # For shells that do not have the workload's PATH.
-    [ -w /usr/local/bin ] && ln -sf $programs/* /usr/local/bin
-    return 0
+    # For shells that do not have the workload's PATH; only the root file system of a container can be written.
+    [ ! -d /run/belljar/system ] || { mkdir -p /usr/local/bin && ln -sf $programs/* /usr/local/bin; }
 }
 
 if [ "${1:-}" = node ]; then

@@ -4,28 +4,39 @@
 #   submit [OPTION...] SCRIPT [ARGUMENT...]
 #
 # Options and the exit code are those of sbatch. Files of several tasks or components are written one after the other, each after a line with its
-# name.
+# name. They lie on the node on which the script ran.
 
 jobs=$(sbatch --parsable --wait "$@")
 code=$?
 [ -n "$jobs" ] || exit $code
 job=${jobs%%;*}
+rsh=$(command -v belljar-rsh) || rsh=/run/belljar/system/bin/belljar-rsh
 
-# Paths of KEY in the records of all tasks and components of the job.
+# Node and path of KEY in the records of all tasks and components of the job.
 paths() {
-    scontrol show job --oneliner "$job" | sed -n "s/.* $1=\([^ ]*\).*/\1/p" | sort -u
+    scontrol show job --oneliner "$job" | sed -n "s/.* BatchHost=\([^ ]*\) .* $1=\([^ ]*\).*/\1 \2/p" | sort -u
+}
+
+# Writes file $2 of node $1, after a line with its name where there are several.
+show() {
+    read="[ ! -f '$2' ] || { $3 cat '$2'; }"
+    case $1 in
+    node0) eval "$read" ;;
+    *) $rsh "$1" "$read" ;;
+    esac
 }
 
 outputs=$(paths StdOut) errors=$(paths StdErr)
 several=$(echo "$outputs" | wc -l)
-echo "$outputs" | while read -r path; do
-    [ "$several" -eq 1 ] || echo "==> $path <=="
-    [ ! -f "$path" ] || cat "$path"
+echo "$outputs" | while read -r node path; do
+    heading=
+    [ "$several" -eq 1 ] || heading="echo '==> $path <==';"
+    show "$node" "$path" "$heading" </dev/null
 done
-echo "$errors" | while read -r path; do
-    echo "$outputs" | grep -qxF -- "$path" || [ ! -f "$path" ] || cat "$path" >&2
+echo "$errors" | while read -r node path; do
+    echo "$outputs" | grep -qxF -- "$node $path" || show "$node" "$path" "" </dev/null >&2
 done
-scontrol show job --oneliner "$job" | sed -n 's/.*JobId=\([^ ]*\).*JobState=\([^ ]*\) Reason=\([^ ]*\).*/\1 \2 \3/p' |
+scontrol show job --oneliner "$job" | sed -n 's/^JobId=\([^ ]*\) .*JobState=\([^ ]*\) Reason=\([^ ]*\).*/\1 \2 \3/p' |
     while read -r id ended reason; do
         [ "$ended" = COMPLETED ] || echo "slurm: job $id ended as $ended, reason $reason" >&2
     done
