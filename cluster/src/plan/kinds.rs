@@ -109,7 +109,7 @@ pub(super) fn within(scenario: &Scenario, number: usize, error: PlanError) -> Pl
 }
 
 /// All kinds of nodes of `scenario`, whose values have been held against their limits.
-pub(super) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
+pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
     let all = scenario.nodes.kinds(scenario.workload.ranks_per_node);
     let is_timed = all.iter().any(|(nodes, _)| nodes.timing.is_some());
     let (_, images) = images::tables(scenario);

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Brings the files of a task's standard output and error to the node that started the step, as nodes share no folder. Slurm calls it on the node of the
+# task: `begin` is its TaskProlog, `end` its TaskEpilog, which ends before the step does.
+
+list=/run/slurm/task.$SLURM_JOB_ID.$SLURM_STEP_ID.$SLURM_PROCID
+starter=$(sed -n "s/^$SLURM_LAUNCH_NODE_IPADDR //p" /etc/hosts)
+[ -n "$starter" ] && [ "$starter" != "$SLURMD_NODENAME" ] || exit 0
+rsh=$(command -v belljar-rsh) || rsh=/run/belljar/system/bin/belljar-rsh
+
+case ${0##*/} in
+begin)
+    # Of the process that becomes the task.
+    for file in 1 2; do readlink "/proc/$PPID/fd/$file"; done | sort -u >"$list"
+    ;;
+end)
+    while read -r path; do
+        case $path in
+        /dev/*) ;;
+        /*)
+            if [ -f "$path" ]; then
+                path=$(printf '%s' "$path" | sed "s/'/'\\\\\\\\''/g")
+                $rsh "$starter" "$rsh $SLURMD_NODENAME cat \"'$path'\" >'$path'"
+            fi
+            ;;
+        esac
+    done <"$list"
+    rm -f "$list"
+    ;;
+esac
