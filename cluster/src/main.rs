@@ -42,6 +42,7 @@ enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
     /// Run a program of your own on nodes, as mpirun would, without a scenario.
+    #[command(visible_alias = "mpiexec")]
     Mpirun(command::mpirun::MpirunArguments),
     /// Run a batch script with #SBATCH lines, as it is.
     SbatchScript(command::batch::BatchArguments),

@@ -72,6 +72,7 @@ fn find(arguments: &BatchArguments) -> Result<Request> {
     let asked = Asked {
         parts: &parts,
         files: &files,
+        folders: &[],
     };
     let choice = image(&arguments.machine, asked)?;
     for (name, path) in &choice.libraries {
@@ -84,17 +85,16 @@ fn find(arguments: &BatchArguments) -> Result<Request> {
     Ok(Request {
         made_by: "belljar sbatch-script",
         command: command.collect::<Vec<_>>().join(" "),
-        layout: Layout {
-            nodes: room.nodes,
-            ranks_per_node: room.tasks_per_node,
-        },
+        layout: Layout::alike(room.nodes, room.tasks_per_node),
         vcpus: vcpus(room),
         memory: job.memory.map(|mib| Bytes(mib.saturating_mul(MIB))),
         environment: room.variables(&name),
         name: plain(&name),
+        cpus_per_rank: 1,
+        notes: notes(&job),
+        warnings: choice.warnings.clone(),
         files,
         choice,
-        notes: notes(&job),
     })
 }
 
@@ -133,16 +133,12 @@ fn programs(files: &BTreeMap<String, PathBuf>) -> Vec<Part> {
             needed.any(|library| Mpi::of_library(library).is_some())
         })
     };
-    let part = |program: String| Part {
-        ranks: None,
-        program,
-        arguments: Vec::new(),
-        environment: Vec::new(),
-    };
     let paths = files.values().filter(|path| is_mpi(path));
-    let mut parts: Vec<Part> = paths.map(|path| part(path.display().to_string())).collect();
+    let mut parts: Vec<Part> = paths
+        .map(|path| Part::of(path.display().to_string()))
+        .collect();
     if parts.is_empty() {
-        parts.push(part("sh".to_owned()));
+        parts.push(Part::of("sh".to_owned()));
     }
     parts
 }

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
+use belljar_cluster::mpirun::Mpi;
 use belljar_cluster::mpirun::choose::{Choice, Source};
 use belljar_cluster::mpirun::compose::shell_word;
-use belljar_cluster::mpirun::request::Part;
+use belljar_cluster::mpirun::request::{Part, Placement};
 
 /// The first program's name; of one that the image has, that of the script that it runs.
 pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, PathBuf>) -> String {
@@ -27,18 +29,91 @@ pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, Pat
     }
 }
 
+/// Ranks of the programs, and what each program has of its own.
+pub(super) struct Ranks<'a> {
+    /// How many of each.
+    pub(super) counts: &'a [u32],
+    /// Variables of each.
+    pub(super) environments: &'a [BTreeMap<String, String>],
+    /// Folders of nodes that they run in.
+    pub(super) folders: &'a [Option<String>],
+    /// What the launcher does about their order.
+    pub(super) placement: &'a Placement,
+    /// Whether lines of output have the rank before them.
+    pub(super) is_tagged: bool,
+}
+
+/// Where node 0 has the list of the ranks' nodes.
+const SEQUENCE: &str = "/tmp/belljar-sequence";
+
 /// What starts the ranks.
-pub(super) fn command(choice: &Choice, parts: &[Part], ranks: &[u32]) -> String {
-    let parts = parts.iter().zip(ranks).zip(&choice.programs);
-    let parts = parts.map(|((part, ranks), program)| {
-        let name = match program.source {
-            Source::Host(_) => format!("./{}", program.name),
-            Source::Image => program.name.clone(),
-        };
-        let words = std::iter::once(&name).chain(&part.arguments);
-        let words: Vec<String> = words.map(|word| shell_word(word)).collect();
-        format!("-n {ranks} {}", words.join(" "))
+///
+/// # Errors
+/// When the launcher has no words for their order.
+pub(super) fn command(choice: &Choice, parts: &[Part], ranks: &Ranks<'_>) -> Result<String> {
+    let parts = parts.iter().enumerate().zip(&choice.programs);
+    let parts = parts.map(|((at, part), program)| {
+        let mut words = local_words(choice, ranks, at);
+        words.extend(["-n".to_owned(), ranks.counts[at].to_string()]);
+        words.push(match (&program.source, &ranks.folders[at]) {
+            (Source::Host(_), Some(_)) => format!("/root/{}", program.name),
+            (Source::Host(_), None) => format!("./{}", program.name),
+            (Source::Image, _) => program.name.clone(),
+        });
+        words.extend(part.arguments.iter().cloned());
+        let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+        words.join(" ")
     });
     let parts: Vec<String> = parts.collect();
-    format!("{} {}", choice.launcher, parts.join(" : "))
+    let (before, words) = placed(choice, ranks.placement)?;
+    let tagged = match (ranks.is_tagged, choice.launcher) {
+        (false, _) => "",
+        (true, "prterun") => " --output tag",
+        (true, _) if choice.mpi == Mpi::Mpich => " -prepend-rank",
+        (true, _) => " --tag-output",
+    };
+    Ok(format!(
+        "{before}{}{tagged}{words} {}",
+        choice.launcher,
+        parts.join(" : ")
+    ))
+}
+
+/// Options of one program: its folder and its variables.
+fn local_words(choice: &Choice, ranks: &Ranks<'_>, at: usize) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(folder) = &ranks.folders[at] {
+        let option = if choice.mpi == Mpi::Mpich {
+            "-wdir"
+        } else {
+            "--wdir"
+        };
+        words.extend([option.to_owned(), folder.clone()]);
+    }
+    for (name, value) in &ranks.environments[at] {
+        match choice.mpi {
+            Mpi::Mpich => words.extend(["-env".to_owned(), name.clone(), value.clone()]),
+            Mpi::OpenMpi => words.extend(["-x".to_owned(), format!("{name}={value}")]),
+        }
+    }
+    words
+}
+
+/// A line before the launcher, and its words, for an order of ranks.
+fn placed(choice: &Choice, placement: &Placement) -> Result<(String, String)> {
+    let none = String::new;
+    Ok(match (placement, choice.mpi) {
+        (Placement::Slots, _) => (none(), none()),
+        (Placement::Cyclic, Mpi::Mpich) => (none(), " -ppn 1".to_owned()),
+        (Placement::Cyclic, Mpi::OpenMpi) => (none(), " --map-by node".to_owned()),
+        (Placement::Listed(nodes), Mpi::OpenMpi) => {
+            let names = nodes.iter().map(|node| format!("node{node}"));
+            let names = names.collect::<Vec<_>>().join(" ");
+            let before = format!("printf '%s\\n' {names} >{SEQUENCE}\n");
+            (before, format!(" --map-by seq --hostfile {SEQUENCE}"))
+        }
+        (Placement::Listed(_), Mpi::Mpich) => bail!(
+            "MPICH's launcher fills nodes in their order, or goes around them: give hosts that are alike, and ranks of a host that follow one another"
+        ),
+    })
 }
