@@ -70,6 +70,7 @@ impl ChoiceError {
     /// How near an image came that gave this reason.
     fn nearness(&self) -> u8 {
         match self {
+            Self::Folder(..) => 5,
             Self::Program(ProgramError::Missing { .. }) => 4,
             Self::Program(ProgramError::Version { .. }) => 3,
             Self::Program(ProgramError::Interpreter { .. }) => 2,

@@ -19,18 +19,23 @@ pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The host file in the form of Open MPI; `hosts` is in that of MPICH.
 pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
 
+/// Where nodes have the libraries of an older glibc.
+pub(crate) const FORMER_PARTS_FOLDER: &str = "/run/belljar/glibc";
+
 /// The archive for nodes of `plan` with `image`, padded to whole disk sectors.
 ///
 /// # Errors
 /// When a name is longer than an archive can hold.
 pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    add(
-        &mut archive,
-        "command",
-        0o755,
-        script(&plan.command).as_bytes(),
-    )?;
+    let (command, variables) = (script(&plan.command), exports(&image.environment));
+    if variables.is_empty() {
+        add(&mut archive, "command", 0o755, command.as_bytes())?;
+    } else {
+        let first = format!("#!/bin/sh\n{variables}exec /run/belljar/workload\n");
+        add(&mut archive, "command", 0o755, first.as_bytes())?;
+        add(&mut archive, "workload", 0o755, command.as_bytes())?;
+    }
     let environment = environment(plan.nodes, &image.launchers, &image.environment);
     add(&mut archive, "env", 0o644, environment.as_bytes())?;
     let ranks = |node| plan.kind_of(node).ranks;
@@ -50,6 +55,10 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
                 script.as_bytes(),
             )?;
         }
+    }
+    for name in &image.former_parts {
+        let part = belljar_guest_lib::FORMER_PART;
+        add(&mut archive, &format!("glibc/{name}"), 0o755, part)?;
     }
     if plan.arp == Arp::Static {
         let lines = neighbours(plan.nodes);
@@ -108,10 +117,20 @@ fn environment(
     let mut lines = format!("BELLJAR_NODES={nodes}\n");
     let preset = launchers.iter();
     let preset = preset.filter(|(name, _)| !own.contains_key(*name));
-    for (name, value) in preset.chain(own) {
-        lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
+    let of_one_line = |(_, value): &(&String, &String)| !value.contains('\n');
+    for (name, value) in preset.chain(own).filter(of_one_line) {
+        lines.push_str(&format!("{name}={value}\n"));
     }
     lines
+}
+
+/// Lines of a shell for variables whose values have several lines, which init does not read.
+fn exports(environment: &BTreeMap<String, String>) -> String {
+    let several = environment.iter().filter(|(_, value)| value.contains('\n'));
+    let line = |(name, value): (&String, &String)| {
+        format!("export {name}='{}'\n", value.replace('\'', "'\\''"))
+    };
+    several.map(line).collect()
 }
 
 /// For each node a line of `/etc/hosts`; guests would take long to write thousands.
@@ -150,11 +169,13 @@ mod tests {
             pairs.iter().map(pair).collect()
         };
         let preset = of(&[("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_pml", "ob1")]);
-        let own = of(&[("A", "1\n2"), ("OMPI_MCA_btl", "self")]);
+        let own = of(&[("A", "it's\n2"), ("OMPI_MCA_btl", "self")]);
         assert_eq!(
             environment(3, &preset, &own),
-            "BELLJAR_NODES=3\nOMPI_MCA_pml=ob1\nA=1 2\nOMPI_MCA_btl=self\n"
+            "BELLJAR_NODES=3\nOMPI_MCA_pml=ob1\nOMPI_MCA_btl=self\n"
         );
+        assert_eq!(exports(&own), "export A='it'\\''s\n2'\n");
+        assert_eq!(exports(&preset), "");
     }
 
     #[test]

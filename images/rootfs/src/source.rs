@@ -5,6 +5,7 @@
 //! hostile: sizes, counts and depths are bounded, no path leads out of the tree, and what is held in memory is names
 //! and metadata, never a file's bytes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,6 +26,8 @@ mod config;
 mod docker;
 /// The entries of a tar stream, in order.
 mod entries;
+/// Variables that an Apptainer image's scripts set.
+mod environment;
 /// Why a source can't be read, and bounds on what a hostile one costs.
 mod error;
 /// A folder that is a root file system, as unpacked or installed on the host.
@@ -46,8 +49,16 @@ pub use config::Config;
 pub use error::SourceError;
 use layers::{LayerBlob, Layers};
 
-/// Where an Apptainer image that was made of a container has the container's variables.
-const SIF_ENVIRONMENT: &[u8] = b".singularity.d/env/10-docker2singularity.sh";
+/// Where an Apptainer image has the scripts that set its variables, and those of them that are Apptainer's own, the same in
+/// every image.
+const SIF_ENVIRONMENT: &[u8] = b".singularity.d/env";
+const SIF_OWN: [&[u8]; 5] = [
+    b"01-base.sh",
+    b"94-appsbase.sh",
+    b"95-apps.sh",
+    b"99-base.sh",
+    b"99-runtimevars.sh",
+];
 /// Longest script that is looked through for variables.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
@@ -154,6 +165,8 @@ pub struct Listing {
     /// configuration and uncompressed layers, of an archive or squashfs over its bytes, of an Apptainer image over
     /// its root partition's, of a folder over names, metadata and bytes.
     pub digest: String,
+    /// What of the source is left out.
+    pub warnings: Vec<String>,
     data: Data,
 }
 
@@ -218,6 +231,7 @@ impl Source {
     /// When it is damaged, isn't what its digests say, breaks a bound, or the host refuses.
     pub fn read(&self) -> Result<Listing, SourceError> {
         let mut config = self.config.clone();
+        let mut warnings = Vec::new();
         let (tree, data, digest) = match &self.places {
             Places::Layers(layers) => {
                 let (tree, files, digest) = layers.read()?;
@@ -229,9 +243,8 @@ impl Source {
             }
             Places::Squashfs(image) => {
                 let (tree, files, digest) = image.read()?;
-                let script = image.bytes(&tree, &files, SIF_ENVIRONMENT, LONGEST_SCRIPT)?;
-                if let (SourceKind::Sif, Some(script)) = (self.kind, script) {
-                    config.environment = config::exports(&String::from_utf8_lossy(&script));
+                if self.kind == SourceKind::Sif {
+                    (config.environment, warnings) = sif_environment(image, &tree, &files)?;
                 }
                 (tree, Data::Squashfs(image.clone(), files), digest)
             }
@@ -240,6 +253,7 @@ impl Source {
             tree,
             config,
             digest,
+            warnings,
             data,
         })
     }
@@ -318,6 +332,26 @@ impl Listing {
             Data::Squashfs(image, files) => image.copy(&self.tree, files, sink),
         }
     }
+}
+
+/// The variables that an Apptainer image's scripts set, and what of them is left out.
+fn sif_environment(
+    image: &squashfs::Image,
+    tree: &FileTree,
+    files: &squashfs::Files,
+) -> Result<(BTreeMap<String, String>, Vec<String>), SourceError> {
+    let mut environment = environment::Environment::new();
+    let scripts = tree.children(SIF_ENVIRONMENT).map(|(name, _)| name);
+    let is_read = |name: &&[u8]| name.ends_with(b".sh") && !SIF_OWN.contains(name);
+    for name in scripts.filter(is_read) {
+        let path = [SIF_ENVIRONMENT, b"/", name].concat();
+        let text = image
+            .bytes(tree, files, &path, LONGEST_SCRIPT)?
+            .unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        environment.read(&name, &String::from_utf8_lossy(&text));
+    }
+    Ok(environment.finish())
 }
 
 /// Enough to tell what a file is.

@@ -166,10 +166,15 @@ fn guest_folder(part: &Part) -> Result<Option<String>> {
     Ok((!name.is_empty()).then(|| format!("/root/{name}")))
 }
 
-/// True if files of the run are in this folder of nodes.
-fn is_brought(folder: &str, files: &BTreeMap<String, PathBuf>) -> bool {
+/// True if files of the run, or a program, are in this folder of nodes.
+fn is_brought(folder: &str, parts: &[Part], files: &BTreeMap<String, PathBuf>) -> bool {
+    let programs = parts.iter().map(|part| part.path_here(&part.program));
+    let programs = programs.filter(|path| path.is_file() && path.is_relative());
+    let mut names = programs
+        .map(|path| name_in_guest(&path))
+        .chain(files.keys().cloned());
     let below = folder.strip_prefix("/root/").map(|name| format!("{name}/"));
-    below.is_some_and(|start| files.keys().any(|name| name.starts_with(&start)))
+    below.is_some_and(|start| names.any(|name| name.starts_with(&start)))
 }
 
 /// Adds programs, the scripts of interpreters, and libraries.

@@ -157,6 +157,7 @@ impl Trial<'_> {
         let here = Closure::of(program.clone(), &mut |object, library| {
             self.host.find(object, library)
         });
+        self.compare(name, &here);
         let mut closure = bring(self.root, self.host, program);
         for (mpi, library) in here.mpi {
             closure.mpi.entry(mpi).or_insert(library);
@@ -170,6 +171,24 @@ impl Trial<'_> {
         self.mpi.extend(closure.mpi.keys());
         self.libraries.extend(closure.open);
         Ok(())
+    }
+
+    /// Warns of MPI libraries that the program would have from a folder of its own, as of a package of Python, Conda or
+    /// Spack: nodes have those of the image.
+    fn compare(&mut self, name: &str, here: &Closure) {
+        for (library, path) in &here.open {
+            let of_system = self.host.system(library).map(|(path, _)| path);
+            let of_image = self.root.library(library);
+            if let (Some(_), Some(of_image)) = (Mpi::of_library(library), of_image)
+                && of_system.as_ref() != Some(path)
+            {
+                self.warnings.push(format!(
+                    "{name} loads {} here; on nodes it has {of_image} of the image {}",
+                    path.display(),
+                    self.image
+                ));
+            }
+        }
     }
 
     fn script(&mut self, name: &str, path: &Path) -> Result<(), ChoiceError> {

@@ -1,6 +1,5 @@
 //! Sources made here, read, and what hostile ones do.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,8 @@ use crate::NodeKind;
 
 /// OCI layouts and what `docker save` writes.
 mod containers;
+/// Scripts that set variables.
+mod environment;
 /// Damaged and hostile sources: errors, never a panic.
 mod hostile;
 /// What layers do to those below them.
