@@ -284,3 +284,7 @@ pub fn in_guest(root: &GuestRoot, library_path: &[String], program: Object) -> C
         }
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests;

@@ -5,10 +5,11 @@
 //! hostile: sizes, counts and depths are bounded, no path leads out of the tree, and what is held in memory is names
 //! and metadata, never a file's bytes.
 
-use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,16 +50,6 @@ pub use config::Config;
 pub use error::SourceError;
 use layers::{LayerBlob, Layers};
 
-/// Where an Apptainer image has the scripts that set its variables, and those of them that are Apptainer's own, the same in
-/// every image.
-const SIF_ENVIRONMENT: &[u8] = b".singularity.d/env";
-const SIF_OWN: [&[u8]; 5] = [
-    b"01-base.sh",
-    b"94-appsbase.sh",
-    b"95-apps.sh",
-    b"99-base.sh",
-    b"99-runtimevars.sh",
-];
 /// Longest script that is looked through for variables.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
@@ -239,12 +230,16 @@ impl Source {
             }
             Places::Folder(root) => {
                 let (tree, files, digest) = folder::read(root)?;
+                // One that Apptainer unpacked has its scripts.
+                let bytes = |path: &[u8]| Ok(script_of_folder(root, path));
+                (config.environment, warnings) = sif::environment(&tree, &bytes)?;
                 (tree, Data::Folder(root.clone(), files), digest)
             }
             Places::Squashfs(image) => {
                 let (tree, files, digest) = image.read()?;
                 if self.kind == SourceKind::Sif {
-                    (config.environment, warnings) = sif_environment(image, &tree, &files)?;
+                    let bytes = |path: &[u8]| image.bytes(&tree, &files, path, LONGEST_SCRIPT);
+                    (config.environment, warnings) = sif::environment(&tree, &bytes)?;
                 }
                 (tree, Data::Squashfs(image.clone(), files), digest)
             }
@@ -334,24 +329,11 @@ impl Listing {
     }
 }
 
-/// The variables that an Apptainer image's scripts set, and what of them is left out.
-fn sif_environment(
-    image: &squashfs::Image,
-    tree: &FileTree,
-    files: &squashfs::Files,
-) -> Result<(BTreeMap<String, String>, Vec<String>), SourceError> {
-    let mut environment = environment::Environment::new();
-    let scripts = tree.children(SIF_ENVIRONMENT).map(|(name, _)| name);
-    let is_read = |name: &&[u8]| name.ends_with(b".sh") && !SIF_OWN.contains(name);
-    for name in scripts.filter(is_read) {
-        let path = [SIF_ENVIRONMENT, b"/", name].concat();
-        let text = image
-            .bytes(tree, files, &path, LONGEST_SCRIPT)?
-            .unwrap_or_default();
-        let name = String::from_utf8_lossy(name);
-        environment.read(&name, &String::from_utf8_lossy(&text));
-    }
-    Ok(environment.finish())
+/// A script of a folder, if it is a file there and not too long. That nothing above it is a link, the folder's tree says.
+fn script_of_folder(root: &Path, path: &[u8]) -> Option<Vec<u8>> {
+    let path = root.join(OsStr::from_bytes(path));
+    let data = path.symlink_metadata().ok()?;
+    (data.is_file() && data.len() <= LONGEST_SCRIPT).then(|| std::fs::read(path).ok())?
 }
 
 /// Enough to tell what a file is.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::mpirun::choose::{Asked, Choice, Source, name_in_guest};
 use belljar_cluster::mpirun::compose::LIBRARIES;
 use belljar_cluster::mpirun::request::host_file::{host_file, host_lines, host_list, rank_file};
-use belljar_cluster::mpirun::request::placement::{map_by, rank_by};
+use belljar_cluster::mpirun::request::policy::{map_by, rank_by};
 use belljar_cluster::mpirun::request::{self, Mapping, Part, Wishes};
 
 use super::launch::{Ranks, command, name};

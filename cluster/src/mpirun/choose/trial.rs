@@ -162,7 +162,7 @@ impl Trial<'_> {
         for (mpi, library) in here.mpi {
             closure.mpi.entry(mpi).or_insert(library);
         }
-        fits(self.root, name, &closure, self.image)?;
+        fits(self.root, name, &closure, self.image).map_err(|error| at_home(error, &here))?;
         if !closure.missing.is_empty() {
             let advice = "install them here, or set LD_LIBRARY_PATH to their folders";
             return Err(missing(name, &closure, self.image, "this host", advice).into());
@@ -277,6 +277,20 @@ impl Trial<'_> {
             _ => Err(ChoiceError::Several),
         }
     }
+}
+
+/// An error about a program's MPI, with the library that it has on this host.
+fn at_home(mut error: ProgramError, here: &Closure) -> ProgramError {
+    if let ProgramError::Mpi {
+        library,
+        has_instead,
+        ..
+    } = &mut error
+        && let Some(path) = here.open.get(library)
+    {
+        has_instead.push_str(&format!(" (here it loads {})", path.display()));
+    }
+    error
 }
 
 /// True if a file may be run as it is.

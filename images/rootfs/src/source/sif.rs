@@ -3,6 +3,7 @@
 //! The primary system partition is the root. An image with an overlay is refused, as Apptainer would lay that over the root. Hashes and signatures of its data objects are not checked:
 //! `apptainer verify` does that. The layout is that of `github.com/sylabs/sif`, version 1.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,8 +11,20 @@ use std::sync::Arc;
 
 use super::SourceError;
 use super::blobs::{Range, unreadable};
+use super::environment::Environment;
 use super::squashfs;
+use crate::FileTree;
 
+/// Where an Apptainer image has the scripts that set its variables, and those of them that are Apptainer's own, the same in
+/// every image.
+const ENVIRONMENT: &[u8] = b".singularity.d/env";
+const OWN: [&[u8]; 5] = [
+    b"01-base.sh",
+    b"94-appsbase.sh",
+    b"95-apps.sh",
+    b"99-base.sh",
+    b"99-runtimevars.sh",
+];
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
 /// Where the magic stands, after a line that makes the file a program.
 const MAGIC_AT: usize = 32;
@@ -97,6 +110,23 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
         false => "has no primary system partition: build it with `apptainer build`",
     };
     Err(SourceError::unsupported(place, what))
+}
+
+/// The variables that an Apptainer image's scripts set, and what of them is left out.
+pub(super) fn environment(
+    tree: &FileTree,
+    bytes: &dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, SourceError>,
+) -> Result<(BTreeMap<String, String>, Vec<String>), SourceError> {
+    let mut environment = Environment::new();
+    let scripts = tree.children(ENVIRONMENT).map(|(name, _)| name);
+    let is_read = |name: &&[u8]| name.ends_with(b".sh") && !OWN.contains(name);
+    for name in scripts.filter(is_read) {
+        let path = [ENVIRONMENT, b"/", name].concat();
+        let text = bytes(&path)?.unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        environment.read(&name, &String::from_utf8_lossy(&text));
+    }
+    Ok(environment.finish())
 }
 
 fn check(path: &Path, file_system: u32, processor: &[u8]) -> Result<(), SourceError> {

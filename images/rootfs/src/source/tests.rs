@@ -1,5 +1,6 @@
 //! Sources made here, read, and what hostile ones do.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 

@@ -67,6 +67,8 @@ fn a_folder_keeps_modes_links_and_hard_links() {
         (0o640, metadata.uid(), metadata.mtime() as u64)
     );
     assert_eq!(texts(&listing), tree_of_folder());
+    let expected = pairs(&[("LANG", "C.UTF-8"), ("PATH", "/opt/bin:/bin")]);
+    assert_eq!(listing.config.environment, expected);
     assert_eq!(read(root).expect("reads").digest, listing.digest);
     std::fs::write(root.join("a"), "DATA").expect("writes");
     assert_ne!(read(root).expect("reads").digest, listing.digest);
