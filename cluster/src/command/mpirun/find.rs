@@ -37,7 +37,7 @@ pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
     let of_image = folders
         .iter()
         .flatten()
-        .filter(|folder| !is_brought(folder, &files));
+        .filter(|folder| !is_brought(folder, &parts, &files));
     let of_image: Vec<String> = of_image.cloned().collect();
     let asked = Asked {
         parts: &parts,

@@ -159,8 +159,8 @@ impl Trial<'_> {
         });
         self.compare(name, &here);
         let mut closure = bring(self.root, self.host, program);
-        for (mpi, library) in here.mpi {
-            closure.mpi.entry(mpi).or_insert(library);
+        for (&mpi, library) in &here.mpi {
+            closure.mpi.entry(mpi).or_insert_with(|| library.clone());
         }
         fits(self.root, name, &closure, self.image).map_err(|error| at_home(error, &here))?;
         if !closure.missing.is_empty() {
