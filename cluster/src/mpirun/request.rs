@@ -245,6 +245,13 @@ pub fn layout(parts: &[Part], wishes: &Wishes) -> Result<(Layout, Vec<u32>), Req
     };
     let ranks = ranks.ok_or(RequestError::HowMany)?;
     let all = sum(&ranks);
+    // Of a list of hosts the first ones are taken, of a rankfile all.
+    let listed = listed.map(|(mut list, slots)| {
+        if wishes.mapping.sequential {
+            list.truncate(all as usize);
+        }
+        (list, slots)
+    });
     let layout = match listed {
         Some((list, _)) if list.len() as u64 != u64::from(all) => {
             let named = list.len() as u32;

@@ -112,8 +112,36 @@ fn placed(choice: &Choice, placement: &Placement) -> Result<(String, String)> {
             let before = format!("printf '%s\\n' {names} >{SEQUENCE}\n");
             (before, format!(" --map-by seq --hostfile {SEQUENCE}"))
         }
-        (Placement::Listed(_), Mpi::Mpich) => bail!(
-            "MPICH's launcher fills nodes in their order, or goes around them: give hosts that are alike, and ranks of a host that follow one another"
-        ),
+        (Placement::Listed(nodes), Mpi::Mpich) => match in_turn(nodes) {
+            Some(hosts) => (none(), format!(" -hosts {hosts}")),
+            None => bail!(
+                "the order of ranks: MPICH's launcher gives a node ranks that follow one another, or one to each node in turn; sort the file by hosts, or use Open MPI"
+            ),
+        },
     })
+}
+
+/// Hosts with their ranks as Hydra takes them, where the ranks of each node follow one another.
+fn in_turn(nodes: &[u32]) -> Option<String> {
+    let runs = nodes.chunk_by(|one, next| one == next);
+    let runs: Vec<(u32, usize)> = runs.map(|run| (run[0], run.len())).collect();
+    let mut seen: Vec<u32> = runs.iter().map(|(node, _)| *node).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    let hosts = runs
+        .iter()
+        .map(|(node, ranks)| format!("node{node}:{ranks}"));
+    (seen.len() == runs.len()).then(|| hosts.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_in_another_order_are_named_once() {
+        assert_eq!(in_turn(&[1, 1, 0]).as_deref(), Some("node1:2,node0:1"));
+        assert_eq!(in_turn(&[1]).as_deref(), Some("node1:1"));
+        assert_eq!(in_turn(&[1, 0, 1]), None);
+    }
 }

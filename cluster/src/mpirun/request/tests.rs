@@ -152,6 +152,10 @@ fn rankfiles_choose_nodes() {
     assert_eq!(layout_of.placement, Placement::Listed(vec![1, 0]));
     let error = layout(&alone(Some(3)), &known).unwrap_err();
     assert_eq!(error, RequestError::RankCount { ranks: 3, named: 2 });
+    let mut longer = list(&["a", "b", "b"]);
+    longer.mapping.sequential = true;
+    let (layout_of, _) = layout(&alone(Some(2)), &longer).unwrap();
+    assert_eq!((layout_of.nodes, layout_of.ranks_per_node), (2, 1));
     for absent in ["c", "+n2", "+n99999999999"] {
         known.rank_hosts = Some(vec![absent.to_owned()]);
         let error = layout(&alone(None), &known).unwrap_err();
