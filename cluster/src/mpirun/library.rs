@@ -198,7 +198,7 @@ pub fn is_of_glibc(name: &str) -> bool {
     NAMES.contains(&name) || name.starts_with("libnss_")
 }
 
-/// Libraries that have been empty since glibc 2.34, when `libc.so.6` took in what they had. Programs that were linked to an
+/// Libraries that are empty since glibc 2.34, as `libc.so.6` has their functions. Programs linked to an
 /// older glibc name them.
 pub const FORMER_PARTS: [&str; 5] = [
     "libanl.so.1",
@@ -219,7 +219,7 @@ pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
     FORMER_PARTS.contains(&name) && root.library(name).is_none() && libc().is_some_and(is_new)
 }
 
-/// One of those, whose versions are those of glibc up to 2.33.
+/// Returns such a library, settled.
 fn former_part(root: &GuestRoot, name: &str) -> Option<Found> {
     is_former_part(root, name).then(|| Found::Settled(Binary::default()))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::scenario::quantity::{Bandwidth, Duration, QuantityError};
 
-/// Why words are no request.
+/// Errors in the words of a request.
 mod error;
 /// Host files, machine files, lists of hosts and rankfiles.
 pub mod host_file;

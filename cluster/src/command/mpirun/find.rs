@@ -17,7 +17,7 @@ use belljar_cluster::mpirun::request::{self, Mapping, Part, Wishes};
 use super::launch::{Ranks, command, name};
 use super::{MpirunArguments, Request, add, image, take_in};
 
-/// Finds out all that a run takes.
+/// Resolves the nodes, programs, files and variables of a request.
 pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
     if let Some(why) = arguments.refused.first() {
         bail!("{why}");
@@ -96,7 +96,7 @@ fn parts(arguments: &MpirunArguments) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// What is said of nodes and of the order of ranks.
+/// Requests about nodes and the order of ranks.
 fn wishes(arguments: &MpirunArguments) -> Result<Wishes> {
     let mut mapping = Mapping {
         oversubscribe: arguments.oversubscribe,
@@ -182,7 +182,7 @@ fn bring(choice: &Choice, parts: &[Part], files: &mut BTreeMap<String, PathBuf>)
     for (program, part) in choice.programs.iter().zip(parts) {
         match &program.source {
             Source::Host(path) => add(files, &program.name, path)?,
-            // An interpreter: what it runs is a file here.
+            // The script of an interpreter is a file here.
             Source::Image => {
                 let script = part.arguments.iter().find(|word| !word.starts_with('-'));
                 let path = script.map(|word| part.path_here(word));
@@ -214,7 +214,7 @@ fn environments(parts: &[Part]) -> Result<(Variables, Vec<Variables>)> {
     Ok((shared, own))
 }
 
-/// Variables with values, of those that are named.
+/// Returns the named variables with their values.
 fn variables(wishes: &[String]) -> Result<Variables> {
     let pair = |wish: &String| match wish.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),

@@ -1,4 +1,4 @@
-//! What `belljar mpirun` calls a run, and the command that starts its ranks.
+//! The name of a run, and the command that starts its ranks.
 //!
 //! Called once the programs are found.
 
@@ -29,7 +29,7 @@ pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, Pat
     }
 }
 
-/// Ranks of the programs, and what each program has of its own.
+/// Ranks of the programs, with variables and folders of each.
 pub(super) struct Ranks<'a> {
     /// How many of each.
     pub(super) counts: &'a [u32],
@@ -37,7 +37,7 @@ pub(super) struct Ranks<'a> {
     pub(super) environments: &'a [BTreeMap<String, String>],
     /// Folders of nodes that they run in.
     pub(super) folders: &'a [Option<String>],
-    /// What the launcher does about their order.
+    /// Words to the launcher for their order.
     pub(super) placement: &'a Placement,
     /// Whether lines of output have the rank before them.
     pub(super) is_tagged: bool,
@@ -46,7 +46,7 @@ pub(super) struct Ranks<'a> {
 /// Where node 0 has the list of the ranks' nodes.
 const SEQUENCE: &str = "/tmp/belljar-sequence";
 
-/// What starts the ranks.
+/// Returns the command that starts the ranks.
 ///
 /// # Errors
 /// When the launcher has no words for their order.

@@ -44,7 +44,7 @@ pub(crate) fn plain(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> 
             .to_str()
             .filter(|text| text.starts_with('-') && *text != "--")
         else {
-            // The program, and what is its own.
+            // The program and its own words.
             plain.push(word);
             break;
         };
@@ -144,7 +144,7 @@ fn lossy(word: Option<OsString>) -> String {
 struct OwnOptions(Vec<String>);
 
 impl OwnOptions {
-    /// Those that take a value.
+    /// Lists the options that take a value.
     fn new() -> Self {
         let command = Arguments::command();
         let mpirun = command.find_subcommand(NAMES[0]).into_iter();

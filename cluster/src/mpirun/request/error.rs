@@ -1,8 +1,8 @@
-//! Why words are no request.
+//! Errors in the words of a request.
 //!
-//! Each names the option or the line, and what to write instead. Made where words and files are read, printed by `belljar mpirun` and `replay`.
+//! Each error names the option or the line, and a correct one. Made where words and files are read, printed by `belljar mpirun` and `replay`.
 
-/// Why words are no request.
+/// Errors in the words of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Nothing to run.
@@ -16,7 +16,7 @@ pub enum RequestError {
     /// Not a number of ranks.
     #[error("`{0}` is no number of ranks; write a number from 1")]
     Ranks(String),
-    /// Nobody says how many.
+    /// No number of ranks.
     #[error("how many ranks? write -n N, or --nodes N, or --hostfile FILE")]
     HowMany,
     /// More ranks than room.
@@ -40,7 +40,7 @@ pub enum RequestError {
     HostFile {
         /// Its number, from 1.
         line: usize,
-        /// What stands there.
+        /// Its text.
         text: String,
     },
     /// A host file without a host.
@@ -62,7 +62,7 @@ pub enum RequestError {
     RankFile {
         /// Its number, from 1.
         line: usize,
-        /// What stands there.
+        /// Its text.
         text: String,
     },
     /// A rank without a host.
@@ -92,9 +92,9 @@ pub enum RequestError {
     /// A mapping that is none.
     #[error("--map-by {text}: {instead}")]
     MapBy {
-        /// What was written.
+        /// The value.
         text: String,
-        /// What may be written.
+        /// Correct values.
         instead: String,
     },
     /// An order of ranks that is none.
@@ -110,7 +110,7 @@ pub enum RequestError {
     Refused {
         /// The option.
         option: String,
-        /// What to do instead.
+        /// Its counterpart.
         instead: &'static str,
     },
     /// An option of all programs after the first one.
@@ -119,7 +119,7 @@ pub enum RequestError {
     /// A network that is none.
     #[error("--network {text}: {reason}; write BANDWIDTH,LATENCY, such as 100Gb/s,1us")]
     Network {
-        /// What was written.
+        /// The value.
         text: String,
         /// What is wrong.
         reason: String,

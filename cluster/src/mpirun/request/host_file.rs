@@ -102,7 +102,7 @@ fn host_line(line: &str) -> Option<HostSlots> {
             "max_slots" | "max-slots" | "slots_max" | "slots-max" => {
                 number(value)?;
             }
-            // How the host is reached, which says nothing here.
+            // Access to the host, without a meaning on nodes.
             "user" | "username" | "user_name" | "user-name" | "port" | "ifname" => {}
             _ => return None,
         }
@@ -128,8 +128,8 @@ fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&number| number > 0)
 }
 
-/// Returns the host of each rank that a rankfile names (`rank 3=node1 slot=0`), by rank. Hosts may be `+nK`, the host
-/// number K of those that are there.
+/// Returns the host of each rank that a rankfile names (`rank 3=node1 slot=0`), by rank. A host may be `+nK`, host number K
+/// of the run.
 ///
 /// # Errors
 /// When a line is not understood, or a rank is named twice or not at all.

@@ -1,10 +1,10 @@
-//! Options of MPICH's and Open MPI's launchers, and what becomes of each here.
+//! Options of MPICH's and Open MPI's launchers, and the meaning of each on nodes.
 //!
 //! An option is another spelling of one of `belljar mpirun`, has no effect on nodes and is named in a warning, or cannot be
 //! honoured and is refused by name. Options that are in no table are refused by the command line's parser. Called for the words before
 //! each program.
 
-/// What becomes of an option of a launcher.
+/// Meaning of a launcher's option on nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Another spelling of an option with a value.
@@ -23,7 +23,7 @@ pub enum Meaning {
     Files,
     /// It has so many words after it, no effect, and this reason.
     Ignored(usize, &'static str),
-    /// It cannot be honoured; what to do instead.
+    /// It has no counterpart of its own; the advice.
     Refused(&'static str),
 }
 
@@ -267,8 +267,7 @@ const TABLE: &[(&[&str], Meaning)] = &[
     ),
 ];
 
-/// What becomes of the option that `word` begins with; none of options that no launcher has, or that are spelt as
-/// `belljar mpirun` has them itself.
+/// Returns the meaning of the option `word`; `None` for options that no launcher has, or that `belljar mpirun` spells alike.
 pub fn meaning(word: &str) -> Option<Meaning> {
     let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
     // The program's own: -s is a size nowhere, and a long option of one letter is none.

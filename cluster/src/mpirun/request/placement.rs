@@ -21,9 +21,9 @@ pub enum RankOrder {
 /// Requests about the placement of ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// How many each node gets.
+    /// Number of ranks on each node.
     pub map: RankOrder,
-    /// How they are numbered; as `map` when absent.
+    /// Order of their numbers; as `map` when absent.
     pub rank: Option<RankOrder>,
     /// Ranks on each node, of `ppr:K:node`.
     pub per_node: Option<u32>,
@@ -37,7 +37,7 @@ pub struct Mapping {
     pub rank_file: Option<String>,
 }
 
-/// What a launcher does about an order of ranks that host files do not give.
+/// Words to the launcher for an order of ranks that host files do not give.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// It fills slots.
@@ -60,7 +60,7 @@ pub struct Layout {
     pub uneven: Vec<u32>,
     /// Processors that ranks of a node are meant for, where they are fewer than its ranks.
     pub processors: Option<u32>,
-    /// What the launcher does about it.
+    /// Words to the launcher for the order of ranks.
     pub placement: Placement,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn placed(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Lay
         RankOrder::BySlot => by_slot(&counts),
         RankOrder::ByNode => cyclic(&counts),
     };
-    // Where ranks fill slots, those without a rank stay.
+    // Ranks that fill slots leave slots without a rank as they are.
     match by_slot(&filled(ranks, slots)) == list {
         true => Layout::of(slots, Placement::Slots),
         false => listed(&list, slots),
@@ -145,7 +145,7 @@ fn by_slot(counts: &[u32]) -> Vec<u32> {
     nodes.collect()
 }
 
-/// How many ranks each node has.
+/// Returns the number of ranks on each node.
 fn counts(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Vec<u32>, RequestError> {
     let room: u64 = slots.iter().map(|&slots| u64::from(slots)).sum();
     let counts = match mapping.map {
@@ -179,7 +179,7 @@ fn counts(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Vec<u32>, Requ
             wanted: ranks.div_ceil(each),
         });
     }
-    // As Open MPI does: what is left is spread evenly, the first nodes get one more.
+    // As in Open MPI, the rest is spread evenly, and the first nodes get one more.
     let (each, rest) = ((more / nodes) as u32, (more % nodes) as usize);
     let extra = |at: usize| each + u32::from(at < rest);
     Ok((0..)
@@ -213,7 +213,7 @@ fn of_list(list: &[u32], slots: &[u32]) -> Placement {
     if list == by_slot(&filled(ranks, slots)) {
         return Placement::Slots;
     }
-    // Launchers differ in what they do about nodes that are full.
+    // Launchers differ on nodes that are full.
     let turns = (0..slots.len() as u32).cycle().take(list.len());
     match list.iter().copied().eq(turns) {
         true => Placement::Cyclic,

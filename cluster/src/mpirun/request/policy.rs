@@ -5,10 +5,10 @@
 use super::RequestError;
 use super::placement::{Mapping, RankOrder};
 
-/// Reads the value of `--map-by` into `mapping`; a note on what has no effect.
+/// Reads the value of `--map-by` into `mapping`.
 ///
 /// # Errors
-/// When it asks for what nodes do not do.
+/// When the policy or a modifier is unknown.
 pub fn map_by(text: &str, mapping: &mut Mapping) -> Result<(), RequestError> {
     let refused = |instead: &str| RequestError::MapBy {
         text: text.to_owned(),
@@ -63,7 +63,7 @@ fn modifier(word: &str, policy: &str, mapping: &mut Mapping) -> Option<()> {
         ("file", path) if policy == "rankfile" && !path.is_empty() => {
             mapping.rank_file = Some(path.to_owned());
         }
-        // What is so in any case.
+        // True on nodes in any case.
         ("nooversubscribe" | "hwtcpus" | "corecpus" | "inherit" | "noinherit", "") => {}
         _ => return None,
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most warnings of an image, and longest text of a script in one.
 const MOST_WARNINGS: usize = 20;
 const LONGEST_TEXT: usize = 80;
-/// Longest value, as Linux bounds it, and what all values that are made may have.
+/// Longest value, as in Linux, and most bytes of all values, in bytes.
 const LONGEST_VALUE: usize = 128 << 10;
 const MOST_BYTES: usize = 64 << 20;
 /// Deepest expansion in an expansion.
@@ -29,7 +29,7 @@ pub(super) struct Environment {
     left: usize,
 }
 
-/// A word: as written, and what it stands for.
+/// A word as written, with its value.
 #[derive(Default)]
 struct Word {
     raw: String,
@@ -42,12 +42,12 @@ struct Command {
     line: usize,
     text: String,
     words: Vec<Word>,
-    /// Neither pipes nor redirections, nor what runs under a condition.
+    /// True without pipes, redirections and conditions.
     is_plain: bool,
 }
 
 impl Command {
-    /// How many of the words stand where a command begins and are in `list`.
+    /// Counts the words of `list` at the beginning of a command.
     fn count(&self, list: &[&str]) -> usize {
         let words = self.words.iter().enumerate();
         let found = words.filter(|(at, word)| {
@@ -67,7 +67,7 @@ fn push(value: &mut String, more: &str) {
 }
 
 impl Environment {
-    /// Variables before any script: those that every container has.
+    /// Creates the variables that every container has.
     pub(super) fn new() -> Self {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let known = [("PATH", path), ("HOME", "/root")];
@@ -107,7 +107,7 @@ impl Environment {
         }
     }
 
-    /// The exported variables, and what was left out of the scripts.
+    /// Returns the exported variables, and warnings about other lines.
     pub(super) fn finish(mut self) -> (BTreeMap<String, String>, Vec<String>) {
         self.values.retain(|name, _| self.exported.contains(name));
         (self.values, self.warnings)
@@ -320,7 +320,7 @@ impl Lexer {
         }
     }
 
-    /// What stands after `$`: a variable, plain or in braces, with another value where it has none.
+    /// Reads an expansion after `$`: a name, plain or in braces, with a default.
     fn expansion(&mut self, values: &Values, value: &mut String, depth: usize) -> Option<()> {
         let in_braces = self.peek() == Some('{');
         if in_braces {
