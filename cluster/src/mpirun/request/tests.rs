@@ -21,7 +21,8 @@ fn programs_stand_between_colons() {
         [(Some(1), "./a"), (Some(3), "./b"), (Some(2), "c")]
     );
     assert_eq!(parts[0].arguments, ["-x", "1"]);
-    assert_eq!(parts[1].environment, ["A=1", "B=2"]);
+    assert_eq!(parts[1].environment, ["A=1"]);
+    assert_eq!(parts[1].shared, ["B=2"]);
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn rankfiles_choose_nodes() {
     };
     let (layout_of, ranks) = layout(&alone(None), &list(&["b", "a", "b"])).unwrap();
     assert_eq!((layout_of.uneven, ranks), (vec![2, 1], vec![3]));
-    assert_eq!(layout_of.placement, Placement::Listed(vec![0, 1, 0]));
+    assert_eq!(layout_of.placement, Placement::Cyclic);
     let mut known = list(&["b", "+n0"]);
     known.hosts = Some(host_file::host_file("a\nb\n").unwrap());
     let (layout_of, _) = layout(&alone(Some(2)), &known).unwrap();
