@@ -112,10 +112,13 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
     Err(SourceError::unsupported(place, what))
 }
 
+/// Reads a script by its path in the tree; none where it is no file or too long.
+type ScriptReader<'a> = dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, SourceError> + 'a;
+
 /// The variables that an Apptainer image's scripts set, and what of them is left out.
 pub(super) fn environment(
     tree: &FileTree,
-    bytes: &dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, SourceError>,
+    bytes: &ScriptReader<'_>,
 ) -> Result<(BTreeMap<String, String>, Vec<String>), SourceError> {
     let mut environment = Environment::new();
     let scripts = tree.children(ENVIRONMENT).map(|(name, _)| name);
