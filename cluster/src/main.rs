@@ -43,7 +43,7 @@ enum Command {
     Run(RunArguments),
     /// Run a program of your own on nodes, as mpirun would, without a scenario.
     #[command(visible_alias = "mpiexec")]
-    Mpirun(command::mpirun::MpirunArguments),
+    Mpirun(Box<command::mpirun::MpirunArguments>),
     /// Run a batch script with #SBATCH lines, as it is.
     SbatchScript(command::batch::BatchArguments),
     /// Write a scenario to start from.
