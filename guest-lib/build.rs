@@ -33,6 +33,36 @@ fn main() {
         );
     }
     compile(&out);
+    former_part(&out);
+}
+
+/// The library that stands for parts of glibc that have been in `libc.so.6` since 2.34: without code, with the versions
+/// that programs linked to an older glibc need of them.
+fn former_part(out: &Path) {
+    let before = ["2.2.5", "2.2.6", "2.3", "2.3.2", "2.3.3", "2.3.4"].map(str::to_owned);
+    let numbered = (4..=33).map(|minor| format!("2.{minor}"));
+    let versions = before.into_iter().chain(numbered);
+    let script: String = versions
+        .map(|version| format!("GLIBC_{version} {{ }};\n"))
+        .collect();
+    write(&out.join("versions"), &script);
+    write(
+        &out.join("empty.s"),
+        ".section .note.GNU-stack,\"\",@progbits\n",
+    );
+    run(
+        Command::new("cc")
+            .current_dir(out)
+            .args(["-shared", "-nostdlib", "-nostartfiles"])
+            .args([
+                "-Wl,-z,noexecstack",
+                "-Wl,--version-script=versions",
+                "-Wl,--build-id=none",
+                "-Wl,--strip-debug",
+            ])
+            .args(["-o", "libpart.so", "empty.s"]),
+        "cc, the C compiler's driver,",
+    );
 }
 
 fn write(path: &Path, text: &str) {
@@ -98,7 +128,7 @@ fn run(command: &mut Command, name: &str) {
         .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
     assert!(
         status.success(),
-        "{name} could not build the preloaded library"
+        "{name} could not build a library for guests"
     );
 }
 

@@ -42,7 +42,8 @@ enum Command {
     /// Run a scenario and fill a run directory.
     Run(RunArguments),
     /// Run a program of your own on nodes, as mpirun would, without a scenario.
-    Mpirun(command::mpirun::MpirunArguments),
+    #[command(visible_alias = "mpiexec")]
+    Mpirun(Box<command::mpirun::MpirunArguments>),
     /// Run a batch script with #SBATCH lines, as it is.
     SbatchScript(command::batch::BatchArguments),
     /// Write a scenario to start from.

@@ -107,6 +107,13 @@ impl Recipe {
         &self.spec.name
     }
 
+    /// The distribution's packages that its root file system has, without those that they depend on; empty where
+    /// the root is a container's.
+    #[must_use]
+    pub fn packages(&self) -> &[String] {
+        &self.spec.userland.packages
+    }
+
     /// Where the recipe was read from, or its name when it is built in.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::batch::{Job, split_words};
 use belljar_cluster::mpirun::choose::{Asked, name_in_guest};
 use belljar_cluster::mpirun::compose::{quoted, shell_word};
-use belljar_cluster::mpirun::request::{self, Part};
+use belljar_cluster::mpirun::request::{Layout, Part};
 use belljar_cluster::mpirun::{Binary, Mpi};
 use belljar_cluster::scenario::Slurm;
 use belljar_cluster::scenario::quantity::Bytes;
@@ -112,6 +112,7 @@ impl Batch {
         let asked = Asked {
             parts: &parts,
             files: &files,
+            folders: &[],
         };
         let choice = image(&arguments.machine, asked)?;
         for (name, path) in &choice.libraries {
@@ -139,18 +140,17 @@ impl Batch {
         Ok(Request {
             made_by: "belljar sbatch-script",
             command: command.join(" "),
-            layout: request::Layout {
-                nodes: layout.nodes,
-                ranks_per_node: layout.tasks_per_node,
-            },
+            layout: Layout::alike(layout.nodes, layout.tasks_per_node),
             vcpus: layout.cpus.clamp(1, MOST_CPUS),
             memory: layout.memory.map(|mib| Bytes(mib.saturating_mul(MIB))),
             environment: BTreeMap::new(),
             name: plain(&self.name()),
             slurm: Some(self.slurm()),
+            cpus_per_rank: 1,
+            notes,
+            warnings: choice.warnings.clone(),
             files,
             choice,
-            notes,
         })
     }
 
@@ -247,16 +247,12 @@ fn programs(files: &BTreeMap<String, PathBuf>) -> Vec<Part> {
             needed.any(|library| Mpi::of_library(library).is_some())
         })
     };
-    let part = |program: String| Part {
-        ranks: None,
-        program,
-        arguments: Vec::new(),
-        environment: Vec::new(),
-    };
     let paths = files.values().filter(|path| is_mpi(path));
-    let mut parts: Vec<Part> = paths.map(|path| part(path.display().to_string())).collect();
+    let mut parts: Vec<Part> = paths
+        .map(|path| Part::of(path.display().to_string()))
+        .collect();
     if parts.is_empty() {
-        parts.push(part("sh".to_owned()));
+        parts.push(Part::of("sh".to_owned()));
     }
     parts
 }

@@ -3,16 +3,14 @@
 //! It makes the scenario, and hands it on as `belljar run` would.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use belljar_cluster::mpirun::HostLoader;
-use belljar_cluster::mpirun::choose::{self, Asked, Choice, Source, name_in_guest};
-use belljar_cluster::mpirun::compose::{LIBRARIES, Naming, copied};
-use belljar_cluster::mpirun::request::{self, Layout, Part, Wishes};
+use belljar_cluster::mpirun::choose::{self, Asked, Choice};
+use belljar_cluster::mpirun::compose::{Naming, copied};
+use belljar_cluster::mpirun::request::Layout;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
@@ -28,13 +26,16 @@ use crate::HostArguments;
 
 /// The scenario of a request.
 mod draft;
+/// Files that a run brings.
+mod files;
+/// All that a request takes: nodes, programs, files and variables.
+mod find;
 /// What `belljar mpirun` calls a run, and the command that starts its ranks.
 mod launch;
 /// Options as users of MPICH's and Open MPI's `mpirun` write them.
 mod words;
 
-use launch::{command, name};
-
+pub(super) use files::{add, take_in};
 pub(crate) use words::plain;
 
 /// Arguments of `belljar mpirun`.
@@ -49,14 +50,46 @@ pub(crate) struct MpirunArguments {
     /// Nodes; as many as the ranks take when absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     nodes: Option<u32>,
-    /// A file with a line for each node: NAME, NAME slots=K or NAME:K. Names mean nothing here:
-    /// the first is node 0.
+    /// A file with a line for each node or for each slot: NAME, NAME slots=K or NAME:K. Names mean nothing here:
+    /// the first is node 0. Also -machinefile and -f.
     #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
     hostfile: Option<PathBuf>,
-    /// A variable for all ranks, with this value or the one it has here. Also -genv NAME VALUE, and
-    /// --mca NAME VALUE for OMPI_MCA_NAME.
+    /// Hosts with commas between them, as NAME or NAME:K, instead of a host file; may be repeated.
+    #[arg(long, value_name = "HOST,...", conflicts_with_all = ["nodes", "hostfile"])]
+    host: Vec<String>,
+    /// A file with the host of each rank, as `rank N=HOST slot=K`.
+    #[arg(long, value_name = "FILE")]
+    rankfile: Option<PathBuf>,
+    /// Order in which ranks go to nodes: slot (when absent), node, seq, ppr:K:node, rankfile:file=FILE; with :PE=K, K processors for each rank.
+    #[arg(long, value_name = "POLICY")]
+    map_by: Option<String>,
+    /// Order in which ranks are numbered: slot or node; as they are mapped when absent.
+    #[arg(long, value_name = "POLICY")]
+    rank_by: Option<String>,
+    /// Processors of a node for each of its ranks; 1 when absent.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus_per_rank: Option<u32>,
+    /// Allow more ranks than slots.
+    #[arg(long)]
+    oversubscribe: bool,
+    /// Folder that the (first) program runs in, below this one or of the image.
+    #[arg(long, value_name = "DIR")]
+    wdir: Option<String>,
+    /// Mark each line of output with its rank. Also -l.
+    #[arg(long)]
+    tag_output: bool,
+    /// A variable for the ranks of the (first) program, with this value or the one it has here. Also -env NAME VALUE.
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
+    /// A variable for all ranks of all programs. Also -genv NAME VALUE, and --mca NAME VALUE for OMPI_MCA_NAME.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    genv: Vec<String>,
+    /// Options of other launchers that change nothing here.
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    ignored: Vec<String>,
+    /// An option of another launcher that cannot be honoured.
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    refused: Vec<String>,
     #[command(flatten)]
     machine: MachineArguments,
     /// Ranks always run as root on nodes; for those who are used to say so.
@@ -119,6 +152,9 @@ pub(super) struct MachineArguments {
     /// Print the scenario and what was found of the program, and run nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Write `report.html` into the run directory, too: what `belljar report` writes.
+    #[arg(long)]
+    report: bool,
     #[command(flatten)]
     pub(super) host: HostArguments,
 }
@@ -147,13 +183,17 @@ pub(super) struct Request {
     pub(super) slurm: Option<Slurm>,
     pub(super) files: BTreeMap<String, PathBuf>,
     pub(super) choice: Choice,
-    /// Words for the user.
+    /// Processors of each rank.
+    pub(super) cpus_per_rank: u32,
+    /// What may surprise.
     pub(super) notes: Vec<String>,
+    /// What is not as the user's words have it.
+    pub(super) warnings: Vec<String>,
 }
 
 /// `belljar mpirun`.
 pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
-    perform(&arguments.machine, &find(arguments)?)
+    perform(&arguments.machine, &find::find(arguments)?)
 }
 
 /// Makes the scenario of a request and runs it.
@@ -167,14 +207,17 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
     }
     let here = Path::new("scenario.toml");
     let text = draft.text(Naming::Original);
-    let scenario = Scenario::parse(here, &text, &[])
-        .context("the scenario that these words make cannot be")?;
+    let scenario =
+        Scenario::parse(here, &text, &[]).context("these options make no valid scenario")?;
+    for note in &request.notes {
+        note!("note: {note}");
+    }
+    for warning in &request.warnings {
+        eprintln!("warning: {warning}");
+    }
     let plan = Plan::resolve(&scenario, here)?;
     for default in scenario.network.defaults_of_shape() {
         draft.set(&default)?;
-    }
-    for note in &request.notes {
-        note!("note: {note}");
     }
     if arguments.dry_run {
         print(text)?;
@@ -193,71 +236,13 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
         directory.copy(from, &copied(name))?;
     }
     let inputs = draft.files.keys().map(|name| copied(name)).collect();
-    let code = run::start(plan, directory, Hosts::default(), inputs, &arguments.host)?;
+    let with = (&arguments.host, arguments.report);
+    let code = run::start(plan, directory, Hosts::default(), inputs, with)?;
     say(format_args!(
         "its scenario: {0}/{SCENARIO_FILE}; change what you like and run it again with: belljar run {0}/{SCENARIO_FILE}",
         path.display()
     ))?;
     Ok(code)
-}
-
-/// Finds out all that a run takes.
-fn find(arguments: &MpirunArguments) -> Result<Request> {
-    let parts = request::parts(&arguments.program, arguments.ranks)?;
-    let host_file = arguments.hostfile.as_ref().map(|path| {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the host file {}", path.display()))?;
-        Ok::<_, anyhow::Error>(request::host_file(&text)?)
-    });
-    let wishes = Wishes {
-        nodes: arguments.nodes,
-        ranks_per_node: arguments.ranks_per_node,
-        host_file: host_file.transpose()?,
-    };
-    let (layout, ranks) = request::layout(&parts, wishes)?;
-    let mut files = BTreeMap::new();
-    for wish in &arguments.machine.file {
-        take_in(wish, &mut files)?;
-    }
-    let asked = Asked {
-        parts: &parts,
-        files: &files,
-    };
-    let choice = image(&arguments.machine, asked)?;
-    for (program, part) in choice.programs.iter().zip(&parts) {
-        match &program.source {
-            Source::Host(path) => add(&mut files, &program.name, path)?,
-            // An interpreter: what it runs is a file here.
-            Source::Image => {
-                let script = part.arguments.iter().find(|word| !word.starts_with('-'));
-                if let Some(path) = script.map(Path::new).filter(|path| path.is_file())
-                    && !path.is_absolute()
-                {
-                    add(&mut files, &name_in_guest(path), path)?;
-                }
-            }
-        }
-    }
-    for (name, path) in &choice.libraries {
-        add(&mut files, &format!("{LIBRARIES}/{name}"), path)?;
-    }
-    let mut environment = variables(&arguments.environment)?;
-    for part in &parts {
-        environment.extend(variables(&part.environment)?);
-    }
-    Ok(Request {
-        made_by: "belljar mpirun",
-        name: name(&choice, &parts, &files),
-        command: command(&choice, &parts, &ranks),
-        layout,
-        vcpus: layout.ranks_per_node.min(64),
-        memory: None,
-        slurm: None,
-        environment,
-        notes: notes(&parts, &files),
-        files,
-        choice,
-    })
 }
 
 /// The image that is named, or the one that fits best.
@@ -272,87 +257,4 @@ pub(super) fn image(arguments: &MachineArguments, asked: Asked<'_>) -> Result<Ch
         return Err(PlanError::NoImage { recipe }.into());
     };
     Ok(choose::try_image(path, recipe.name(), image, asked, &host)?)
-}
-
-/// Adds a file under a name that no other file has.
-pub(super) fn add(files: &mut BTreeMap<String, PathBuf>, name: &str, path: &Path) -> Result<()> {
-    let full = std::path::absolute(path)?;
-    let is_same = |other: &Path| match (fs::canonicalize(other), fs::canonicalize(&full)) {
-        (Ok(other), Ok(this)) => other == this,
-        _ => false,
-    };
-    match files.insert(name.to_owned(), full.clone()) {
-        Some(other) if !is_same(&other) => bail!(
-            "{} and {} would both be `{name}` on the nodes; give one another name with --file PATH=NAME, or start it by a path below this folder",
-            other.display(),
-            full.display()
-        ),
-        _ => Ok(()),
-    }
-}
-
-/// Takes in a file, or all files of a folder.
-pub(super) fn take_in(wish: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
-    let (path, name) = match wish.split_once('=') {
-        Some((path, name)) if !Path::new(wish).exists() => (Path::new(path), name.to_owned()),
-        _ => (Path::new(wish), name_in_guest(Path::new(wish))),
-    };
-    let data = fs::metadata(path).with_context(|| format!("--file {wish}: cannot read it"))?;
-    if data.is_file() {
-        return add(files, name.trim_matches('/'), path);
-    }
-    if !data.is_dir() {
-        bail!("--file {wish}: it is neither a file nor a folder");
-    }
-    let entries = fs::read_dir(path).with_context(|| format!("--file {wish}: cannot list it"))?;
-    for entry in entries {
-        let entry = entry?;
-        let Some(last) = entry.file_name().to_str().map(str::to_owned) else {
-            bail!(
-                "--file {wish}: {} has a name that is no text",
-                entry.path().display()
-            );
-        };
-        let name = match name.trim_matches('/') {
-            "" => last,
-            above => format!("{above}/{last}"),
-        };
-        let path = entry.path();
-        match fs::metadata(&path) {
-            Ok(data) if data.is_dir() && !entry.file_type()?.is_symlink() => {
-                let inner = path.to_str().map(|path| format!("{path}={name}"));
-                take_in(
-                    &inner.with_context(|| format!("--file {wish}: a name that is no text"))?,
-                    files,
-                )?;
-            }
-            Ok(data) if data.is_file() => add(files, &name, &path)?,
-            _ => note!("note: {} is no file and is left out", path.display()),
-        }
-    }
-    Ok(())
-}
-
-/// Variables with values, of those that are named.
-fn variables(wishes: &[String]) -> Result<BTreeMap<String, String>> {
-    let pair = |wish: &String| match wish.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => match env::var(wish) {
-            Ok(value) => Ok((wish.clone(), value)),
-            Err(_) => bail!("-x {wish}: it is not set here; write -x {wish}=VALUE"),
-        },
-    };
-    wishes.iter().map(pair).collect()
-}
-
-/// Arguments that name files here which nodes will not have.
-fn notes(parts: &[Part], files: &BTreeMap<String, PathBuf>) -> Vec<String> {
-    let words = parts.iter().flat_map(|part| &part.arguments);
-    let absent = words.filter(|word| {
-        let path = Path::new(word);
-        path.is_file() && !files.contains_key(&name_in_guest(path))
-    });
-    absent
-        .map(|word| format!("{word} is a file here, and nodes do not have it: add --file {word}"))
-        .collect()
 }

@@ -146,7 +146,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     task.carry_out()
 }
 
-/// Carries out a plan whose directory has its scenario and `inputs`.
+/// Carries out a plan whose directory has its scenario and `inputs`, with a report of it where one is wanted.
 ///
 /// # Errors
 /// As a run's.
@@ -155,7 +155,7 @@ pub(super) fn start(
     directory: RunDirectory,
     hosts: Hosts,
     inputs: Vec<String>,
-    host: &HostArguments,
+    (host, report): (&HostArguments, bool),
 ) -> Result<ExitCode> {
     let task = Task {
         plan,
@@ -164,7 +164,7 @@ pub(super) fn start(
         inputs,
         host,
         state_hash: None,
-        report: false,
+        report,
         choice: None,
         collect: false,
     };

@@ -92,7 +92,11 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let mut networks = NetworkWarnings::default();
     let all = combinations(path)?.into_iter().map(|combination| {
         let described = describe(&combination);
-        wanted(path, combination, &mut runs, (&mut said, &mut networks)).with_context(|| described)
+        let wanted = wanted(path, combination, &mut runs, (&mut said, &mut networks));
+        match described {
+            Some(described) => wanted.with_context(|| described),
+            None => wanted,
+        }
     });
     let all: Vec<Wanted> = all.collect::<Result<_>>()?;
     said.extend(all.iter().flat_map(|wanted| wanted.warnings.clone()));
@@ -130,12 +134,13 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     })
 }
 
-fn describe(combination: &Combination) -> String {
+/// The values of a combination; none where nothing varies.
+fn describe(combination: &Combination) -> Option<String> {
     let values = combination.values.iter();
     let values: Vec<String> = values
         .map(|(key, value)| format!("{key} = {value}"))
         .collect();
-    format!("with {}", values.join(", "))
+    (!values.is_empty()).then(|| format!("with {}", values.join(", ")))
 }
 
 /// Warnings by network: combinations share networks.

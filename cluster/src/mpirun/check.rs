@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::guest_root::interpreter_line;
-use super::library::{Closure, Lacking, Object, in_guest};
+use super::library::{Closure, Lacking, Object, in_guest, is_of_glibc};
 use super::{Binary, GuestRoot, Mpi, ProgramError};
 use crate::mpirun::large_files::LargeFiles;
 
@@ -263,7 +263,9 @@ pub(crate) fn missing(
     advice: &'static str,
 ) -> ProgramError {
     let names = closure.missing.iter().map(|(library, by)| {
-        if library.contains('/') {
+        if is_of_glibc(library) {
+            format!("{library} (a part of glibc, which nodes have from the image alone: add it to userland.files of its recipe)")
+        } else if library.contains('/') {
             format!("{library} (by its path, which nodes do not have: link it with -l)")
         } else if by == name {
             library.clone()

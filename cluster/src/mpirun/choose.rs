@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use belljar_images::{Image, Recipe};
 
+use super::host_loader::read_binary;
+use super::library::{Closure, Object};
 use super::request::Part;
 use super::{GuestRoot, HostLoader, Mpi, ProgramError};
 
@@ -43,6 +45,11 @@ pub enum ChoiceError {
         "the programs are linked to MPICH and to Open MPI; one launcher can start those of one only"
     )]
     Several,
+    /// A folder to run in.
+    #[error(
+        "--wdir: nodes have no folder {0} (image {1}); bring files into a folder below this one with --file, or leave --wdir out"
+    )]
+    Folder(String, String),
     /// No MPI to launch anything with.
     #[error("the image {0} has no MPI whose launcher could start ranks")]
     NoMpi(String),
@@ -63,6 +70,7 @@ impl ChoiceError {
     /// How near an image came that gave this reason.
     fn nearness(&self) -> u8 {
         match self {
+            Self::Folder(..) => 5,
             Self::Program(ProgramError::Missing { .. }) => 4,
             Self::Program(ProgramError::Version { .. }) => 3,
             Self::Program(ProgramError::Interpreter { .. }) => 2,
@@ -118,6 +126,12 @@ pub struct Choice {
     pub libraries: BTreeMap<String, PathBuf>,
     /// The programs in words.
     pub lines: Vec<String>,
+    /// What may surprise: which of two programs of a name is run.
+    pub notices: Vec<String>,
+    /// Libraries that nodes have from elsewhere than programs would have here.
+    pub warnings: Vec<String>,
+    /// Modules that scripts import and the image lacks.
+    lacking: usize,
 }
 
 /// What is to be run, and what is brought for it.
@@ -127,6 +141,8 @@ pub struct Asked<'a> {
     pub parts: &'a [Part],
     /// Files that the run brings, by name.
     pub files: &'a BTreeMap<String, PathBuf>,
+    /// Folders of the image that programs run in.
+    pub folders: &'a [String],
 }
 
 /// The recipes of images that are at hand: those in the next folder `images`, from this folder
@@ -170,15 +186,21 @@ pub fn choose(
     asked: Asked<'_>,
     host: &HostLoader,
 ) -> Result<Choice, ChoiceError> {
-    let mut best: Option<((bool, usize, u64), Choice)> = None;
+    let mut best: Option<((usize, bool, usize, u64), Choice)> = None;
     let mut nearest: Option<ChoiceError> = None;
     let mut unbuilt = Vec::new();
+    let linked = linked(asked, host)?;
     for path in recipes {
         let Ok(recipe) = Recipe::load(path) else {
             continue;
         };
         let Ok(Some(image)) = belljar_images::locate(&recipe) else {
-            unbuilt.push(path.display().to_string());
+            let has_it = |mpi: Mpi| mpi.is_in(recipe.packages());
+            let fits = match linked {
+                Some(mpi) => has_it(mpi),
+                None => Mpi::ALL.into_iter().any(has_it),
+            };
+            unbuilt.extend(fits.then(|| path.display().to_string()));
             continue;
         };
         match try_image(path, recipe.name(), image, asked, host) {
@@ -187,7 +209,7 @@ pub fn choose(
                     .name()
                     .ends_with(&format!("-{}", choice.mpi.short_name()));
                 let size = choice.image.manifest.root.size;
-                let rank = (!is_named, choice.libraries.len(), size);
+                let rank = (choice.lacking, !is_named, choice.libraries.len(), size);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     best = Some((rank, choice));
                 }
@@ -225,7 +247,7 @@ fn none(nearest: Option<ChoiceError>, unbuilt: &[String]) -> ChoiceError {
     };
     let named: Vec<&str> = named.into_iter().map(String::as_str).collect();
     let hint = format!("belljar image build {}", named.join(" or "));
-    match (nearest, unbuilt.is_empty()) {
+    match (nearest, named.is_empty()) {
         (None, true) => ChoiceError::NoRecipes,
         (None, false) => ChoiceError::None {
             nearest: "none is built yet".to_owned(),
@@ -252,6 +274,7 @@ pub fn try_image(
     asked: Asked<'_>,
     host: &HostLoader,
 ) -> Result<Choice, ChoiceError> {
+    linked(asked, host)?;
     let root = GuestRoot::open(&image)?;
     let mut trial = Trial::new(&root, name, host);
     if !root.has_shell() {
@@ -262,13 +285,19 @@ pub fn try_image(
     for (name, path) in asked.files {
         trial.file(name, path)?;
     }
+    if let Some(folder) = asked.folders.iter().find(|folder| !root.has_folder(folder)) {
+        return Err(ChoiceError::Folder(folder.clone(), name.to_owned()));
+    }
     let mpi = trial.launched_by()?;
     let Some(launcher) = root.launcher(mpi) else {
         return Err(ChoiceError::NoMpi(name.to_owned()));
     };
     let (libraries, mut lines) = (trial.libraries, trial.lines);
+    let (mut notices, mut warnings) = (trial.notices, trial.warnings);
     // Of several programs some may be the same.
-    lines.dedup();
+    for words in [&mut lines, &mut notices, &mut warnings] {
+        words.dedup();
+    }
     Ok(Choice {
         recipe: recipe.to_owned(),
         launcher,
@@ -276,8 +305,40 @@ pub fn try_image(
         programs,
         libraries,
         lines,
+        notices,
+        warnings,
+        lacking: trial.lacking,
         image,
     })
+}
+
+/// The MPI that this host's programs are linked to, as they would be loaded here.
+///
+/// # Errors
+/// When they are linked to several.
+fn linked(asked: Asked<'_>, host: &HostLoader) -> Result<Option<Mpi>, ChoiceError> {
+    let mut all = Vec::new();
+    for part in asked.parts {
+        let path = part.path_here(&part.program);
+        let Some(binary) = read_binary(&path) else {
+            continue;
+        };
+        let folder = fs::canonicalize(&path).unwrap_or(path);
+        let folder = folder.parent().unwrap_or(Path::new("/"));
+        let program = Object::new(&part.program, folder, binary);
+        let closure = Closure::of(program, &mut |object, library| host.find(object, library));
+        // One that is linked to both is refused by itself.
+        if closure.mpi.len() == 1 {
+            all.extend(closure.mpi.into_keys());
+        }
+    }
+    all.sort();
+    all.dedup();
+    match all[..] {
+        [] => Ok(None),
+        [mpi] => Ok(Some(mpi)),
+        _ => Err(ChoiceError::Several),
+    }
 }
 
 /// What a file is called in `/root`: a path that leads down from here stays what it is, any other

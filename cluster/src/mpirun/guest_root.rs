@@ -204,6 +204,22 @@ impl GuestRoot {
             .take_while(move |path| path.starts_with(&start))
     }
 
+    /// True if nodes have the folder `path`, from `/`: one in which the image has a file, or one that init makes.
+    pub fn has_folder(&self, path: &str) -> bool {
+        const MADE: [&str; 5] = ["/", "/root", "/tmp", "/dev/shm", "/run"];
+        let path = match path.trim_end_matches('/') {
+            "" => "/",
+            path => path,
+        };
+        MADE.contains(&path) || self.below(path).next().is_some()
+    }
+
+    /// Paths of all files with `part` in them.
+    pub fn with_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a str> {
+        let paths = self.files.keys().map(String::as_str);
+        paths.filter(move |path| path.contains(part))
+    }
+
     /// The program that launches ranks of `mpi`.
     pub fn launcher(&self, mpi: Mpi) -> Option<&'static str> {
         let names = mpi.launchers().iter().copied();

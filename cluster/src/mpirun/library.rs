@@ -22,7 +22,7 @@ pub struct Object {
     pub folder: PathBuf,
     /// What it says.
     pub binary: Binary,
-    /// RPATH folders of those that loaded it.
+    /// RPATH folders of those that loaded it, where they have no RUNPATH.
     inherited: Vec<PathBuf>,
 }
 
@@ -39,10 +39,17 @@ impl Object {
 
     /// Folders that come before LD_LIBRARY_PATH: RPATH, which counts only without RUNPATH.
     pub fn folders_before(&self) -> Vec<PathBuf> {
-        if !self.binary.runpath.is_empty() {
-            return Vec::new();
+        match self.binary.runpath.is_empty() {
+            true => self.handed_on(),
+            false => Vec::new(),
         }
-        let own = self.binary.rpath.iter().map(|name| self.expand(name));
+    }
+
+    /// RPATH folders that count for libraries that it loads: a RUNPATH replaces its own, and not those of others.
+    fn handed_on(&self) -> Vec<PathBuf> {
+        let own = self.binary.rpath.iter();
+        let own = own.filter(|_| self.binary.runpath.is_empty());
+        let own = own.map(|name| self.expand(name));
         own.chain(self.inherited.iter().cloned()).collect()
     }
 
@@ -131,7 +138,7 @@ impl Closure {
                         versions.insert(name.clone(), binary.has_versions);
                     }
                     Some(Found::Open(path, mut found)) => {
-                        found.inherited = object.folders_before();
+                        found.inherited = object.handed_on();
                         versions.insert(name.clone(), found.binary.has_versions.clone());
                         closure.open.insert(name.clone(), path);
                         objects.push(found);
@@ -191,6 +198,32 @@ pub fn is_of_glibc(name: &str) -> bool {
     NAMES.contains(&name) || name.starts_with("libnss_")
 }
 
+/// Libraries that are empty since glibc 2.34, as `libc.so.6` has their functions. Programs linked to an
+/// older glibc name them.
+pub const FORMER_PARTS: [&str; 5] = [
+    "libanl.so.1",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+];
+
+/// True if nodes get `name` with the run, as an empty library: the image's `libc.so.6` has what it once had, and the image
+/// does not have the file.
+pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
+    let libc = || {
+        root.library("libc.so.6")
+            .and_then(|path| root.binary(&path))
+    };
+    let is_new = |libc: Binary| libc.has_versions.contains("GLIBC_2.34");
+    FORMER_PARTS.contains(&name) && root.library(name).is_none() && libc().is_some_and(is_new)
+}
+
+/// Returns such a library, settled.
+fn former_part(root: &GuestRoot, name: &str) -> Option<Found> {
+    is_former_part(root, name).then(|| Found::Settled(Binary::default()))
+}
+
 /// The libraries of a program on this host that is to run on `root`: MPI and glibc are the
 /// image's, and so is everything that it has, but for what the program brings in folders of its own
 /// or needs newer.
@@ -202,7 +235,9 @@ pub fn bring(root: &GuestRoot, host: &HostLoader, program: Object) -> Closure {
         }
         let of_image = root.library(name).and_then(|path| root.binary(&path));
         if Mpi::of_library(name).is_some() || is_of_glibc(name) {
-            return of_image.map(Found::Settled);
+            return of_image
+                .map(Found::Settled)
+                .or_else(|| former_part(root, name));
         }
         if let Some((path, found)) = host.own(object, name) {
             return Some(Found::Open(path, found));
@@ -244,7 +279,12 @@ pub fn in_guest(root: &GuestRoot, library_path: &[String], program: Object) -> C
             Some((_, binary)) => Some(Found::Settled(binary)),
             None => known()
                 .and_then(|path| root.binary(&path))
-                .map(Found::Settled),
+                .map(Found::Settled)
+                .or_else(|| former_part(root, name)),
         }
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests;

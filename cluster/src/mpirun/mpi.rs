@@ -64,6 +64,16 @@ impl Mpi {
         }
     }
 
+    /// True if one of these packages of a distribution has it.
+    pub fn is_in(self, packages: &[String]) -> bool {
+        let name = self.short_name();
+        let is_its = |package: &String| {
+            let package = package.strip_prefix("lib").unwrap_or(package);
+            package.starts_with(name)
+        };
+        packages.iter().any(is_its)
+    }
+
     /// The names of both, for texts.
     pub fn other(self) -> Self {
         match self {

@@ -4,7 +4,7 @@
 //! one. Programs of the workload may run on any node, so each must be able to start on one image at least. Made when a
 //! plan is made; asked wherever nodes are made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use belljar_images::Image;
@@ -16,7 +16,9 @@ use super::launchers;
 use super::secure_shell::SecureShell;
 use crate::mpirun::check::{self, Checked, Workload};
 use crate::mpirun::large_files::LargeFiles;
-use crate::mpirun::{GuestRoot, ProgramError};
+use crate::mpirun::library::{FORMER_PARTS, is_former_part};
+use crate::mpirun::{Binary, GuestRoot, ProgramError};
+use crate::plan::run_disk::FORMER_PARTS_FOLDER;
 use crate::scenario::{Image as ImageTable, Scenario};
 use crate::slurm::SlurmPlan;
 
@@ -33,6 +35,8 @@ pub struct ImagePlan {
     pub launchers: BTreeMap<String, String>,
     /// The project's own commands that nodes get, such as `srun`.
     pub commands: Vec<&'static str>,
+    /// Libraries of an older glibc that nodes get, empty, as the image's glibc has what was in them.
+    pub former_parts: Vec<&'static str>,
     /// The image's secure shell server, where nodes run it.
     pub secure_shell: Option<SecureShell>,
 }
@@ -184,6 +188,12 @@ impl Makings<'_> {
             let path = launchers::path_with_commands(environment.get("PATH"), has_slurm);
             environment.insert("PATH".to_owned(), path);
         }
+        let former_parts = self.former_parts(root);
+        if !former_parts.is_empty() {
+            let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
+            let separator = if path.is_empty() { "" } else { ":" };
+            path.push_str(&format!("{separator}{FORMER_PARTS_FOLDER}"));
+        }
         let is_container = image.manifest.container.is_some();
         let mut launchers = launchers::environment(root, is_container, self.kinds);
         if has_slurm {
@@ -193,10 +203,24 @@ impl Makings<'_> {
             append: append.to_owned(),
             launchers,
             commands,
+            former_parts,
             secure_shell: SecureShell::wanted(root, command, self.files, &environment),
             environment,
             image,
         }
+    }
+
+    /// The libraries of an older glibc that files of the workload name.
+    fn former_parts(&self, root: &GuestRoot) -> Vec<&'static str> {
+        let binaries = self
+            .files
+            .values()
+            .filter_map(|bytes| Binary::read(&bytes[..]));
+        let needed: BTreeSet<String> = binaries.flat_map(|binary| binary.needed).collect();
+        let parts = FORMER_PARTS.into_iter();
+        parts
+            .filter(|part| needed.contains(*part) && is_former_part(root, part))
+            .collect()
     }
 }
 

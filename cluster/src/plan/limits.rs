@@ -183,9 +183,17 @@ fn check_outputs(patterns: &[String]) -> Result<(), PlanError> {
 }
 
 fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanError> {
-    let wrong = |name: &&String| name.is_empty() || name.contains(['=', '\n', '\0']);
-    if let Some(name) = environment.keys().find(wrong) {
-        let limits = "names without `=`, line breaks and zero bytes";
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_name = |name: &str| {
+        !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.bytes().all(is_letter)
+    };
+    if let Some(name) = environment.keys().find(|name| !is_name(name)) {
+        // Shells of nodes drop others, or end at them.
+        let limits = "names of letters, digits and `_` that do not begin with a digit";
+        return fail("workload.environment", format!("{name:?}"), limits);
+    }
+    if let Some((name, _)) = environment.iter().find(|(_, value)| value.contains('\0')) {
+        let limits = "values without zero bytes";
         return fail("workload.environment", format!("{name:?}"), limits);
     }
     Ok(())

@@ -20,28 +20,35 @@ pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The host file in the form of Open MPI; `hosts` is in that of MPICH.
 pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
 
+/// Where nodes have the libraries of an older glibc.
+pub(crate) const FORMER_PARTS_FOLDER: &str = "/run/belljar/glibc";
+
 /// The archive for nodes of `plan` with `image`, padded to whole disk sectors.
 ///
 /// # Errors
 /// When a name is longer than an archive can hold.
 pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    let command = script(&plan.command);
-    match &plan.slurm {
-        None => add(&mut archive, "command", 0o755, command.as_bytes())?,
-        Some(own) => {
-            let start = format!("#!/bin/sh\nexec {}/start\n", slurm::SETTINGS);
-            add(&mut archive, "command", 0o755, start.as_bytes())?;
-            for (name, is_program, content) in slurm::files(own, plan.kinds(), &command) {
-                let mode = if is_program { 0o755 } else { 0o644 };
-                add(
-                    &mut archive,
-                    &format!("{}/{name}", slurm::FOLDER),
-                    mode,
-                    &content,
-                )?;
-            }
+    let (command, variables) = (script(&plan.command), exports(&image.environment));
+    let first = |next: &str| format!("#!/bin/sh\n{variables}exec {next}\n");
+    if let Some(own) = &plan.slurm {
+        let start = first(&format!("{}/start", slurm::SETTINGS));
+        add(&mut archive, "command", 0o755, start.as_bytes())?;
+        for (name, is_program, content) in slurm::files(own, plan.kinds(), &command) {
+            let mode = if is_program { 0o755 } else { 0o644 };
+            add(
+                &mut archive,
+                &format!("{}/{name}", slurm::FOLDER),
+                mode,
+                &content,
+            )?;
         }
+    } else if variables.is_empty() {
+        add(&mut archive, "command", 0o755, command.as_bytes())?;
+    } else {
+        let start = first("/run/belljar/workload");
+        add(&mut archive, "command", 0o755, start.as_bytes())?;
+        add(&mut archive, "workload", 0o755, command.as_bytes())?;
     }
     let environment = environment(plan.nodes, &image.launchers, &image.environment);
     add(&mut archive, "env", 0o644, environment.as_bytes())?;
@@ -62,6 +69,10 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
                 script.as_bytes(),
             )?;
         }
+    }
+    for name in &image.former_parts {
+        let part = belljar_guest_lib::FORMER_PART;
+        add(&mut archive, &format!("glibc/{name}"), 0o755, part)?;
     }
     if plan.arp == Arp::Static {
         let lines = neighbours(plan.nodes);
@@ -120,10 +131,20 @@ fn environment(
     let mut lines = format!("BELLJAR_NODES={nodes}\n");
     let preset = launchers.iter();
     let preset = preset.filter(|(name, _)| !own.contains_key(*name));
-    for (name, value) in preset.chain(own) {
-        lines.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
+    let of_one_line = |(_, value): &(&String, &String)| !value.contains('\n');
+    for (name, value) in preset.chain(own).filter(of_one_line) {
+        lines.push_str(&format!("{name}={value}\n"));
     }
     lines
+}
+
+/// Lines of a shell for variables whose values have several lines, which init does not read.
+fn exports(environment: &BTreeMap<String, String>) -> String {
+    let several = environment.iter().filter(|(_, value)| value.contains('\n'));
+    let line = |(name, value): (&String, &String)| {
+        format!("export {name}='{}'\n", value.replace('\'', "'\\''"))
+    };
+    several.map(line).collect()
 }
 
 /// For each node a line of `/etc/hosts`; guests would take long to write thousands.
@@ -162,11 +183,13 @@ mod tests {
             pairs.iter().map(pair).collect()
         };
         let preset = of(&[("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_pml", "ob1")]);
-        let own = of(&[("A", "1\n2"), ("OMPI_MCA_btl", "self")]);
+        let own = of(&[("A", "it's\n2"), ("OMPI_MCA_btl", "self")]);
         assert_eq!(
             environment(3, &preset, &own),
-            "BELLJAR_NODES=3\nOMPI_MCA_pml=ob1\nA=1 2\nOMPI_MCA_btl=self\n"
+            "BELLJAR_NODES=3\nOMPI_MCA_pml=ob1\nOMPI_MCA_btl=self\n"
         );
+        assert_eq!(exports(&own), "export A='it'\\''s\n2'\n");
+        assert_eq!(exports(&preset), "");
     }
 
     #[test]

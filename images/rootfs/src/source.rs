@@ -5,9 +5,11 @@
 //! hostile: sizes, counts and depths are bounded, no path leads out of the tree, and what is held in memory is names
 //! and metadata, never a file's bytes.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ mod config;
 mod docker;
 /// The entries of a tar stream, in order.
 mod entries;
+/// Variables that an Apptainer image's scripts set.
+mod environment;
 /// Why a source can't be read, and bounds on what a hostile one costs.
 mod error;
 /// A folder that is a root file system, as unpacked or installed on the host.
@@ -46,8 +50,6 @@ pub use config::Config;
 pub use error::SourceError;
 use layers::{LayerBlob, Layers};
 
-/// Where an Apptainer image that was made of a container has the container's variables.
-const SIF_ENVIRONMENT: &[u8] = b".singularity.d/env/10-docker2singularity.sh";
 /// Longest script that is looked through for variables.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
@@ -154,6 +156,8 @@ pub struct Listing {
     /// configuration and uncompressed layers, of an archive or squashfs over its bytes, of an Apptainer image over
     /// its root partition's, of a folder over names, metadata and bytes.
     pub digest: String,
+    /// What of the source is left out.
+    pub warnings: Vec<String>,
     data: Data,
 }
 
@@ -218,6 +222,7 @@ impl Source {
     /// When it is damaged, isn't what its digests say, breaks a bound, or the host refuses.
     pub fn read(&self) -> Result<Listing, SourceError> {
         let mut config = self.config.clone();
+        let mut warnings = Vec::new();
         let (tree, data, digest) = match &self.places {
             Places::Layers(layers) => {
                 let (tree, files, digest) = layers.read()?;
@@ -225,13 +230,16 @@ impl Source {
             }
             Places::Folder(root) => {
                 let (tree, files, digest) = folder::read(root)?;
+                // One that Apptainer unpacked has its scripts.
+                let bytes = |path: &[u8]| Ok(script_of_folder(root, path));
+                (config.environment, warnings) = sif::environment(&tree, &bytes)?;
                 (tree, Data::Folder(root.clone(), files), digest)
             }
             Places::Squashfs(image) => {
                 let (tree, files, digest) = image.read()?;
-                let script = image.bytes(&tree, &files, SIF_ENVIRONMENT, LONGEST_SCRIPT)?;
-                if let (SourceKind::Sif, Some(script)) = (self.kind, script) {
-                    config.environment = config::exports(&String::from_utf8_lossy(&script));
+                if self.kind == SourceKind::Sif {
+                    let bytes = |path: &[u8]| image.bytes(&tree, &files, path, LONGEST_SCRIPT);
+                    (config.environment, warnings) = sif::environment(&tree, &bytes)?;
                 }
                 (tree, Data::Squashfs(image.clone(), files), digest)
             }
@@ -240,6 +248,7 @@ impl Source {
             tree,
             config,
             digest,
+            warnings,
             data,
         })
     }
@@ -318,6 +327,13 @@ impl Listing {
             Data::Squashfs(image, files) => image.copy(&self.tree, files, sink),
         }
     }
+}
+
+/// A script of a folder, if it is a file there and not too long. That nothing above it is a link, the folder's tree says.
+fn script_of_folder(root: &Path, path: &[u8]) -> Option<Vec<u8>> {
+    let path = root.join(OsStr::from_bytes(path));
+    let data = path.symlink_metadata().ok()?;
+    (data.is_file() && data.len() <= LONGEST_SCRIPT).then(|| std::fs::read(path).ok())?
 }
 
 /// Enough to tell what a file is.

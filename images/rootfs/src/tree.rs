@@ -135,13 +135,33 @@ impl FileTree {
         &'a self,
         folder: &'a [u8],
     ) -> impl Iterator<Item = (&'a [u8], NodeId)> + 'a {
-        let skipped = match folder.len() {
-            0 => 0,
-            length => length + 1,
+        let start = match folder {
+            [] => Vec::new(),
+            folder => [folder, b"/"].concat(),
         };
-        self.below(folder).filter_map(move |(path, id)| {
-            let name = &path[skipped..];
-            (!name.contains(&b'/')).then_some((name, id))
+        let mut from = start.clone();
+        std::iter::from_fn(move || {
+            loop {
+                let (path, id) = self.names.range(from.clone()..).next()?;
+                let name = path
+                    .get(start.len()..)
+                    .filter(|_| path.starts_with(&start))?;
+                match name.iter().position(|&byte| byte == b'/') {
+                    // What is in a folder that came before is passed over as a whole.
+                    Some(slash) => {
+                        from.clone_from(path);
+                        from.truncate(start.len() + slash);
+                        from.push(b'/' + 1);
+                    }
+                    None => {
+                        from.clone_from(path);
+                        from.push(0);
+                        if !name.is_empty() {
+                            return Some((name, *id));
+                        }
+                    }
+                }
+            }
         })
     }
 

@@ -80,6 +80,20 @@ impl Making<'_> {
         let listing = source.read()?;
         fits(from.path(), &listing)?;
         step(2, "writing the root file system".to_owned());
+        for warning in &listing.warnings {
+            report(Progress::Note(format!(
+                "{}: {warning}",
+                from.path().display()
+            )));
+        }
+        let (environment, left_out) = variables(&listing.config.environment);
+        if !left_out.is_empty() {
+            report(Progress::Note(format!(
+                "{}: variables of the image are left out, as no shell hands on such names: {}",
+                from.path().display(),
+                left_out.join(", ")
+            )));
+        }
         let root = self.write_root(&listing)?;
         for (name, from) in [(KERNEL, &self.base.kernel), (INITRD, &self.base.initrd)] {
             let to = self.folder.join(name);
@@ -88,7 +102,8 @@ impl Making<'_> {
         if let Some(lock) = Lock::read(&locks::of_image(&self.base.dir))? {
             locks::keep(&lock, self.folder)?;
         }
-        let text = self.manifest(listing, source.kind(), root).seal();
+        let text = self.manifest(environment, listing.digest, source.kind(), root);
+        let text = text.seal();
         let manifest = self.folder.join(MANIFEST);
         fs::write(&manifest, text).map_err(write(&manifest))
     }
@@ -107,11 +122,15 @@ impl Making<'_> {
         Ok(Part { size, sha256 })
     }
 
-    fn manifest(&self, listing: Listing, kind: SourceKind, root: Part) -> Manifest {
+    fn manifest(
+        &self,
+        mut environment: BTreeMap<String, String>,
+        digest: String,
+        kind: SourceKind,
+        root: Part,
+    ) -> Manifest {
         let of = &self.base.manifest;
         let from = &self.root.source;
-        let mut environment: BTreeMap<String, String> = listing.config.environment;
-        environment.retain(|name, value| is_variable(name, value));
         environment.extend(of.environment.clone());
         environment.extend(self.recipe.spec().environment.clone());
         Manifest {
@@ -124,7 +143,7 @@ impl Making<'_> {
                 kind: kind.to_string(),
                 path: from.path().to_string_lossy().into_owned(),
                 tag: from.tag().map(str::to_owned),
-                sha256: listing.digest,
+                sha256: digest,
             }),
             environment,
             kernel: of.kernel.clone(),
@@ -151,11 +170,29 @@ fn fits(path: &Path, listing: &Listing) -> Result<(), ImageError> {
     }
 }
 
-/// Whether a variable of a container image can be one of a workload: a name of letters, digits and `_`, and a
-/// value on one line.
-fn is_variable(name: &str, value: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.is_empty() && name.bytes().all(plain) && !value.contains(['\n', '\0'])
+/// The variables of a container image that can be those of a workload, and the names of the others. A name has letters,
+/// digits and `_`, and no digit first.
+fn variables(all: &BTreeMap<String, String>) -> (BTreeMap<String, String>, Vec<String>) {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = |name: &str, value: &str| {
+        let starts = name
+            .bytes()
+            .next()
+            .is_some_and(|byte| !byte.is_ascii_digit());
+        starts && name.bytes().all(is_letter) && !value.contains('\0')
+    };
+    let (kept, others): (BTreeMap<_, _>, BTreeMap<_, _>) = all
+        .clone()
+        .into_iter()
+        .partition(|(name, value)| fits(name, value));
+    let shown = |name: String| {
+        name.chars()
+            .take(80)
+            .collect::<String>()
+            .escape_debug()
+            .to_string()
+    };
+    (kept, others.into_keys().map(shown).collect())
 }
 
 fn write(path: &Path) -> impl FnOnce(io::Error) -> ImageError + use<> {
@@ -173,5 +210,25 @@ impl FileSink for Sink<'_> {
 
     fn file(&mut self, id: NodeId, data: &mut dyn Read) -> io::Result<()> {
         self.0.file(id, data).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_lines_stay_and_names_that_no_shell_has_are_named() {
+        let all = [
+            ("A", "1\n2"),
+            ("a.b", "3"),
+            ("1C", "4"),
+            ("_d", "5"),
+            ("F%%", "() {\n}"),
+        ];
+        let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let (kept, left_out) = variables(&BTreeMap::from(all));
+        assert_eq!(kept.into_keys().collect::<Vec<_>>(), ["A", "_d"]);
+        assert_eq!(left_out, ["1C", "F%%", "a.b"]);
     }
 }

@@ -72,7 +72,9 @@ pub(crate) fn docker_archive(dir: &Dir, name: &str) {
         dir,
         &format!(
             r#"
-mkdir -p more/opt/own/bin more/usr/local/bin
+mkdir -p more/opt/own/bin more/usr/local/bin more/tmp/app more/run/app
+echo temporary >more/tmp/app/data
+echo running >more/run/app/data
 printf '#!/bin/sh\necho own program of $VERSION\n' >more/opt/own/bin/own
 chmod 755 more/opt/own/bin/own
 : >more/usr/local/bin/.wh.incast
@@ -83,7 +85,7 @@ mkdir -p save/$one save/$two
 mv one.tar save/$one/layer.tar
 gzip -n <two.tar >save/$two/layer.tar
 cat >config <<END
-{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/opt/own/bin:/usr/local/bin:/usr/bin:/bin","VERSION=seven"],"WorkingDir":"/opt/own"}},"rootfs":{{"type":"layers","diff_ids":["sha256:$one","sha256:$two"]}}}}
+{{"architecture":"amd64","os":"linux","config":{{"Env":["PATH=/opt/own/bin:/usr/local/bin:/usr/bin:/bin","VERSION=seven","RULES=allow a\nallow b"],"WorkingDir":"/opt/own"}},"rootfs":{{"type":"layers","diff_ids":["sha256:$one","sha256:$two"]}}}}
 END
 id=$(sha256sum config | cut -d ' ' -f 1)
 mv config save/$id.json
@@ -126,6 +128,8 @@ fn a_docker_archive_with_mpich_runs_and_is_traced() {
         [ ! -e /usr/local/bin/incast ]\n\
         stat -c '%u %g %a %Y' /opt/own/bin/own\n\
         echo kept >/usr/new && cat /usr/new\n\
+        echo written >/tmp/new && cat /tmp/new /tmp/app/data /run/app/data\n\
+        echo \"$RULES\"\n\
         mpiexec -n 2 hello\n\
         echo result >result.dat\n";
     let scenario = Scenario::new(2, command).on_root(&dir.path("solver.tar"));
@@ -134,7 +138,9 @@ fn a_docker_archive_with_mpich_runs_and_is_traced() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let said = outcome.text("stdout");
     assert!(
-        said.starts_with("own program of seven\n7 8 755 2\nkept\n"),
+        said.starts_with(
+            "own program of seven\n7 8 755 2\nkept\nwritten\ntemporary\nrunning\nallow a\nallow b\n"
+        ),
         "{said}"
     );
     assert_eq!(said.matches("of 2 on node").count(), 2, "{said}");

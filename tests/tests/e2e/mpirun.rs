@@ -111,9 +111,9 @@ fn a_program_over_open_mpi_needs_nothing_to_be_set() {
     let said = mpirun(
         &dir,
         "bookworm-bindings",
-        "-n 4 --npernode 2 -x WORD=yes ./hello",
+        "-n 4 --npernode 2 --map-by node -x WORD=yes ./hello",
     );
-    for (rank, node) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+    for (rank, node) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
         let line = format!("rank {rank} of 4 on node{node}, sum 6, word yes");
         assert!(said.contains(&line), "{said}");
     }
@@ -126,15 +126,16 @@ fn several_programs_are_one_job() {
         return;
     }
     fs::copy(dir.path("first"), dir.path("second")).unwrap();
-    let said = mpirun(&dir, "bookworm-mpich", "-n 1 ./first a : -n 2 ./second b");
+    let words = "-n 1 -env WORD one ./first a : -n 2 -env WORD two ./second b";
+    let said = mpirun(&dir, "bookworm-mpich", words);
     assert!(
-        said.contains("./first a: rank 0 of 3 on node0, sum 3"),
+        said.contains("./first a: rank 0 of 3 on node0, sum 3, word one"),
         "{said}"
     );
     for rank in [1, 2] {
         assert!(
             said.contains(&format!(
-                "./second b: rank {rank} of 3 on node{rank}, sum 3"
+                "./second b: rank {rank} of 3 on node{rank}, sum 3, word two"
             )),
             "{said}"
         );
@@ -185,7 +186,15 @@ fn libraries_of_the_programs_own_go_with_it() {
         "mpicc.mpich",
         "found",
         USER,
-        &["-L.", "-ltriple", "-Wl,-rpath,$ORIGIN"],
+        &[
+            "-L.",
+            "-ltriple",
+            "-Wl,-rpath,$ORIGIN",
+            // As programs that were linked to a glibc before 2.34 have it.
+            "-Wl,--no-as-needed",
+            "-l:libdl.so.2",
+            "-l:libpthread.so.0",
+        ],
     );
     compiled(&dir, "mpicc.mpich", "lost", USER, &["-L.", "-ltriple"]);
     let said = mpirun(&dir, "bookworm-mpich", "-n 2 ./found");
@@ -244,7 +253,7 @@ fn what_cannot_run_is_refused_in_a_line() {
         (
             &[],
             "-n 5 --nodes 2 ./mpich",
-            "5 ranks are more than 2 nodes of 1 rank",
+            "5 ranks are more than the 2 slots of 2 nodes",
         ),
         (&[], "./mpich", "how many ranks?"),
         (

@@ -63,13 +63,25 @@ pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<D
 
 fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
     draft.section("nodes", &[]);
-    draft.entry("count", request.layout.nodes, "");
+    let groups = request.layout.groups();
+    if groups.is_empty() {
+        draft.entry("count", request.layout.nodes, "");
+    }
     let memory = arguments.memory.or(request.memory);
     let memory = memory.unwrap_or_else(|| memory_of(request));
     draft.entry("memory", quoted(&memory.to_string()), "of each");
     let vcpus = arguments.vcpus.unwrap_or(request.vcpus);
     draft.entry("vcpus", vcpus, "processors of each");
     draft.entry("clock", quoted("2.6 GHz"), "");
+    for (count, slots) in groups {
+        draft.section("[nodes.group]", &[]);
+        draft.entry("count", count, "");
+        let processors = slots.min(request.layout.processors.unwrap_or(slots));
+        let processors = processors.saturating_mul(request.cpus_per_rank).min(64);
+        let processors = arguments.vcpus.unwrap_or(processors);
+        draft.entry("vcpus", processors, "processors of each");
+        draft.entry("ranks-per-node", slots, "slots in the launcher's host file");
+    }
 }
 
 /// Memory for the ranks of a node, and for the files, which lie in it twice: as they are handed over,

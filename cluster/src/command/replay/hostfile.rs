@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use belljar_cluster::mpirun::request::host_file::{HostSlots, host_file};
 use belljar_fabric::{Endpoint, Topology};
 
 /// The host that a name means.
@@ -33,39 +34,19 @@ pub(super) fn name_of(host: u32, topology: &Topology) -> String {
 pub(in crate::command) fn slots(path: &Path, topology: &Topology) -> Result<Vec<(u32, u32)>> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut hosts = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if line.is_empty() {
-            continue;
-        }
-        let place = || format!("{}, line {number}", path.display());
-        let (host, slots) = entry(line).with_context(place)?;
-        let host = host_of(host, topology)
-            .with_context(|| format!("{}: the network has no host {host:?}", place()))?;
-        hosts.push((host, slots));
-    }
-    Ok(hosts)
-}
-
-/// A line of a hostfile: `host`, `host:slots`, `host slots=n max_slots=m`.
-fn entry(line: &str) -> Result<(&str, u32)> {
-    let mut words = line.split_whitespace();
-    let first = words.next().unwrap_or("");
-    let (host, mut slots) = match first.rsplit_once(':') {
-        Some((host, slots)) => (host, slots.parse().context("slots are a number")?),
-        None => (first, 1),
+    let hosts = host_file(&text).with_context(|| path.display().to_string())?;
+    let place = |host: HostSlots| {
+        let at = host_of(&host.name, topology);
+        let absent = || {
+            format!(
+                "{}: the network has no host {:?}",
+                path.display(),
+                host.name
+            )
+        };
+        Ok((at.with_context(absent)?, host.slots))
     };
-    for word in words {
-        match word.split_once('=') {
-            Some(("slots", value)) => slots = value.parse().context("slots are a number")?,
-            Some(_) => {}
-            None => bail!(
-                "{word:?} is not understood: hosts are written as host, host:4 or host slots=4"
-            ),
-        }
-    }
-    Ok((host, slots))
+    hosts.into_iter().map(place).collect()
 }
 
 /// Ranks in the slots of hosts, in order.
@@ -106,13 +87,13 @@ pub(in crate::command) fn listed(path: &Path, count: u32, topology: &Topology) -
             continue;
         }
         let place = || format!("{}, line {number}", path.display());
-        let (rank, host) = match line.strip_prefix("rank ") {
-            Some(rest) => {
+        let (rank, host) = match line.strip_prefix("rank") {
+            Some(rest) if rest.contains('=') => {
                 let (rank, rest) = rest.split_once('=').with_context(place)?;
                 let rank: usize = rank.trim().parse().with_context(place)?;
                 (rank, rest.split_whitespace().next().unwrap_or(""))
             }
-            None => (next, line),
+            _ => (next, line),
         };
         next = rank + 1;
         let host = host_of(host, topology)
@@ -160,19 +141,6 @@ mod tests {
     use belljar_sim::Span;
 
     use super::*;
-
-    #[test]
-    fn hostfiles_of_both_libraries_are_read() {
-        for (line, host, slots) in [
-            ("csews1", "csews1", 1),
-            ("csews1:4", "csews1", 4),
-            ("csews1 slots=8 max_slots=16", "csews1", 8),
-        ] {
-            assert_eq!(entry(line).unwrap(), (host, slots), "{line}");
-        }
-        assert!(entry("a b").is_err());
-        assert!(entry("a:x").is_err());
-    }
 
     #[test]
     fn hosts_are_called_what_is_read_again() {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{ChoiceError, Program, Source, name_in_guest};
@@ -27,6 +28,12 @@ pub(super) struct Trial<'a> {
     pub(super) libraries: BTreeMap<String, PathBuf>,
     /// The programs in words.
     pub(super) lines: Vec<String>,
+    /// Which of two programs of a name is run.
+    pub(super) notices: Vec<String>,
+    /// Libraries that are not those of this host.
+    pub(super) warnings: Vec<String>,
+    /// Modules that scripts import and the image lacks.
+    pub(super) lacking: usize,
     /// What they are linked to.
     mpi: Vec<Mpi>,
 }
@@ -40,6 +47,9 @@ impl<'a> Trial<'a> {
             host,
             libraries: BTreeMap::new(),
             lines: Vec::new(),
+            notices: Vec::new(),
+            warnings: Vec::new(),
+            lacking: 0,
             mpi: Vec::new(),
         }
     }
@@ -52,33 +62,71 @@ impl Trial<'_> {
     /// Why it cannot run on the image.
     pub(super) fn program(&mut self, part: &Part) -> Result<Program, ChoiceError> {
         let word = &part.program;
-        let path = Path::new(word);
-        let of_image = match path.is_absolute() || !word.contains('/') {
+        let path = part.path_here(word);
+        let is_bare = !word.contains('/');
+        let of_image = match Path::new(word).is_absolute() || is_bare {
             true => self.root.program(word),
             false => None,
         };
-        if let Some(real) = of_image {
+        if let Some(real) = of_image.filter(|_| !is_bare || !is_program(&path)) {
+            // Where people keep their own programs, two of one path are hardly the same.
+            let is_own = !is_bare
+                && ["/bin/", "/usr/", "/sbin/"]
+                    .iter()
+                    .all(|start| !word.starts_with(start));
+            if is_own && path.is_file() {
+                self.notices.push(format!(
+                    "{word} is the image's file; this machine's {word} is not used"
+                ));
+            }
             self.image_program(&real, part);
             return Ok(Program {
                 source: Source::Image,
                 name: word.clone(),
             });
         }
-        if !word.contains('/') {
-            let image = format!(" {}", self.image);
-            return Err(ChoiceError::Unknown(word.clone(), image));
+        if is_bare && !path.is_file() {
+            return self.by_another_name(part);
         }
         if !path.is_file() {
-            return Err(ChoiceError::NoSuch(word.clone()));
+            return Err(ChoiceError::NoSuch(path.display().to_string()));
         }
-        let name = name_in_guest(path);
-        match read_binary(path) {
-            Some(binary) => self.bring(&name, path, binary)?,
-            None => self.script(&name, path)?,
+        if is_bare {
+            let instead = match self.root.program(word) {
+                Some(real) => format!(", and not the image's {real}"),
+                None => String::new(),
+            };
+            let shown = Path::new(".").join(&path);
+            self.notices.push(format!(
+                "{word} is {}, the file in this folder{instead}",
+                shown.display()
+            ));
+        }
+        let name = name_in_guest(&path);
+        match read_binary(&path) {
+            Some(binary) => self.bring(&name, &path, binary)?,
+            None => self.script(&name, &path)?,
         }
         Ok(Program {
-            source: Source::Host(path.to_owned()),
+            source: Source::Host(path),
             name,
+        })
+    }
+
+    /// A program that neither the image nor this folder has by its name: Debian has `python3` alone.
+    fn by_another_name(&mut self, part: &Part) -> Result<Program, ChoiceError> {
+        let word = &part.program;
+        let real = self.root.program("python3").filter(|_| word == "python");
+        let Some(real) = real else {
+            let image = format!(" {}", self.image);
+            return Err(ChoiceError::Unknown(word.clone(), image));
+        };
+        self.notices
+            .push("python is python3 on nodes, which have no python".to_owned());
+        self.image_program(&real, part);
+        Ok(Program {
+            source: Source::Image,
+            name: "python3".to_owned(),
         })
     }
 
@@ -109,11 +157,12 @@ impl Trial<'_> {
         let here = Closure::of(program.clone(), &mut |object, library| {
             self.host.find(object, library)
         });
+        self.compare(name, &here);
         let mut closure = bring(self.root, self.host, program);
-        for (mpi, library) in here.mpi {
-            closure.mpi.entry(mpi).or_insert(library);
+        for (&mpi, library) in &here.mpi {
+            closure.mpi.entry(mpi).or_insert_with(|| library.clone());
         }
-        fits(self.root, name, &closure, self.image)?;
+        fits(self.root, name, &closure, self.image).map_err(|error| at_home(error, &here))?;
         if !closure.missing.is_empty() {
             let advice = "install them here, or set LD_LIBRARY_PATH to their folders";
             return Err(missing(name, &closure, self.image, "this host", advice).into());
@@ -122,6 +171,24 @@ impl Trial<'_> {
         self.mpi.extend(closure.mpi.keys());
         self.libraries.extend(closure.open);
         Ok(())
+    }
+
+    /// Warns of MPI libraries that the program would have from a folder of its own, as of a package of Python, Conda or
+    /// Spack: nodes have those of the image.
+    fn compare(&mut self, name: &str, here: &Closure) {
+        for (library, path) in &here.open {
+            let of_system = self.host.system(library).map(|(path, _)| path);
+            let of_image = self.root.library(library);
+            if let (Some(_), Some(of_image)) = (Mpi::of_library(library), of_image)
+                && of_system.as_ref() != Some(path)
+            {
+                self.warnings.push(format!(
+                    "{name} loads {} here; on nodes it has {of_image} of the image {}",
+                    path.display(),
+                    self.image
+                ));
+            }
+        }
     }
 
     fn script(&mut self, name: &str, path: &Path) -> Result<(), ChoiceError> {
@@ -156,7 +223,7 @@ impl Trial<'_> {
             self.mpi.extend(self.mpi_in_image(program));
         }
         if let Some(script) = part.arguments.iter().find(|word| !word.starts_with('-')) {
-            self.python_mpi(Path::new(script));
+            self.python_mpi(&part.path_here(script));
         }
         self.lines
             .push(format!("{}, of the image ({real})", part.program));
@@ -178,17 +245,21 @@ impl Trial<'_> {
         if !read_start(path).is_some_and(uses_it) {
             return;
         }
-        let modules = self.root.below("/usr");
-        let module = modules
-            .into_iter()
-            .find(|path| path.contains("/mpi4py/MPI."));
+        let module = self.root.with_part("/mpi4py/MPI.").next();
         let binary = module.and_then(|path| self.root.binary(path));
         match binary {
             Some(binary) => {
                 let module = Object::new("mpi4py", Path::new("/"), binary);
                 self.mpi.extend(self.mpi_in_image(module));
             }
-            None => self.lines.push("mpi4py is not in the image".to_owned()),
+            None => {
+                self.lacking += 1;
+                self.warnings.push(format!(
+                    "{} names mpi4py, which the image {} does not have",
+                    path.display(),
+                    self.image
+                ));
+            }
         }
     }
 
@@ -206,6 +277,26 @@ impl Trial<'_> {
             _ => Err(ChoiceError::Several),
         }
     }
+}
+
+/// An error about a program's MPI, with the library that it has on this host.
+fn at_home(mut error: ProgramError, here: &Closure) -> ProgramError {
+    if let ProgramError::Mpi {
+        library,
+        has_instead,
+        ..
+    } = &mut error
+        && let Some(path) = here.open.get(library)
+    {
+        has_instead.push_str(&format!(" (here it loads {})", path.display()));
+    }
+    error
+}
+
+/// True if a file may be run as it is.
+fn is_program(path: &Path) -> bool {
+    let data = fs::metadata(path);
+    data.is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 /// The MPI that is linked into a static program, by what its library says of itself.

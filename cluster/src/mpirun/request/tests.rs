@@ -21,7 +21,8 @@ fn programs_stand_between_colons() {
         [(Some(1), "./a"), (Some(3), "./b"), (Some(2), "c")]
     );
     assert_eq!(parts[0].arguments, ["-x", "1"]);
-    assert_eq!(parts[1].environment, ["A=1", "B=2"]);
+    assert_eq!(parts[1].environment, ["A=1"]);
+    assert_eq!(parts[1].shared, ["B=2"]);
 }
 
 #[test]
@@ -42,72 +43,141 @@ fn what_is_no_program_is_told() {
         read("./a : -n 0 ./b", None),
         Err(RequestError::Ranks("0".into()))
     );
-    let option = RequestError::Option("--bind-to".into());
-    assert_eq!(read("./a : --bind-to core ./b", None), Err(option));
+    let option = RequestError::Option("--bind".into());
+    assert_eq!(read("./a : --bind core ./b", None), Err(option));
+    let late = RequestError::Late("-hostfile".into());
+    assert_eq!(read("./a : -hostfile h ./b", None), Err(late));
+    let refused = read("./a : --timeout 3 ./b", None).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "--timeout has no counterpart on nodes: write --limit TIME, a limit of virtual time"
+    );
+}
+
+#[test]
+fn options_of_a_program_stay_with_it() {
+    let text = "./a : -n 2 -env A 1 -env B=2 -genv C 3 -x D --mca btl tcp --bind-to core -wdir out ./b -env X";
+    let part = &read(text, Some(1)).unwrap()[1];
+    assert_eq!(part.environment, ["A=1", "B=2", "D", "OMPI_MCA_btl=tcp"]);
+    assert_eq!(part.shared, ["C=3"]);
+    assert_eq!(part.folder.as_deref(), Some("out"));
+    assert_eq!(part.ignored.len(), 1);
+    assert!(part.ignored[0].starts_with("--bind-to core changes nothing: "));
+    assert_eq!(part.arguments, ["-env", "X"]);
+}
+
+fn of(nodes: Option<u32>, ranks_per_node: Option<u32>) -> Wishes {
+    Wishes {
+        nodes,
+        ranks_per_node,
+        ..Wishes::default()
+    }
+}
+
+/// Nodes, ranks of a node at most, and ranks of each program.
+fn laid(parts: &[Part], wishes: &Wishes) -> Result<(u32, u32, Vec<u32>), RequestError> {
+    let (layout, ranks) = layout(parts, wishes)?;
+    Ok((layout.nodes, layout.ranks_per_node, ranks))
+}
+
+fn alone(ranks: Option<u32>) -> Vec<Part> {
+    read("./a", ranks).unwrap()
 }
 
 #[test]
 fn nodes_follow_from_ranks_and_ranks_from_slots() {
-    let alone = |ranks| read("./a", ranks).unwrap();
-    let of = |nodes, ranks_per_node| Wishes {
-        nodes,
-        ranks_per_node,
-        host_file: None,
-    };
-    let laid = |parts: &[Part], wishes| {
-        let (layout, ranks) = layout(parts, wishes)?;
-        Ok::<_, RequestError>((layout.nodes, layout.ranks_per_node, ranks))
-    };
-    assert_eq!(laid(&alone(Some(8)), of(None, None)), Ok((8, 1, vec![8])));
+    assert_eq!(laid(&alone(Some(8)), &of(None, None)), Ok((8, 1, vec![8])));
     assert_eq!(
-        laid(&alone(Some(7)), of(None, Some(4))),
+        laid(&alone(Some(7)), &of(None, Some(4))),
         Ok((2, 4, vec![7]))
     );
     assert_eq!(
-        laid(&alone(None), of(Some(3), Some(2))),
+        laid(&alone(None), &of(Some(3), Some(2))),
         Ok((3, 2, vec![6]))
     );
     assert_eq!(
-        laid(&alone(Some(1)), of(Some(3), None)),
+        laid(&alone(Some(1)), &of(Some(3), None)),
         Ok((3, 1, vec![1]))
     );
     assert_eq!(
-        laid(&alone(None), of(None, None)),
+        laid(&alone(None), &of(None, None)),
         Err(RequestError::HowMany)
     );
     let several = read("./a : -n 3 ./b", Some(1)).unwrap();
-    assert_eq!(laid(&several, of(None, Some(2))), Ok((2, 2, vec![1, 3])));
-    let error = laid(&alone(Some(5)), of(Some(2), None))
+    assert_eq!(laid(&several, &of(None, Some(2))), Ok((2, 2, vec![1, 3])));
+    let error = laid(&alone(Some(5)), &of(Some(2), None))
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("--ranks-per-node 3, or --nodes 5"),
-        "{error}"
-    );
-    let from_file = Wishes {
-        host_file: Some(host_file("a slots=2\nb:2\n").unwrap()),
-        ..Wishes::default()
-    };
-    assert_eq!(laid(&alone(None), from_file), Ok((2, 2, vec![4])));
+    assert!(error.contains("--ranks-per-node 3, --nodes 5"), "{error}");
 }
 
 #[test]
-fn host_files_of_both_implementations_are_read() {
-    let of = |text| host_file(text).map(|layout| (layout.nodes, layout.ranks_per_node));
-    assert_eq!(of("# mine\na\nb # second\n\nc\n"), Ok((3, 1)));
-    assert_eq!(of("a:4\nb:4\n"), Ok((2, 4)));
-    assert_eq!(of("a slots=4 max_slots=8\nb slots=4\n"), Ok((2, 4)));
+fn slots_of_hosts_are_those_of_nodes() {
+    let hosts = |text: &str| Wishes {
+        hosts: Some(host_file::host_file(text).unwrap()),
+        ..Wishes::default()
+    };
     assert_eq!(
-        of("a:1\nb:2\n"),
-        Err(RequestError::Uneven { one: 1, other: 2 })
+        laid(&alone(None), &hosts("a slots=2\nb:2\n")),
+        Ok((2, 2, vec![4]))
     );
-    assert_eq!(of("\n# none\n"), Err(RequestError::NoHosts));
-    for wrong in ["a:x", ":2", "a slots", "a slots=0", "a b"] {
+    assert_eq!(
+        laid(&alone(Some(4)), &hosts("a\na\nb\nb\n")),
+        Ok((2, 2, vec![4]))
+    );
+    let (uneven, ranks) = layout(&alone(None), &hosts("a:2\nb\nc\n")).unwrap();
+    assert_eq!((uneven.groups(), ranks), (vec![(1, 2), (2, 1)], vec![4]));
+    let mut crowded = hosts("a\nb\n");
+    let error = laid(&alone(Some(5)), &crowded).unwrap_err().to_string();
+    assert!(
+        error.contains("5 ranks are more than the 2 slots of 2 nodes"),
+        "{error}"
+    );
+    crowded.mapping.oversubscribe = true;
+    let (crowded, _) = layout(&alone(Some(5)), &crowded).unwrap();
+    assert_eq!((crowded.uneven, crowded.processors), (vec![3, 2], Some(1)));
+}
+
+#[test]
+fn rankfiles_choose_nodes() {
+    let list = |names: &[&str]| Wishes {
+        rank_hosts: Some(names.iter().map(|&name| name.to_owned()).collect()),
+        ..Wishes::default()
+    };
+    let (layout_of, ranks) = layout(&alone(None), &list(&["b", "a", "b"])).unwrap();
+    assert_eq!((layout_of.uneven, ranks), (vec![2, 1], vec![3]));
+    assert_eq!(layout_of.placement, Placement::Cyclic);
+    let mut known = list(&["b", "+n0"]);
+    known.hosts = Some(host_file::host_file("a\nb\n").unwrap());
+    let (layout_of, _) = layout(&alone(Some(2)), &known).unwrap();
+    assert_eq!(layout_of.placement, Placement::Listed(vec![1, 0]));
+    let error = layout(&alone(Some(3)), &known).unwrap_err();
+    assert_eq!(error, RequestError::RankCount { ranks: 3, named: 2 });
+    let mut longer = list(&["a", "b", "b"]);
+    longer.mapping.sequential = true;
+    let (layout_of, _) = layout(&alone(Some(2)), &longer).unwrap();
+    assert_eq!((layout_of.nodes, layout_of.ranks_per_node), (2, 1));
+    for absent in ["c", "+n2", "+n99999999999"] {
+        known.rank_hosts = Some(vec![absent.to_owned()]);
+        let error = layout(&alone(None), &known).unwrap_err();
         assert!(
-            matches!(of(wrong), Err(RequestError::HostFile { line: 1, .. })),
-            "{wrong}"
+            matches!(error, RequestError::NoHost { rank: 0, .. }),
+            "{absent}"
         );
     }
+    let several = read("./a : -n 1 ./b", Some(1)).unwrap();
+    let error = layout(&several, &list(&["b", "a"]));
+    assert_eq!(error.unwrap().0.placement, Placement::Slots);
+    let cyclic = Wishes {
+        mapping: Mapping {
+            map: placement::RankOrder::ByNode,
+            ..Mapping::default()
+        },
+        ranks_per_node: Some(2),
+        ..Wishes::default()
+    };
+    let several = read("./a : -n 2 ./b", Some(2)).unwrap();
+    assert_eq!(layout(&several, &cyclic), Err(RequestError::OneProgram));
 }
 
 #[test]

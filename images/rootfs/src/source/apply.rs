@@ -104,8 +104,7 @@ impl<'a> Layer<'a> {
         let name = &path[start..];
         let folder = &path[..start.saturating_sub(1)];
         if name == OPAQUE {
-            self.hide(folder, false);
-            return Ok(());
+            return self.hide(place, folder, false);
         }
         if name.starts_with(META) {
             // Records of AUFS itself.
@@ -116,29 +115,32 @@ impl<'a> Layer<'a> {
             return Err(SourceError::damaged(place, "it takes nothing away"));
         }
         let hidden = [&path[..start], hidden].concat();
-        self.hide(&hidden, true);
-        Ok(())
+        self.hide(place, &hidden, true)
     }
 
     /// Takes away what lower layers have at a path or below it.
-    fn hide(&mut self, path: &[u8], with_itself: bool) {
+    fn hide(&mut self, place: &str, path: &[u8], with_itself: bool) -> Result<(), SourceError> {
         let mut key = path.to_vec();
         key.push(if with_itself { b'.' } else { b'/' });
         // Once a layer is enough, and twice would let a hostile one take long.
         if !self.hidden.insert(key) {
-            return;
+            return Ok(());
         }
-        let below = self.tree.below(path).map(|(path, _)| path);
-        let gone: Vec<Vec<u8>> = below
-            .filter(|path| !self.is_put(path))
-            .map(<[u8]>::to_vec)
-            .collect();
+        let mut gone: Vec<Vec<u8>> = Vec::new();
+        for (path, _) in self.tree.below(path) {
+            // Folders in folders that are all hidden would be gone through as often as they are deep.
+            self.budget.look_up(place, path.len())?;
+            if !self.is_put(path) {
+                gone.push(path.to_vec());
+            }
+        }
         for path in gone {
             self.tree.remove(&path);
         }
         if with_itself && !self.is_put(path) {
             self.tree.remove(path);
         }
+        Ok(())
     }
 
     /// Whether this layer put the path or something below it.
@@ -171,6 +173,7 @@ impl<'a> Layer<'a> {
                 at.push(b'/');
             }
             at.extend_from_slice(&part);
+            self.budget.look_up(place, at.len())?;
             if parts.is_empty() {
                 break;
             }

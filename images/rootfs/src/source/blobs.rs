@@ -201,6 +201,8 @@ pub(super) fn unreadable(place: impl AsRef<Path>, error: io::Error) -> SourceErr
     // The host's own errors have a number, those of decoders and of the tar reader have none.
     match (error.raw_os_error(), error.kind()) {
         (Some(_), _) => SourceError::io(place, error),
+        // Whole, and of a kind that is not read.
+        (None, io::ErrorKind::Unsupported) => SourceError::unsupported(place, error),
         (None, io::ErrorKind::UnexpectedEof) => SourceError::damaged(place, "it ends early"),
         (None, _) => SourceError::damaged(place, error),
     }

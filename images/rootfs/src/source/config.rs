@@ -1,7 +1,6 @@
 //! What a container's configuration says of the processes that run in it: variables, folder, user and commands.
 //!
-//! What it leaves out, or has as null, is empty. Of an Apptainer image only plain `export` lines of the script that
-//! came from a container are read, and nothing is run. Called where a container image is opened, and an Apptainer image is read.
+//! What it leaves out, or has as null, is empty. Called where a container image is opened.
 
 use std::collections::BTreeMap;
 
@@ -85,78 +84,9 @@ impl ImageConfig {
     }
 }
 
-/// Variables that a shell script exports, of the forms `export NAME=VALUE` and `export NAME="${NAME:-VALUE}"`
-/// with a quoted or plain value without expansions; other lines are passed over, nothing is run.
-pub(super) fn exports(script: &str) -> BTreeMap<String, String> {
-    script.lines().filter_map(export).collect()
-}
-
-fn export(line: &str) -> Option<(String, String)> {
-    let (name, text) = line
-        .trim()
-        .strip_prefix("export ")?
-        .trim()
-        .split_once('=')?;
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.is_empty() || !name.bytes().all(is_word) || name.as_bytes()[0].is_ascii_digit() {
-        return None;
-    }
-    let default = format!("\"${{{name}:-");
-    let text = match text.strip_prefix(&default) {
-        Some(inner) => inner.strip_suffix("}\"")?,
-        None => text,
-    };
-    Some((name.to_owned(), word(text)?))
-}
-
-/// One shell word without its quotes, if it has no expansion.
-fn word(text: &str) -> Option<String> {
-    if let Some(inner) = text.strip_prefix('\'') {
-        let inner = inner.strip_suffix('\'')?;
-        return (!inner.contains('\'')).then(|| inner.to_owned());
-    }
-    let Some(inner) = text.strip_prefix('"') else {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:,+@%=".contains(&byte);
-        return text.bytes().all(plain).then(|| text.to_owned());
-    };
-    let mut value = String::new();
-    let mut letters = inner.strip_suffix('"')?.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' | '$' | '`' => return None,
-            '\\' => match letters.next()? {
-                escaped @ ('"' | '$' | '`' | '\\') => value.push(escaped),
-                other => value.extend(['\\', other]),
-            },
-            other => value.push(other),
-        }
-    }
-    Some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_simple_exports_count() {
-        let script = concat!(
-            "#!/bin/sh\n",
-            "export PATH=\"/opt/bin:/bin\"\n",
-            "export A=\"${A:-\"one \\\"two\\\" \\$3\"}\"\n",
-            "export B='x $y'\nexport C=plain-1\n",
-            "export D=\"$(rm -r /)\"\nexport E=`id`\nexport F=a;b\nF=1\nexport 1=2\nexport G=\"x\\\"\n",
-            "export H=\"${H:-\"$A\"}\"\nexport I=\"${H:-\"x\"}\"\nexport J='a'b'\n",
-        );
-        let pairs = [
-            ("A", "one \"two\" $3"),
-            ("B", "x $y"),
-            ("C", "plain-1"),
-            ("PATH", "/opt/bin:/bin"),
-        ];
-        let expected = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(exports(script), BTreeMap::from(expected));
-    }
 
     #[test]
     fn nulls_of_docker_are_empty() {

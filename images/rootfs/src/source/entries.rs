@@ -9,6 +9,8 @@ use std::io::{self, Read};
 
 use tar::{EntryType, Header};
 
+use super::error::shown;
+
 /// Longest extension header: a long name or PAX records, attributes among them.
 const LONGEST_EXTENSION: u64 = 1 << 20;
 const BLOCK: u64 = 512;
@@ -106,9 +108,14 @@ impl<R: Read> Entries<R> {
         if header.entry_type() == EntryType::GNUSparse
             || records.keys().any(|key| key.starts_with(b"GNU.sparse."))
         {
-            return Err(damaged(
-                "it is a sparse file, which is not read here: pack without `--sparse`",
-            ));
+            let name = records.get(&b"GNU.sparse.name"[..]).cloned();
+            let name = name.or(extension.path);
+            let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
+            let why = format!(
+                "has a sparse file, {}, which is not read: pack it again without `--sparse` (-S)",
+                shown(&name)
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let text = |key: &[u8]| records.get(key).cloned();
         let path = text(b"path").or(extension.path);

@@ -11,6 +11,8 @@ pub(super) const MOST_BYTES: u64 = 1 << 40;
 const MOST_METADATA: u64 = 2 << 30;
 /// What an entry costs beyond its strings.
 const ENTRY_COST: u64 = 200;
+/// Most bytes of paths that are looked up: a source with very deep folders has more than any that programs run in.
+const MOST_LOOKED_UP: u64 = 8 << 30;
 /// Longest JSON document.
 pub(super) const LONGEST_JSON: u64 = 16 << 20;
 
@@ -147,6 +149,7 @@ impl SourceError {
 pub(super) struct Budget {
     metadata: u64,
     bytes: u64,
+    looked_up: u64,
 }
 
 impl Default for Budget {
@@ -154,6 +157,7 @@ impl Default for Budget {
         Self {
             metadata: MOST_METADATA,
             bytes: MOST_BYTES,
+            looked_up: MOST_LOOKED_UP,
         }
     }
 }
@@ -164,7 +168,16 @@ impl Budget {
     pub(super) fn of_metadata(metadata: u64) -> Self {
         Self {
             metadata,
-            bytes: MOST_BYTES,
+            ..Self::default()
+        }
+    }
+
+    /// With fewer bytes of paths, so that a test reaches the end.
+    #[cfg(test)]
+    pub(super) fn of_paths(looked_up: u64) -> Self {
+        Self {
+            looked_up,
+            ..Self::default()
         }
     }
 
@@ -173,6 +186,21 @@ impl Budget {
         match self.metadata.checked_sub(ENTRY_COST + strings as u64) {
             Some(left) => self.metadata = left,
             None => return Err(limit(place, "2 GiB of names and attributes")),
+        }
+        Ok(())
+    }
+
+    /// Pays for a look at a path of so many bytes, of which a hostile source may ask for as many as there are folders
+    /// above each file.
+    pub(super) fn look_up(&mut self, place: &str, bytes: usize) -> Result<(), SourceError> {
+        match self.looked_up.checked_sub(bytes as u64 + 1) {
+            Some(left) => self.looked_up = left,
+            None => {
+                return Err(limit(
+                    place,
+                    "8 GiB of paths to look up: its folders are too deep",
+                ));
+            }
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Apptainer's and Singularity's images (SIF): a header, descriptors, and the partition that they name.
 //!
-//! Only the primary system partition counts. Hashes and signatures of its data objects are not checked:
+//! The primary system partition is the root. An image with an overlay is refused, as Apptainer would lay that over the root. Hashes and signatures of its data objects are not checked:
 //! `apptainer verify` does that. The layout is that of `github.com/sylabs/sif`, version 1.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,8 +11,20 @@ use std::sync::Arc;
 
 use super::SourceError;
 use super::blobs::{Range, unreadable};
+use super::environment::Environment;
 use super::squashfs;
+use crate::FileTree;
 
+/// Where an Apptainer image has the scripts that set its variables, and those of them that are Apptainer's own, the same in
+/// every image.
+const ENVIRONMENT: &[u8] = b".singularity.d/env";
+const OWN: [&[u8]; 5] = [
+    b"01-base.sh",
+    b"94-appsbase.sh",
+    b"95-apps.sh",
+    b"99-base.sh",
+    b"99-runtimevars.sh",
+];
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
 /// Where the magic stands, after a line that makes the file a program.
 const MAGIC_AT: usize = 32;
@@ -23,6 +36,7 @@ const AMD64: &[u8] = b"02";
 const PARTITION: u32 = 0x4004;
 const OCI_INDEX: u32 = 0x400a;
 const PRIMARY_SYSTEM: u32 = 2;
+const OVERLAY: u32 = 4;
 const SQUASHFS: u32 = 1;
 const ENCRYPTED: u32 = 5;
 
@@ -55,6 +69,7 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
     let outside = || SourceError::damaged(&place, "a data object lies outside of the file");
     let mut descriptors = whole.from(number(&header, 96)).ok_or_else(outside)?;
     let mut has_oci = false;
+    let (mut root, mut overlay) = (None, None);
     for _ in 0..count {
         let mut descriptor = [0; DESCRIPTOR];
         descriptors.read_exact(&mut descriptor).map_err(failed)?;
@@ -62,26 +77,59 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
         has_oci |= is_used && word(&descriptor, 0) == OCI_INDEX;
         // The extra bytes say the file system, the use and the processor of a partition.
         let extra = &descriptor[DESCRIPTOR - 384..];
-        let is_partition = is_used && word(&descriptor, 0) == PARTITION;
-        if !is_partition || word(extra, 4) != PRIMARY_SYSTEM {
+        if !is_used || word(&descriptor, 0) != PARTITION {
             continue;
         }
-        check(path, word(extra, 0), &extra[8..10])?;
-        let (start, size) = (number(&descriptor, 17), number(&descriptor, 25));
-        let bytes = whole
-            .from(start)
-            .and_then(|rest| rest.first(size))
-            .ok_or_else(outside)?;
-        return Ok(squashfs::Image {
-            bytes,
-            place: format!("the root partition of {place}"),
-        });
+        match word(extra, 4) {
+            PRIMARY_SYSTEM if root.is_none() => {
+                check(path, word(extra, 0), &extra[8..10])?;
+                let (start, size) = (number(&descriptor, 17), number(&descriptor, 25));
+                let bytes = whole.from(start).and_then(|rest| rest.first(size));
+                root = Some(squashfs::Image {
+                    bytes: bytes.ok_or_else(outside)?,
+                    place: format!("the root partition of {place}"),
+                });
+            }
+            OVERLAY => overlay = Some(word(&descriptor, 5)),
+            _ => {}
+        }
+    }
+    if let Some(id) = overlay {
+        let what = format!(
+            "has an overlay partition (data object {id}), which Apptainer lays over its root and which is not read: \
+             save what it shows with `apptainer exec {place} tar -C / --one-file-system -cf root.tar .`, or drop the overlay with \
+             `apptainer sif del {id} {place}`"
+        );
+        return Err(SourceError::unsupported(place, what));
+    }
+    if let Some(root) = root {
+        return Ok(root);
     }
     let what = match has_oci {
         true => "is an OCI-SIF: make it again with `--no-oci`, or save the image as an OCI archive",
         false => "has no primary system partition: build it with `apptainer build`",
     };
     Err(SourceError::unsupported(place, what))
+}
+
+/// Reads a script by its path in the tree; none where it is no file or too long.
+type ScriptReader<'a> = dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, SourceError> + 'a;
+
+/// The variables that an Apptainer image's scripts set, and what of them is left out.
+pub(super) fn environment(
+    tree: &FileTree,
+    bytes: &ScriptReader<'_>,
+) -> Result<(BTreeMap<String, String>, Vec<String>), SourceError> {
+    let mut environment = Environment::new();
+    let scripts = tree.children(ENVIRONMENT).map(|(name, _)| name);
+    let is_read = |name: &&[u8]| name.ends_with(b".sh") && !OWN.contains(name);
+    for name in scripts.filter(is_read) {
+        let path = [ENVIRONMENT, b"/", name].concat();
+        let text = bytes(&path)?.unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        environment.read(&name, &String::from_utf8_lossy(&text));
+    }
+    Ok(environment.finish())
 }
 
 fn check(path: &Path, file_system: u32, processor: &[u8]) -> Result<(), SourceError> {

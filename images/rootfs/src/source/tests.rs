@@ -11,6 +11,8 @@ use crate::NodeKind;
 
 /// OCI layouts and what `docker save` writes.
 mod containers;
+/// Scripts that set variables.
+mod environment;
 /// Damaged and hostile sources: errors, never a panic.
 mod hostile;
 /// What layers do to those below them.

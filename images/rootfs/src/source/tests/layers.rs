@@ -177,3 +177,65 @@ fn metadata_devices_and_pax_records_arrive() {
     assert_eq!(kind(b"b"), NodeKind::Block { major: 5, minor: 6 });
     assert_eq!(kind(b"f"), NodeKind::Fifo);
 }
+
+#[test]
+fn looks_at_deep_folders_are_bounded() {
+    let deep = ["a"; 1000].join("/");
+    let entry = |path: String, kind| entries::Entry {
+        path: path.into_bytes(),
+        link: Vec::new(),
+        kind,
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        mtime: 0,
+        device: (0, 0),
+        size: 0,
+        attributes: BTreeMap::new(),
+    };
+    let apply = |budget: &mut error::Budget| {
+        let mut tree = FileTree::default();
+        for _ in 0..2 {
+            let mut layer = apply::Layer::new(&mut tree, budget, "layer 1", true);
+            let files = (0..50).map(|number| format!("{deep}/{number}"));
+            // What each folder hides is all below it.
+            let opaque =
+                (1..50).map(|depth| format!("{}/.wh..wh..opq", ["a"; 1000][..depth].join("/")));
+            for path in opaque.chain(files) {
+                layer.apply(entry(path, EntryType::Regular))?;
+            }
+        }
+        Ok::<_, SourceError>(tree)
+    };
+    let tree = apply(&mut error::Budget::of_paths(1 << 40)).expect("applies");
+    assert_eq!(tree.paths().count(), 1051);
+    let folder = vec!["a"; 1000].join("/");
+    assert_eq!(tree.children(folder.as_bytes()).count(), 50);
+    let error = apply(&mut error::Budget::of_paths(10_000_000)).expect_err("too much work");
+    assert!(
+        error.to_string().contains("folders are too deep"),
+        "{error}"
+    );
+}
+
+#[test]
+fn folders_hidden_at_every_level_keep_the_files_of_their_layer() {
+    let names: Vec<String> = (0..300).map(|number| format!("d/d/d/d/{number}")).collect();
+    let lower: Vec<Made> = names.iter().map(|name| file(name, "")).collect();
+    let opaque = ["d", "d/d", "d/d/d", "d/d/d/d"].map(|folder| format!("{folder}/.wh..wh..opq"));
+    let mut upper: Vec<Made> = names.iter().map(|name| file(name, "new")).collect();
+    upper.extend(opaque.iter().map(|name| file(name, "")));
+    let texts = paths(&[tar(&lower), tar(&upper)]);
+    let files: Vec<&String> = texts.values().filter(|text| *text != "D").collect();
+    assert_eq!(files.len(), 300);
+    assert!(files.iter().all(|text| *text == "new"), "{texts:?}");
+}
+
+#[test]
+fn a_sparse_file_is_named() {
+    let archive = tar(&[file("a", "x"), made(EntryType::GNUSparse, "disk.img", "y")]);
+    let error = applied(&[archive]).expect_err("is not read").to_string();
+    let expected =
+        "has a sparse file, \"disk.img\", which is not read: pack it again without `--sparse` (-S)";
+    assert!(error.ends_with(expected), "{error}");
+}

@@ -67,6 +67,8 @@ fn a_folder_keeps_modes_links_and_hard_links() {
         (0o640, metadata.uid(), metadata.mtime() as u64)
     );
     assert_eq!(texts(&listing), tree_of_folder());
+    let expected = pairs(&[("LANG", "C.UTF-8"), ("PATH", "/opt/bin:/bin")]);
+    assert_eq!(listing.config.environment, expected);
     assert_eq!(read(root).expect("reads").digest, listing.digest);
     std::fs::write(root.join("a"), "DATA").expect("writes");
     assert_ne!(read(root).expect("reads").digest, listing.digest);
@@ -283,4 +285,28 @@ fn an_apptainer_image_gives_its_root_and_environment() {
     assert_eq!(listing.digest, digest(&partition));
     let expected = pairs(&[("LANG", "C.UTF-8"), ("PATH", "/opt/bin:/bin")]);
     assert_eq!(listing.config.environment, expected);
+}
+
+#[test]
+fn an_apptainer_image_with_an_overlay_is_refused_by_name() {
+    let mut bytes = sif(b"x", 1, b"02");
+    let at = 128;
+    bytes[at..at + 4].copy_from_slice(&0x4004_u32.to_le_bytes());
+    bytes[at + 4] = 1;
+    bytes[at + 5..at + 9].copy_from_slice(&4_u32.to_le_bytes());
+    let extra = at + 585 - 384;
+    bytes[extra..extra + 4].copy_from_slice(&2_u32.to_le_bytes());
+    bytes[extra + 4..extra + 8].copy_from_slice(&4_u32.to_le_bytes());
+    let (_kept, path) = written(&bytes);
+    let error = Source::open(&path, None)
+        .expect_err("is refused")
+        .to_string();
+    assert!(
+        error.contains("has an overlay partition (data object 4)"),
+        "{error}"
+    );
+    // One that was dropped is none.
+    bytes[at + 4] = 0;
+    let (_kept, path) = written(&bytes);
+    assert!(Source::open(&path, None).is_ok());
 }
