@@ -14,6 +14,8 @@ pub(crate) mod batch;
 pub(crate) mod bisect;
 /// `belljar boot`: arguments to a plan of one node, its end to an exit code.
 pub(crate) mod boot;
+/// `belljar cache`: what is kept in the user's cache.
+pub(crate) mod cache;
 /// How a run ends for the one who started it.
 mod conclusion;
 /// `belljar watch` and `belljar console`.
@@ -51,6 +53,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use belljar_files::write_file;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::doctor as examination;
 use belljar_cluster::host::memory as host_memory;
@@ -111,7 +114,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.run_disk {
         let disk = run_disk::build(&plan, &plan.images[plan.kind_of(0).image])
             .context("cannot pack the workload's files")?;
-        fs::write(path, disk).with_context(|| format!("cannot write {}", path.display()))?;
+        write_file(path, disk)?;
     }
     Ok(ExitCode::SUCCESS)
 }

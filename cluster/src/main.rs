@@ -106,6 +106,9 @@ enum Command {
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
+    /// List or remove images, snapshots and other files kept in the cache.
+    #[command(subcommand)]
+    Cache(command::cache::CacheCommand),
     /// Print a script that completes belljar's words in a shell.
     #[command(
         after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
@@ -401,6 +404,7 @@ fn main() -> ExitCode {
         Command::Model(command) => command::model::model(&command),
         Command::Simulate(arguments) => command::simulate::simulate(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
+        Command::Cache(command) => command::cache::cache(&command),
         Command::Completions(arguments) => {
             command::manual::completions(&arguments, Arguments::command())
         }

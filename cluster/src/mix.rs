@@ -17,9 +17,10 @@ use belljar_mixes::{
     TopologyAware,
 };
 use belljar_sim::{Random, Seed};
+use belljar_images::toml_error::in_words;
 use serde::Deserialize;
 
-pub use combinations::{Combination, combinations};
+pub use combinations::{Combination, Combinations, combinations};
 pub use jobs::{Traced, TracedTraffic};
 
 use crate::plan::Plan;
@@ -31,12 +32,12 @@ use crate::scenario::{Scenario, ScenarioError};
 #[derive(Debug, thiserror::Error)]
 pub enum MixFileError {
     /// The file is no TOML.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Toml {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
-        source: Box<toml::de::Error>,
+        /// What is wrong and where, over several lines.
+        reason: String,
     },
     /// There are too many combinations.
     #[error("{count} combinations are more than {most}: vary fewer keys, or fewer values")]
@@ -186,9 +187,9 @@ impl Mix {
                 .table
                 .clone()
                 .try_into()
-                .map_err(|source| MixFileError::Toml {
+                .map_err(|error| MixFileError::Toml {
                     path: path.to_owned(),
-                    source: Box::new(source),
+                    reason: in_words(&error),
                 })?;
         if !(1..=MOST_HOSTS).contains(&mix.hosts) {
             return Err(value("hosts", mix.hosts, "from 1 to 1000000"));

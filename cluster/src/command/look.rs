@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use belljar_files::open_input;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::observe::control::{Client, ControlError, MOST_TYPED, Request};
 use belljar_cluster::observe::keyboard::Keyboard;
@@ -144,7 +145,7 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
     client.look()?;
     let name = Stream::Console.file(node).unwrap_or_default();
     let path = client.directory().join(name);
-    let mut log = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut log = open_input(&path).with_context(|| format!("cannot open {}", path.display()))?;
     let length = log.metadata()?.len();
     log.seek(SeekFrom::Start(length.saturating_sub(CONTEXT)))?;
     if io::stdin().is_terminal() {

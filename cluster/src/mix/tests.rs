@@ -29,7 +29,7 @@ traffic = { pattern = "ring", rate = "1 Gb/s" }
 "#;
 
 fn all(text: &str) -> Result<Vec<Combination>, MixFileError> {
-    of(text.parse().unwrap())
+    Ok(of(text.parse().unwrap())?.iter().collect())
 }
 
 /// Knows one trace.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use belljar_files::open_input;
 use crate::observe::progress::Line;
 use crate::results::stream::Stream;
 
@@ -44,7 +45,7 @@ impl Follower {
     fn hand(directory: &Path, mut show: impl FnMut(Stream, &[u8]) + Send + 'static) -> Self {
         let streams = [Stream::Stdout, Stream::Stderr];
         let open = |stream: Stream| {
-            let mut file = File::open(directory.join(stream.file(0)?)).ok()?;
+            let mut file = open_input(directory.join(stream.file(0)?)).ok()?;
             // Of a run that continues, the first part was shown before.
             file.seek(SeekFrom::End(0)).ok()?;
             Some((stream, file))

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use belljar_files::{read_input_text, write_file};
 use anyhow::{Context, Result, bail};
 use belljar_analysis::Table;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
@@ -65,8 +66,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
     let largest = runs.iter().max_by_key(|run| run.program.processes.len());
     let scenario = largest.map(|run| scenario_of(&run.directory)).transpose()?;
     let model = learn(&traced, scenario)?;
-    fs::write(&arguments.out, model.save()?)
-        .with_context(|| format!("cannot write {}", arguments.out.display()))?;
+    write_file(&arguments.out, model.save()?)?;
     warnings(&model)
         .iter()
         .for_each(|it| eprintln!("warning: {it}"));
@@ -113,7 +113,7 @@ fn run(word: &str) -> Result<Run> {
 fn scenario_of(directory: &Path) -> Result<String> {
     let path = directory.join(SCENARIO_FILE);
     let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        read_input_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let text = of_run_directory(text);
     let folder = fs::canonicalize(directory).unwrap_or(directory.to_owned());
     let without = ["workload.files={}".to_owned()];

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::time_words;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
@@ -130,7 +131,7 @@ pub(super) fn read(path: &Path) -> Result<Model> {
         bail!("{} has {length} bytes, more than any model", path.display());
     }
     let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     Model::load(&text).with_context(|| path.display().to_string())
 }
 

@@ -8,6 +8,7 @@ mod program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
@@ -85,7 +86,7 @@ impl JobArguments {
     pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
         let path = trace.with_file_name(SCENARIO_FILE);
-        let text = fs::read_to_string(&path).with_context(|| {
+        let text = read_input_text(&path).with_context(|| {
             format!(
                 "cannot read {}, which says on which network the run was traced; name a run directory",
                 path.display()

@@ -3,12 +3,12 @@
 //! Called by `main`.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use belljar_files::write_file;
+use anyhow::Result;
 use belljar_analysis::{Table, time_words};
 use belljar_program::Program;
 use belljar_replay::{
@@ -74,8 +74,7 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
             });
         for (file, text) in [(&arguments.out, list), (&arguments.rankfile, rankfile)] {
             if let Some(path) = file {
-                fs::write(path, text)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
+                write_file(path, text)?;
             }
         }
     }

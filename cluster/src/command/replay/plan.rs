@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
+use belljar_files::read_input_text;
 use anyhow::Result;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::scenario::quantity::Rate;
@@ -83,7 +84,7 @@ fn run_plan(job: &Job<'_>) -> Vec<(String, String)> {
     let path = job.arguments.directory.join(PLAN_FILE);
     let small = fs::metadata(&path).is_ok_and(|data| data.len() <= MOST_BYTES);
     let text = match small {
-        true => fs::read_to_string(&path).unwrap_or_default(),
+        true => read_input_text(&path).unwrap_or_default(),
         false => String::new(),
     };
     let mut parts: Vec<(String, String)> = Vec::new();

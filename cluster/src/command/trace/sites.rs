@@ -3,10 +3,10 @@
 //! Functions and lines are named after the run, by the files of the run's image and workload; without them places are
 //! told by file and address. Called by `trace`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{CallSites, FrameNames, SitePlace};
 use belljar_archive::TraceReader;
@@ -97,7 +97,7 @@ pub(crate) struct RunFiles {
 impl RunFiles {
     /// Of the run whose scenario is at `path`.
     pub(crate) fn of(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
+        let text = read_input_text(path)
             .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
         let plan = Plan::resolve(&Scenario::parse(path, &of_run_directory(text), &[])?, path)?;
         let roots = plan.images.iter().map(|of| {

@@ -3,9 +3,9 @@
 //! They are in the library's file, in the image that the run's own scenario names. Called by `trace matrix` and by `replay`.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
+use belljar_files::read_input_text;
 use anyhow::{Context, Result};
 use belljar_archive::TraceReader;
 use belljar_cluster::mpirun::GuestRoot;
@@ -32,7 +32,7 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
         return Ok(Tables::open_mpi());
     }
     let path = trace.with_file_name(SCENARIO_FILE);
-    let text = fs::read_to_string(&path).with_context(|| {
+    let text = read_input_text(&path).with_context(|| {
         format!(
             "cannot read {}, which says which image has the MPI library; name the library's file with --library",
             path.display()

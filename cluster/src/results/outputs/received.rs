@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use super::{Answer, AnswerError, NodeOutputs, Part, Wanted};
-use crate::results::folder::Folder;
+use belljar_files::Folder;
 use crate::scenario::quantity::Bytes;
 
 /// What is left out is named so many times.

@@ -21,7 +21,7 @@ use belljar_vmm::Snapshot;
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointError, FOLDER, PACK, RECORD, Record, base_name};
-use crate::results::folder::Folder;
+use belljar_files::Folder;
 use crate::run::stopwatch::Stopwatch;
 
 /// Bytes that a checkpoint leaves for the run's own files.

@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 
 use super::{Run, RunError};
 use crate::hosts::{HEAD, Message};
-use crate::results::folder::Folder;
+use belljar_files::Folder;
 use crate::results::outputs::{Keeper, NodeOutputs, Wanted, Word};
 
 /// What is to be asked, and where it goes.
