@@ -11,13 +11,14 @@ mod jobs;
 use std::path::{Path, PathBuf};
 
 use belljar_fabric::{Settings, Topology};
+use belljar_images::toml_error::in_words;
 use belljar_mixes::{
     Anywhere, Block, Conservative, Contiguous, Cyclic, Easy, Fabric, Fcfs, GreedyMapping,
     GreedyRouter, Job, Linear, Mapping, Nanos, Policies, Router, Scheduler, Selection,
     TopologyAware,
 };
 use belljar_sim::{Random, Seed};
-use belljar_images::toml_error::in_words;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use combinations::{Combination, Combinations, combinations};
@@ -26,7 +27,7 @@ pub use jobs::{Traced, TracedTraffic};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::scenario::quantity::Duration;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Network, Scenario, ScenarioError};
 
 /// Why a mix cannot be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +84,7 @@ pub enum MixFileError {
 }
 
 /// What a job is to a simulation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// A constant flow between each two of its ranks.
@@ -94,7 +95,7 @@ pub enum Level {
 }
 
 /// How messages go over the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageModel {
     /// They share links fairly.
@@ -105,7 +106,7 @@ pub enum MessageModel {
 }
 
 /// A mix without lists of values.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Mix {
     /// A name for people.
@@ -144,6 +145,7 @@ pub struct Mix {
     pub snapshots: Vec<Duration>,
     /// The network, as in a scenario.
     #[serde(default)]
+    #[schemars(with = "Network")]
     pub network: toml::Table,
     /// Groups of jobs.
     #[serde(default)]

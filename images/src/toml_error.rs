@@ -14,12 +14,10 @@ const NEAR: f64 = 0.6;
 /// What is wrong, over several lines, with the place where the parser knows it.
 pub fn in_words(error: &toml::de::Error) -> String {
     let told = error.to_string();
-    let lines = told
-        .lines()
-        .map(|line| {
-            let words = mismatch(line).or_else(|| unknown(line));
-            words.unwrap_or_else(|| short(line, LONGEST_LINE))
-        });
+    let lines = told.lines().map(|line| {
+        let words = mismatch(line).or_else(|| unknown(line));
+        words.unwrap_or_else(|| short(line, LONGEST_LINE))
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -49,7 +47,9 @@ fn unknown(line: &str) -> Option<String> {
     let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     let found_words = short(found, LONGEST_VALUE);
     if names.is_empty() {
-        return Some(format!("unknown {kind} `{found_words}`; there is none here"));
+        return Some(format!(
+            "unknown {kind} `{found_words}`; there is none here"
+        ));
     }
     if let Some(near) = nearest(found, names.iter().copied()) {
         return Some(format!(
@@ -158,14 +158,23 @@ mod tests {
     #[test]
     fn unknown_keys_are_named_with_the_one_that_was_meant() {
         for (text, words) in [
-            ("inner = { cuont = 1 }", "unknown key `cuont`; did you mean `count`?"),
-            ("inner = { Count = 1 }", "unknown key `Count`; did you mean `count`?"),
+            (
+                "inner = { cuont = 1 }",
+                "unknown key `cuont`; did you mean `count`?",
+            ),
+            (
+                "inner = { Count = 1 }",
+                "unknown key `Count`; did you mean `count`?",
+            ),
             ("inner = { x = 1 }", "unknown key `x`; known: `count`"),
         ] {
             let told = refused(text);
             assert!(told.contains(words), "{told}");
         }
-        assert_eq!(nearest("bandwith", ["latency", "bandwidth"]), Some("bandwidth"));
+        assert_eq!(
+            nearest("bandwith", ["latency", "bandwidth"]),
+            Some("bandwidth")
+        );
         assert_eq!(nearest(&"x".repeat(1000), ["latency"]), None);
     }
 

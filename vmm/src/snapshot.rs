@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE, guest_ram_over, ram_ranges};
+use belljar_files::open_input;
 use belljar_sim::{CodecError, decode, encode};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
@@ -237,9 +238,9 @@ impl Snapshot {
             path: path.to_owned(),
             what: what.to_owned(),
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = open_input(path).map_err(failed)?;
         // It is in use as long as it is open; file systems without locks are no reason to refuse it.
-        let _ = file.try_lock_shared();
+        let _ = file.lock_shared();
         let bytes = read_header(&file, path)?;
         let header: Header = decode(&bytes).map_err(|error| damaged(&error.to_string()))?;
         let ram_at = ram_at(bytes.len());

@@ -8,10 +8,10 @@ use std::hash::Hasher;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use belljar_files::{open_input, read_input, write_file};
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, job_name};
+use belljar_files::{open_input, read_input, write_file};
 use belljar_images::user_folder;
 use belljar_replay::PreparedJob;
 use belljar_trace::TRACE_FILE;
@@ -66,10 +66,7 @@ fn prepared(run: &Path) -> Result<PathBuf> {
         let job = read_input(&path).map_err(anyhow::Error::new);
         match job.and_then(|bytes| Ok(PreparedJob::from_bytes(&bytes)?)) {
             Ok(_) => return Ok(path),
-            Err(error) => eprintln!(
-                "warning: {}: {error}; it is prepared again",
-                path.display()
-            ),
+            Err(error) => eprintln!("warning: {}: {error}; it is prepared again", path.display()),
         }
     }
     let Calibrated {

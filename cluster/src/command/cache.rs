@@ -70,7 +70,9 @@ impl FromStr for Age {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = || {
-            format!("`{text}` is no age: write a whole number with a unit of m, h, d or w, such as 7d")
+            format!(
+                "`{text}` is no age: write a whole number with a unit of m, h, d or w, such as 7d"
+            )
         };
         let split = text.find(|it: char| !it.is_ascii_digit());
         let (number, unit) = text.split_at(split.ok_or_else(refused)?);
@@ -216,7 +218,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// A span of the host's time for people.
-fn age(span: Duration) -> String {
+pub(super) fn age(span: Duration) -> String {
     match span.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),
         seconds @ ..3600 => format!("{} min", seconds / 60),

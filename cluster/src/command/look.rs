@@ -8,12 +8,12 @@ use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use belljar_files::open_input;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::observe::control::{Client, ControlError, MOST_TYPED, Request};
 use belljar_cluster::observe::keyboard::Keyboard;
 use belljar_cluster::observe::monitor::{Monitor, finished, tail, text};
 use belljar_cluster::results::stream::Stream;
+use belljar_files::open_input;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::output::print;

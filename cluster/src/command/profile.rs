@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use belljar_files::OutputFile;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Comparable, Lines, Several, Shape, phase_spans, time_words};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::stream::PROFILE_FOLDER;
+use belljar_files::OutputFile;
 use belljar_profile::{Filter, Format, KernelFunctions, Named, Split, State, Tally};
 use belljar_sim::figures::percent;
 use belljar_symbols::Symbols;

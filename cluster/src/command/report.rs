@@ -220,8 +220,7 @@ fn summary(path: &Path) -> Result<Option<Summary>> {
     if !path.exists() {
         return Ok(None);
     }
-    let text =
-        read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     let summary = serde_json::from_str(&text);
     summary
         .with_context(|| format!("{} is no summary of a run", path.display()))

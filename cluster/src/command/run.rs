@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::hosts::muster::{Agents, Muster};
@@ -27,6 +26,7 @@ use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
+use belljar_files::read_input_text;
 
 use super::conclusion::{conclude, what_is_kept};
 use super::output::{print, say};

@@ -31,8 +31,8 @@ use belljar_analysis::Table;
 use belljar_cluster::mix::{Combination, Combinations, Level, Mix, combinations};
 use belljar_cluster::plan::network_warnings;
 use belljar_cluster::scenario::quantity::Duration;
-use belljar_files::Folder;
 use belljar_fabric::{Routing, Settings, Topology};
+use belljar_files::Folder;
 use belljar_mixes::{Job, Measures};
 use belljar_sim::figures::{decimal, share};
 use clap::Args;
@@ -202,9 +202,13 @@ impl<'p> Reading<'p> {
                 .wanted(combination, &mut networks)
                 .with_context(|| describe(self.path, &values))?;
             let warnings = said.iter().chain(&wanted.warnings);
-            known.extend(warnings.filter(|line| !known.contains(*line)).cloned().inspect(
-                |line| eprintln!("warning: {line}"),
-            ).collect::<Vec<_>>());
+            known.extend(
+                warnings
+                    .filter(|line| !known.contains(*line))
+                    .cloned()
+                    .inspect(|line| eprintln!("warning: {line}"))
+                    .collect::<Vec<_>>(),
+            );
             Ok(Checked {
                 values: wanted.values,
                 warnings: wanted.warnings,

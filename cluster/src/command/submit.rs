@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
-use belljar_files::{open_input, write_file};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::quantity::Bytes;
 use belljar_cluster::scenario::{Scenario, Standalone};
+use belljar_files::{open_input, write_file};
 use belljar_launch::job::{self, BatchJob, JobState, Wishes};
 use clap::Args;
 
@@ -32,7 +32,7 @@ const PATIENCE: u32 = 15;
 #[derive(Args)]
 pub(crate) struct JobArguments {
     /// Physical hosts; one when absent.
-    #[arg(long, value_name = "N")]
+    #[arg(long = "host-count", value_name = "N")]
     hosts: Option<u32>,
     /// Processors on each host; all of them, with nobody else, when absent.
     #[arg(long, value_name = "N")]

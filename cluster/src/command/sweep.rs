@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use belljar_files::{read_input_text, write_file};
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_cluster::sweep::{Outcome, Sweep, Table};
+use belljar_files::{read_input_text, write_file};
 use belljar_launch::job::{self, BatchJob, JobState};
 use clap::Args;
 use nix::sys::signal::{Signal, kill};

@@ -35,8 +35,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{
-    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, Times,
-    Unmatched,
+    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, Times, Unmatched,
 };
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_images::toml_error::nearest;

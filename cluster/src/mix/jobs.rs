@@ -10,6 +10,7 @@ use belljar_files::open_input;
 use belljar_mixes::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
 use belljar_sim::figures::counted_as;
 use belljar_sim::{Random, Seed};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{MixFileError, value};
@@ -47,7 +48,8 @@ pub trait Traced {
 }
 
 /// Jobs that are alike.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "JobGroup")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Group {
     name: String,
@@ -78,7 +80,7 @@ fn factor() -> f64 {
 }
 
 /// When jobs come.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Arrival {
     /// From when on.
@@ -91,14 +93,14 @@ struct Arrival {
 }
 
 /// A span of time, or a distribution of spans.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Span {
     Always(Duration),
     Drawn(Drawn),
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "distribution", deny_unknown_fields, rename_all = "kebab-case")]
 enum Drawn {
     Uniform { least: Duration, most: Duration },
@@ -127,7 +129,8 @@ impl Span {
 }
 
 /// What processes send.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Traffic")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Source {
     /// A pattern with a name.
@@ -141,7 +144,7 @@ struct Source {
 }
 
 /// A log of a workload, whose jobs have processes as they had processors.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LogSource {
     /// A file in the Standard Workload Format.

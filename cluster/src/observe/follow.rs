@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use belljar_files::open_input;
 use crate::observe::progress::Line;
 use crate::results::stream::Stream;
+use belljar_files::open_input;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(50);

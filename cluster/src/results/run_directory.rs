@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use belljar_files::Folder;
+use belljar_files::{Folder, open_input};
 
 /// The scenario as it was run, in a run directory: with all overrides applied, and with
 /// copies of the files that it is made of next to it, so that it can be run again.
@@ -269,7 +269,7 @@ impl RunDirectory {
         }
         let mut to = self.create_file(name)?;
         let mut copy = || {
-            let mut original = File::open(from)?;
+            let mut original = open_input(from)?;
             io::copy(&mut original, &mut to)?;
             to.set_permissions(original.metadata()?.permissions())
         };

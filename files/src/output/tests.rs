@@ -30,7 +30,10 @@ fn an_abandoned_file_leaves_the_old_one_and_nothing_else() {
     drop(half);
     assert_eq!(names(folder.path()), ["a"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "second");
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o640
+    );
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Image {
             source,
         })?;
         // File systems without locks are no reason to refuse it.
-        let _ = used.try_lock_shared();
+        let _ = used.lock_shared();
         let image = Self {
             dir: dir.to_owned(),
             kernel: dir.join(KERNEL),

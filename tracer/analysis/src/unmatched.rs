@@ -10,8 +10,8 @@ use belljar_collect::COLLECTED_FILE;
 use belljar_sim::Time;
 use belljar_trace::{TraceError, matches};
 
-use crate::dump::probes::Records;
 use crate::dump::Filter;
+use crate::dump::probes::Records;
 
 /// The first part of a filter that matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +141,10 @@ mod tests {
         assert!(!of.has_all());
         let known = vec!["MPI_Send".to_owned()];
         let pattern = "MPI_Bariere".to_owned();
-        assert_eq!(of.first(false), Some(Unmatched::Function { pattern, known }));
+        assert_eq!(
+            of.first(false),
+            Some(Unmatched::Function { pattern, known })
+        );
         let mut of = seen(&[0, 9], &[]);
         of.ranks.remove(&0);
         of.highest = Some(3);

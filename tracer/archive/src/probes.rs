@@ -204,7 +204,9 @@ impl ProbesWriter {
         let read = std::io::Read::read_exact(&mut file, &mut start);
         read.map_err(|source| failed("read", path, source))?;
         if start[..8] != MAGIC || start[8..] != VERSION.to_le_bytes() {
-            return Err(state("it is damaged: it does not begin like one".to_owned()));
+            return Err(state(
+                "it is damaged: it does not begin like one".to_owned(),
+            ));
         }
         let whole = frame::verify(&mut file, saved.length);
         whole.map_err(|reason| state(format!("it is damaged: {reason}")))

@@ -190,7 +190,9 @@ impl TraceWriter {
         let read = file.read_exact(&mut start);
         read.map_err(|source| failed("read", path, source))?;
         if start[..MAGIC.len()] != MAGIC || start[MAGIC.len()..] != VERSION.to_le_bytes() {
-            return Err(state("it is damaged: it does not begin like a trace".to_owned()));
+            return Err(state(
+                "it is damaged: it does not begin like a trace".to_owned(),
+            ));
         }
         let whole = frame::verify(&mut file, saved.length);
         whole.map_err(|reason| state(format!("it is damaged: {reason}")))

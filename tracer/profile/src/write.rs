@@ -115,7 +115,9 @@ impl Writer {
         let packed = zstd::bulk::compress(&plain, LEVEL).unwrap_or_default();
         let [packed_bytes, plain_bytes] = [packed.len(), plain.len()].map(|length| length as u32);
         let sum = checksum([kind, packed_bytes, plain_bytes], &packed);
-        let words = [kind, packed_bytes, plain_bytes, sum].into_iter().flat_map(u32::to_le_bytes);
+        let words = [kind, packed_bytes, plain_bytes, sum]
+            .into_iter()
+            .flat_map(u32::to_le_bytes);
         self.bytes.extend(words);
         self.bytes.extend(packed);
     }

@@ -138,7 +138,12 @@ fn busiest(path: &Path) -> Result<(BTreeMap<String, Sums>, usize), ReportError> 
     Ok((names.collect(), left_out))
 }
 
-fn loads(sums: BTreeMap<String, Sums>, (first, step): (f64, f64), windows: u64, left_out: usize) -> Loads {
+fn loads(
+    sums: BTreeMap<String, Sums>,
+    (first, step): (f64, f64),
+    windows: u64,
+    left_out: usize,
+) -> Loads {
     let mut lines: Vec<(u64, String, Sums)> = sums
         .into_iter()
         .map(|(name, sums)| {

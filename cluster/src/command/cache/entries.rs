@@ -299,7 +299,9 @@ mod tests {
         fs::write(folder.path().join("abc.lock"), "").unwrap();
         let names = |kind| {
             let all = entries(kind, folder.path());
-            all.iter().map(|entry| entry.name.clone()).collect::<Vec<_>>()
+            all.iter()
+                .map(|entry| entry.name.clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(Kind::Image), ["abc"]);
         assert_eq!(names(Kind::Unfinished), ["building-x"]);

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_files::{OutputFolder, write_file};
 use anyhow::{Result, bail};
+use belljar_files::{OutputFolder, write_file};
 use belljar_model::{EXTRA_P_POINTS, Model, ember, extra_p};
 use clap::{Args, ValueEnum};
 
@@ -53,7 +53,10 @@ fn measurements(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> 
     }
     let out = &arguments.out;
     if out.symlink_metadata().is_ok() {
-        bail!("{} is there already; name another file with --out", out.display());
+        bail!(
+            "{} is there already; name another file with --out",
+            out.display()
+        );
     }
     let measurements = extra_p(model);
     write_file(out, &measurements.text)?;

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use belljar_files::{read_input_text, write_file};
 use anyhow::{Context, Result};
 use belljar_analysis::{Table, time_words};
+use belljar_files::{read_input_text, write_file};
 use belljar_replay::{Costs, Fit, Fitted, Traced, fit_costs};
 use belljar_sim::figures::{decimal, percent};
 use clap::Args;

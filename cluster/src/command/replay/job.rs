@@ -8,12 +8,12 @@ mod program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
 use belljar_fabric::{Settings, Topology};
+use belljar_files::read_input_text;
 use belljar_networks::Parameters;
 use belljar_program::Program;
 use belljar_replay::{Calibration, Costs, NetworkModel, Setting};

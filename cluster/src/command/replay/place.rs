@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_files::write_file;
 use anyhow::Result;
 use belljar_analysis::{Table, time_words};
+use belljar_files::write_file;
 use belljar_program::Program;
 use belljar_replay::{
     Calibration, Effort, NetworkModel, Placement, Setting, calibrate, replay, search,

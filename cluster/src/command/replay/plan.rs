@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-use belljar_files::read_input_text;
 use anyhow::Result;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::scenario::quantity::Rate;
+use belljar_files::read_input_text;
 use clap::ValueEnum;
 
 use super::job::{AS_RUN, Job, JobArguments, Model};

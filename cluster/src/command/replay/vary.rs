@@ -6,10 +6,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use belljar_files::write_file;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Table, time_words};
 use belljar_cluster::sweep::Sweep;
+use belljar_files::write_file;
 use belljar_replay::{Calibration, Outcome, ReplayError, Setting, calibrate, replay};
 use clap::ValueEnum;
 use serde::Serialize;

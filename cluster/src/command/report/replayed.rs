@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_files::read_input_text;
 use belljar_report::{ChangedKey, LinkSide, LinkTotal, Summary};
 use serde::Deserialize;
 

@@ -5,8 +5,8 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use belljar_files::{Folder, OutputFile};
 use belljar_fabric::{Direction, Endpoint, Topology};
+use belljar_files::{Folder, OutputFile};
 use belljar_mixes::{Job, JobMeasures, Simulated};
 use belljar_networks::LinkLoad;
 

@@ -70,7 +70,8 @@ pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) 
         columns.push((name.clone(), Column::figures(name, &figures)));
     }
     let file = OutputFile::create_in(folder, name)?;
-    write(file, &columns).with_context(|| format!("cannot write {}", folder.path().join(name).display()))
+    write(file, &columns)
+        .with_context(|| format!("cannot write {}", folder.path().join(name).display()))
 }
 
 fn write(file: OutputFile, columns: &[(String, Column)]) -> Result<()> {

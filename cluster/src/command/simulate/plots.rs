@@ -3,8 +3,8 @@
 //! They are SVG, of as many shapes as there are stretches of hosts that follow one another; jobs that are called the same have one colour. Called by `simulate`.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::io::Write;
+use std::ops::Range;
 
 use anyhow::{Context, Result};
 use belljar_files::{Folder, OutputFile};
@@ -36,11 +36,7 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 /// A Gantt chart: hosts from bottom to top, time from left to right.
-pub(super) fn gantt(
-    folder: &Folder,
-    hosts: u32,
-    (jobs, of): (&[Job], &Simulated),
-) -> Result<()> {
+pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated)) -> Result<()> {
     const NAME: &str = "gantt.svg";
     let path = folder.path().join(NAME);
     let failed = || format!("cannot draw {}", path.display());

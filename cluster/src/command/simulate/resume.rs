@@ -246,8 +246,16 @@ mod tests {
         assert_eq!((kept.measures, kept.warnings), (row.measures, row.warnings));
         assert!(Results::row(&again.of(2).unwrap(), 77, &values).is_none());
         // As on another network.
-        assert!(super::kept(&own, 78, &values).unwrap_err().contains("another simulation"));
-        assert!(super::kept(&own, 77, &[]).unwrap_err().contains("another simulation"));
+        assert!(
+            super::kept(&own, 78, &values)
+                .unwrap_err()
+                .contains("another simulation")
+        );
+        assert!(
+            super::kept(&own, 77, &[])
+                .unwrap_err()
+                .contains("another simulation")
+        );
         let path = own.path().join(ROW_FILE);
         let text = fs::read_to_string(&path).unwrap();
         for (from, to, reason) in [

@@ -14,10 +14,10 @@ use std::io::{self};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use belljar_files::{OutputFile, OutputFolder};
 use anyhow::{Result, bail};
 use belljar_export::tables::Encoding;
 use belljar_export::{chrome, otf2, paraver, perfetto};
+use belljar_files::{OutputFile, OutputFolder};
 use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
 use belljar_sim::figures::counted_as;
 use clap::{Args, ValueEnum};

@@ -5,8 +5,8 @@
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use belljar_files::open_input;
 use anyhow::{Context, Result};
+use belljar_files::open_input;
 
 /// The file that names the model of a generated run.
 pub(in crate::command) const ORIGIN_FILE: &str = "model.txt";

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use belljar_files::{OutputFile, read_input_text};
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic, untimed_traffic};
 use belljar_cluster::results::wire::WIRE_FILE;
+use belljar_files::{OutputFile, read_input_text};
 use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;

@@ -5,10 +5,10 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Nodes, Scenario};
+use belljar_files::read_input_text;
 use serde::Serialize;
 
 /// A group of nodes.

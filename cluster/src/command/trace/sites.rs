@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use belljar_files::read_input_text;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{CallSites, FrameNames, SitePlace};
 use belljar_archive::TraceReader;
@@ -15,6 +14,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
+use belljar_files::read_input_text;
 use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_trace::TraceState;
 use belljar_vmm::KernelImage;

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use belljar_files::read_input_text;
 use anyhow::{Context, Result};
 use belljar_archive::TraceReader;
 use belljar_cluster::mpirun::GuestRoot;
@@ -14,6 +13,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::Tables;
+use belljar_files::read_input_text;
 use belljar_trace::Implementation;
 
 use super::import::imported;

@@ -3,9 +3,9 @@
 //! Reads a bounded piece of the file, and hands on no control character or sequence. Called by `belljar
 //! watch` for each look.
 
+use belljar_files::open_input;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
-use belljar_files::open_input;
 
 /// Bytes that are looked at.
 const BYTES: u64 = 16 << 10;

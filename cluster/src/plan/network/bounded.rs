@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use belljar_files::read_input_text;
 use belljar_fabric::graphml::MAX_BYTES;
+use belljar_files::read_input_text;
 
 /// The text of a file.
 ///

@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use belljar_files::open_input;
 use belljar_cpu::{GuestRam, PAGE_SIZE};
+use belljar_files::open_input;
 use belljar_sim::figures::decimal;
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
