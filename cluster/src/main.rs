@@ -460,7 +460,7 @@ fn with_causes(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::{Arguments, Command, with_causes};
 

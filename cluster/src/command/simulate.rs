@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use belljar_analysis::Table;
 use belljar_cluster::mix::{Combination, Combinations, Level, Mix, combinations};
 use belljar_cluster::plan::network_warnings;
@@ -85,6 +85,9 @@ struct Wanted {
     /// The jobs' runs, at the level of messages.
     played: AllPlayed,
 }
+
+/// Jobs, and warnings about them.
+type JobsAndWarnings = (Vec<Job>, Vec<String>);
 
 /// A combination that was read and checked.
 struct Checked {
@@ -145,15 +148,19 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     })
 }
 
-/// The file, and the values of the combination if any vary.
-fn describe(path: &Path, values: &[(String, String)]) -> String {
+/// An error of a combination with the file, and with the combination's values if any vary.
+fn described(error: anyhow::Error, path: &Path, values: &[(String, String)]) -> anyhow::Error {
     let values: Vec<String> = values
         .iter()
         .map(|(key, value)| format!("{key} = {value}"))
         .collect();
-    match values.is_empty() {
-        true => path.display().to_string(),
-        false => format!("{} with {}", path.display(), values.join(", ")),
+    let file = path.display().to_string();
+    let is_named = error.to_string().starts_with(&file);
+    match (is_named, values.is_empty()) {
+        (true, true) => error,
+        (true, false) => error.context(format!("with {}", values.join(", "))),
+        (false, true) => error.context(file),
+        (false, false) => error.context(format!("{file} with {}", values.join(", "))),
     }
 }
 
@@ -200,7 +207,7 @@ impl<'p> Reading<'p> {
             let values = combination.values.clone();
             let (wanted, said) = self
                 .wanted(combination, &mut networks)
-                .with_context(|| describe(self.path, &values))?;
+                .map_err(|error| described(error, self.path, &values))?;
             let warnings = said.iter().chain(&wanted.warnings);
             known.extend(
                 warnings
@@ -241,7 +248,7 @@ impl<'p> Reading<'p> {
     }
 
     /// The jobs of a mix with warnings about them, and their runs.
-    fn jobs(&self, mix: &Mix) -> Result<((Vec<Job>, Vec<String>), AllPlayed)> {
+    fn jobs(&self, mix: &Mix) -> Result<(JobsAndWarnings, AllPlayed)> {
         let mut known = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let (runs, played) = &mut *known;
         let (mut jobs, said) = mix.jobs(self.path, runs)?;

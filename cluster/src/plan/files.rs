@@ -61,6 +61,8 @@ pub(super) fn read_files(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::mpirun::large_files::LEAST;
 

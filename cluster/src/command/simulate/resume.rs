@@ -71,6 +71,10 @@ impl Results {
         let kept = path.join(MIX_FILE);
         if !resume {
             let written = folder.write(MIX_FILE, text.as_bytes());
+            if written.is_err() {
+                // An empty folder would only be in the way of the next try.
+                let _ = fs::remove_dir(path);
+            }
             written.with_context(|| format!("cannot write {}", kept.display()))?;
             return Ok(Self { folder, mix: text });
         }

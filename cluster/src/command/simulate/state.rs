@@ -211,7 +211,12 @@ pub(super) fn forget(folder: &Folder) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use std::sync::Arc;
+
+    use belljar_fabric::{LinkSpec, SwitchSpec};
+    use belljar_sim::Span;
 
     use super::*;
 
@@ -235,15 +240,29 @@ mod tests {
 
     #[test]
     fn what_differs_in_anything_has_another_digest() {
-        let of = |mix: &str, jobs: &[Job]| {
+        let star = |nanoseconds| {
+            let link = LinkSpec {
+                bandwidth: 1_000_000_000,
+                latency: Span::from_ns(nanoseconds),
+            };
+            let switch = SwitchSpec {
+                latency: Span::from_ns(1),
+                queue_bytes: 1 << 20,
+            };
+            Topology::star(4, link, switch).unwrap()
+        };
+        let on = |topology: &Topology, mix: &str, jobs: &[Job]| {
             let values = [("hosts".to_owned(), "4".to_owned())];
-            let network = (&topology, &settings);
+            let network = (topology, &Settings::default());
             digest(mix, &values, network, (jobs, &AllPlayed::new())).unwrap()
         };
+        let of = |mix: &str, jobs: &[Job]| on(&star(1), mix, jobs);
         let same = of("mix", &[job(9), job(9)]);
         assert_eq!(same, of("mix", &[job(9), job(9)]));
         assert_ne!(same, of("max", &[job(9), job(9)]));
         assert_ne!(same, of("mix", &[job(9)]));
+        // As a file of a network that was changed.
+        assert_ne!(same, on(&star(2), "mix", &[job(9), job(9)]));
         // As a traced run that was made anew.
         assert_ne!(same, of("mix", &[job(9), job(8)]));
         let mut later = [job(9), job(9)];
@@ -260,7 +279,7 @@ mod tests {
         assert!(keeper.is_due());
         keeper.keep(&State::default()).unwrap();
         assert!(keeper.kept().unwrap().is_some());
-        let told = |keeper: &Keeper| format!("{:#}", keeper.kept().unwrap_err());
+        let told = |keeper: &Keeper<'_>| format!("{:#}", keeper.kept().unwrap_err());
         let other = Keeper::new(&own, 78, Duration::MAX);
         assert!(!other.is_due());
         let error = told(&other);

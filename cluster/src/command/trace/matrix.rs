@@ -110,6 +110,13 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
             traffic(&trace, Some(&tables))?
         }
     };
+    let chosen = of != TrafficOf::default();
+    if chosen && matrix.pairs.is_empty() && matrix.unknown.is_empty() {
+        bail!(
+            "{}: no message matches --communicator and --job",
+            arguments.trace.display()
+        );
+    }
     if let Some(path) = &arguments.svg {
         let mut file = OutputFile::create(path)?;
         matrix.write_svg(&mut file)?;
