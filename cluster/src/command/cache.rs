@@ -1,4 +1,4 @@
-//! `belljar cache`: lists and removes what is kept in the user's cache.
+//! `belljar cache`: lists and removes the files of the user's cache.
 //!
 //! Nothing in use is removed: images and snapshots are locked by the processes that have them open, work folders by the
 //! builds that fill them. Called by `main`.

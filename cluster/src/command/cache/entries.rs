@@ -1,4 +1,4 @@
-//! The entries of the user's cache: where they are, how large, and the locks that say that they are in use.
+//! The entries of the user's cache with their sizes, times and locks.
 //!
 //! Called by `cache`.
 
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Image,
     /// The rest of an interrupted build, or the folder of one under way.
     Unfinished,
-    /// The state of a booted node, of which nodes are clones.
+    /// The state of a booted node, for clones.
     Snapshot,
     /// A traced run prepared to be played in the background.
     Job,
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// True if what has this name in its folder is such an entry.
+    /// True if a file or folder of this name is such an entry.
     fn has(self, name: &str, is_folder: bool) -> bool {
         match self {
             Self::Image => is_folder && !name.starts_with(UNFINISHED),
@@ -237,7 +237,7 @@ impl Entry {
     }
 }
 
-/// The lock on making what is at `path`.
+/// The lock on making the entry at `path`.
 fn lock_of(path: &Path) -> PathBuf {
     path.with_extension("lock")
 }
