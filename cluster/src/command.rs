@@ -14,6 +14,8 @@ pub(crate) mod batch;
 pub(crate) mod bisect;
 /// `belljar boot`: arguments to a plan of one node, its end to an exit code.
 pub(crate) mod boot;
+/// `belljar cache`: what is kept in the user's cache.
+pub(crate) mod cache;
 /// How a run ends for the one who started it.
 mod conclusion;
 /// `belljar watch` and `belljar console`.
@@ -38,6 +40,8 @@ pub(crate) mod replay;
 pub(crate) mod report;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
+/// `belljar runs`: an index of run directories.
+pub(crate) mod runs;
 /// `belljar simulate`: many jobs on one interconnect.
 pub(crate) mod simulate;
 /// `belljar submit`, and what it shares with `belljar sweep`.
@@ -47,7 +51,6 @@ pub(crate) mod sweep;
 /// `belljar trace`, and the table that ends a run.
 pub(crate) mod trace;
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -61,17 +64,18 @@ use belljar_cluster::plan::run_disk;
 use belljar_cluster::plan::template;
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, Standalone, schema};
+use belljar_files::{read_input_text, write_file};
 use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
 use serde_json::json;
 
-use crate::{BuildArguments, CheckArguments, ScenarioArguments, SnapshotArguments};
+use crate::{BuildArguments, CheckArguments, ScenarioArguments, SchemaOf, SnapshotArguments};
 pub(crate) use output::fit_for_terminal;
 use output::{print, say};
 
 /// A scenario, and what it takes to run it again.
 fn read_scenario(arguments: &ScenarioArguments, more: &[String]) -> Result<(Scenario, Standalone)> {
     let path = &arguments.scenario;
-    let text = fs::read_to_string(path)
+    let text = read_input_text(path)
         .with_context(|| format!("cannot read the scenario {}", path.display()))?;
     let mut overrides = arguments.set.clone();
     overrides.extend(arguments.nodes.map(|nodes| format!("nodes.count={nodes}")));
@@ -111,7 +115,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.run_disk {
         let disk = run_disk::build(&plan, &plan.images[plan.kind_of(0).image])
             .context("cannot pack the workload's files")?;
-        fs::write(path, disk).with_context(|| format!("cannot write {}", path.display()))?;
+        write_file(path, disk)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -134,8 +138,12 @@ pub(crate) fn doctor(json: bool) -> Result<ExitCode> {
 }
 
 /// `belljar schema`.
-pub(crate) fn schema() -> Result<ExitCode> {
-    say(serde_json::to_string_pretty(&schema::schema())?)?;
+pub(crate) fn schema(of: SchemaOf) -> Result<ExitCode> {
+    let schema = match of {
+        SchemaOf::Scenario => schema::schema(),
+        SchemaOf::Mix => schema::mix_schema(),
+    };
+    say(serde_json::to_string_pretty(&schema)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration, Rate};
 use belljar_cluster::scenario::{LaunchKind, TraceBy};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// Writes a line on standard error, unless nothing but results, warnings and errors is wanted.
 macro_rules! note {
@@ -77,8 +77,11 @@ enum Command {
     Check(CheckArguments),
     /// Tell what this machine can do and what to install.
     Doctor(JsonArguments),
-    /// Print a JSON Schema of scenarios, for editors.
-    Schema,
+    /// Print a JSON Schema of scenarios or mixes, for editors.
+    #[command(after_help = "Example: belljar schema > scenario.schema.json")]
+    Schema(SchemaArguments),
+    /// List run directories: name, age, outcome.
+    Runs(command::runs::RunsArguments),
     /// Traces of MPI calls.
     #[command(subcommand)]
     Trace(command::trace::TraceCommand),
@@ -107,6 +110,9 @@ enum Command {
     /// Guest images.
     #[command(subcommand)]
     Image(ImageCommand),
+    /// List or remove images, snapshots and other files kept in the cache.
+    #[command(subcommand)]
+    Cache(command::cache::CacheCommand),
     /// Print a script that completes belljar's words in a shell.
     #[command(
         after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
@@ -123,6 +129,23 @@ struct JsonArguments {
     /// As JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+struct SchemaArguments {
+    /// The files that it describes.
+    #[arg(value_enum, default_value_t)]
+    of: SchemaOf,
+}
+
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum SchemaOf {
+    /// Scenarios, for `belljar run`.
+    #[default]
+    Scenario,
+    /// Mixes, for `belljar simulate`.
+    Mix,
 }
 
 #[derive(Args)]
@@ -375,7 +398,8 @@ struct BuildArguments {
 
 fn main() -> ExitCode {
     let words = command::mpirun::plain(std::env::args_os());
-    let arguments = Arguments::parse_from(words);
+    let matches = command::manual::grouped(Arguments::command()).get_matches_from(words);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     command::notes::tell(arguments.quiet);
     let result = match arguments.command {
         Command::Run(arguments) => command::run::run(&arguments),
@@ -394,7 +418,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => command::check(&arguments),
         Command::Agent => command::agent::agent(),
         Command::Doctor(arguments) => command::doctor(arguments.json),
-        Command::Schema => command::schema(),
+        Command::Schema(arguments) => command::schema(arguments.of),
+        Command::Runs(arguments) => command::runs::runs(&arguments),
         Command::Trace(command) => command::trace::run(&command),
         Command::Profile(arguments) => command::profile::profile(&arguments),
         Command::Report(arguments) => command::report::report(&arguments),
@@ -402,6 +427,7 @@ fn main() -> ExitCode {
         Command::Model(command) => command::model::model(&command),
         Command::Simulate(arguments) => command::simulate::simulate(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
+        Command::Cache(command) => command::cache::cache(&command),
         Command::Completions(arguments) => {
             command::manual::completions(&arguments, Arguments::command())
         }
@@ -435,7 +461,7 @@ fn with_causes(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::{Arguments, Command, with_causes};
 
@@ -459,6 +485,18 @@ mod tests {
             };
             assert!(arguments.quiet && run.host.quiet, "{line}");
         }
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = super::command::manual::grouped(Arguments::command());
+        let help = command.clone().render_help().to_string();
+        for own in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+            let start = format!("  {} ", own.get_name());
+            let lines = help.lines().filter(|line| line.starts_with(&start));
+            assert_eq!(lines.count(), 1, "{start}: {help}");
+        }
+        assert!(help.contains("Options:"), "{help}");
     }
 
     #[test]

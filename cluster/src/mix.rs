@@ -11,32 +11,34 @@ mod jobs;
 use std::path::{Path, PathBuf};
 
 use belljar_fabric::{Settings, Topology};
+use belljar_images::toml_error::in_words;
 use belljar_mixes::{
     Anywhere, Block, Conservative, Contiguous, Cyclic, Easy, Fabric, Fcfs, GreedyMapping,
     GreedyRouter, Job, Linear, Mapping, Nanos, Policies, Router, Scheduler, Selection,
     TopologyAware,
 };
 use belljar_sim::{Random, Seed};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use combinations::{Combination, combinations};
+pub use combinations::{Combination, Combinations, combinations};
 pub use jobs::{Traced, TracedTraffic};
 
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::scenario::quantity::Duration;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Network, Scenario, ScenarioError};
 
 /// Why a mix cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum MixFileError {
     /// The file is no TOML.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Toml {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
-        source: Box<toml::de::Error>,
+        /// What is wrong and where, over several lines.
+        reason: String,
     },
     /// There are too many combinations.
     #[error("{count} combinations are more than {most}: vary fewer keys, or fewer values")]
@@ -82,7 +84,7 @@ pub enum MixFileError {
 }
 
 /// What a job is to a simulation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// A constant flow between each two of its ranks.
@@ -93,7 +95,7 @@ pub enum Level {
 }
 
 /// How messages go over the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageModel {
     /// They share links fairly.
@@ -104,7 +106,7 @@ pub enum MessageModel {
 }
 
 /// A mix without lists of values.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Mix {
     /// A name for people.
@@ -143,6 +145,7 @@ pub struct Mix {
     pub snapshots: Vec<Duration>,
     /// The network, as in a scenario.
     #[serde(default)]
+    #[schemars(with = "Network")]
     pub network: toml::Table,
     /// Groups of jobs.
     #[serde(default)]
@@ -186,9 +189,9 @@ impl Mix {
                 .table
                 .clone()
                 .try_into()
-                .map_err(|source| MixFileError::Toml {
+                .map_err(|error| MixFileError::Toml {
                     path: path.to_owned(),
-                    source: Box::new(source),
+                    reason: in_words(&error),
                 })?;
         if !(1..=MOST_HOSTS).contains(&mix.hosts) {
             return Err(value("hosts", mix.hosts, "from 1 to 1000000"));

@@ -4,8 +4,6 @@
 
 /// Links as pcapng files.
 pub mod capture;
-/// A folder whose files stay in it.
-pub mod folder;
 /// What links carried over time.
 pub mod link_log;
 /// Files of the nodes for the run directory.

@@ -8,12 +8,16 @@ const LONGEST_VALUE: usize = 60;
 /// The longest line that is shown of a file.
 const LONGEST_LINE: usize = 160;
 
+/// How alike a name must be to have been meant, from 0 to 1.
+const NEAR: f64 = 0.6;
+
 /// What is wrong, over several lines, with the place where the parser knows it.
 pub fn in_words(error: &toml::de::Error) -> String {
     let told = error.to_string();
-    let lines = told
-        .lines()
-        .map(|line| mismatch(line).unwrap_or_else(|| short(line, LONGEST_LINE)));
+    let lines = told.lines().map(|line| {
+        let words = mismatch(line).or_else(|| unknown(line));
+        words.unwrap_or_else(|| short(line, LONGEST_LINE))
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -30,6 +34,51 @@ fn mismatch(line: &str) -> Option<String> {
         short(&found, LONGEST_VALUE),
         kind(wanted)
     ))
+}
+
+/// A line such as "unknown field `cuont`, expected one of `count`, `name`"; None for others.
+fn unknown(line: &str) -> Option<String> {
+    let kinds = [("unknown field ", "key"), ("unknown variant ", "value")];
+    let (rest, kind) = kinds
+        .iter()
+        .find_map(|(start, kind)| Some((line.strip_prefix(start)?, kind)))?;
+    let (found, expected) = rest.split_once(", ")?;
+    let found = found.trim_matches('`');
+    let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let found_words = short(found, LONGEST_VALUE);
+    if names.is_empty() {
+        return Some(format!(
+            "unknown {kind} `{found_words}`; there is none here"
+        ));
+    }
+    if let Some(near) = nearest(found, names.iter().copied()) {
+        return Some(format!(
+            "unknown {kind} `{found_words}`; did you mean `{near}`?"
+        ));
+    }
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    Some(format!(
+        "unknown {kind} `{found_words}`; known: {}",
+        names.join(", ")
+    ))
+}
+
+/// The name that was probably meant, if one is near.
+#[must_use]
+pub fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    // The time that a comparison takes grows with the length of what somebody wrote.
+    if found.len() > LONGEST_VALUE {
+        return None;
+    }
+    let plain = |name: &str| name.to_lowercase().replace('_', "-");
+    let found = plain(found);
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&found, &plain(name));
+    names
+        .into_iter()
+        .map(|name| (likeness(name), name))
+        .filter(|(likeness, _)| *likeness >= NEAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }
 
 /// A type of Rust's or of the parser's.
@@ -70,6 +119,7 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "what a wrong text would be read into")]
     struct Inner {
         count: u32,
@@ -103,6 +153,29 @@ mod tests {
             assert!(told.contains(words), "{told}");
             assert!(told.contains("line 1"), "{told}");
         }
+    }
+
+    #[test]
+    fn unknown_keys_are_named_with_the_one_that_was_meant() {
+        for (text, words) in [
+            (
+                "inner = { cuont = 1 }",
+                "unknown key `cuont`; did you mean `count`?",
+            ),
+            (
+                "inner = { Count = 1 }",
+                "unknown key `Count`; did you mean `count`?",
+            ),
+            ("inner = { x = 1 }", "unknown key `x`; known: `count`"),
+        ] {
+            let told = refused(text);
+            assert!(told.contains(words), "{told}");
+        }
+        assert_eq!(
+            nearest("bandwith", ["latency", "bandwidth"]),
+            Some("bandwidth")
+        );
+        assert_eq!(nearest(&"x".repeat(1000), ["latency"]), None);
     }
 
     #[test]

@@ -95,6 +95,9 @@ pub fn search(
     if slots < processes as u64 {
         return Err(ReplayError::Slots { processes, slots });
     }
+    if processes == 0 {
+        return Err(ReplayError::NoCalls);
+    }
     let latencies = Latencies::new(topology.clone(), &settings.routes())?;
     let traffic = Traffic::of(program);
     let mut ground = Ground::new(&traffic, latencies, topology.hosts(), effort.slots);

@@ -3,22 +3,26 @@
 //! Kept in a file, so that whoever plays it needs neither its trace nor its image. Such a file may be anybody's: what it says is checked when it is read. Made by
 //! `belljar run` of scenarios with background traffic, read by runs.
 
+use std::hash::Hasher;
 use std::io::Read;
 
 use belljar_networks::MOST_BYTES;
 use belljar_program::{Program, ProgramError, ProgramState};
 use belljar_sim::{CodecError, Frequency, decode, encode};
 use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
 
 use crate::calibration::Calibration;
 use crate::costs::{Costs, CostsError};
 use crate::replay::largest;
 
 /// What such files begin with; the last byte is the version.
-const MAGIC: [u8; 8] = *b"BELLJOB\x05";
+const MAGIC: [u8; 8] = *b"BELLJOB\x06";
 
-/// Length of what stands before the job itself: the magic number, hosts, ranks.
-const HEAD: usize = 16;
+/// Length of what stands before the job itself: the magic number, hosts, ranks, the checksum (XXH3-64) of these numbers and the job.
+const HEAD: usize = 24;
+/// Where the checksum stands.
+const SUM: usize = 16;
 
 /// Bytes of a file, at most.
 pub const MOST_FILE_BYTES: u64 = 1 << 30;
@@ -52,6 +56,9 @@ pub enum PreparedError {
     /// Hosts' costs cannot be.
     #[error("its costs are damaged: {0}")]
     Costs(#[from] CostsError),
+    /// The checksum is another one.
+    #[error("it is damaged: its checksum is another one; remove the file")]
+    Sum,
     /// Something else does not fit together.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
@@ -137,6 +144,7 @@ impl PreparedJob {
         bytes.extend(self.ranks().to_le_bytes());
         let body = encode(&file)?;
         belljar_sim::check::<File>(&body)?;
+        bytes.extend(sum(&bytes, &body).to_le_bytes());
         bytes.extend(body);
         Ok(bytes)
     }
@@ -161,6 +169,10 @@ impl PreparedJob {
             .split_first_chunk::<HEAD>()
             .ok_or(PreparedError::Other)?;
         let (hosts, ranks) = size(head)?;
+        let (numbers, kept) = head.split_at(SUM);
+        if kept != sum(numbers, body).to_le_bytes() {
+            return Err(PreparedError::Sum);
+        }
         let file: File = decode(body)?;
         file.costs.check()?;
         let job = Self {
@@ -208,6 +220,14 @@ impl PreparedJob {
             false => Ok(()),
         }
     }
+}
+
+/// The checksum of a file's numbers and its job.
+fn sum(numbers: &[u8], body: &[u8]) -> u64 {
+    let mut hasher = XxHash3_64::new();
+    hasher.write(numbers);
+    hasher.write(body);
+    hasher.finish()
 }
 
 fn size(head: &[u8; HEAD]) -> Result<(u32, u32), PreparedError> {

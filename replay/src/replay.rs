@@ -87,6 +87,9 @@ pub enum ReplayError {
         /// Slots of all hosts together.
         slots: u64,
     },
+    /// There is no process to place.
+    #[error("the run has no MPI calls, so there are no ranks to place")]
+    NoCalls,
     /// The model has no places that differ.
     #[error(
         "LogGOPS knows no places, all are alike: search placements with the model packet or flow"

@@ -18,10 +18,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE, guest_ram_over, ram_ranges};
+use belljar_files::open_input;
 use belljar_sim::{CodecError, decode, encode};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 use vm_memory::mmap::FromRangesError;
@@ -150,6 +153,8 @@ struct Header {
 pub struct Snapshot {
     path: PathBuf,
     file: Arc<File>,
+    /// A copy of the file in memory, once one was made.
+    copied: Arc<OnceLock<Arc<File>>>,
     identity: Identity,
     ranges: Vec<(u64, usize)>,
     ram_at: u64,
@@ -233,7 +238,9 @@ impl Snapshot {
             path: path.to_owned(),
             what: what.to_owned(),
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = open_input(path).map_err(failed)?;
+        // It is in use as long as it is open; file systems without locks are no reason to refuse it.
+        let _ = file.lock_shared();
         let bytes = read_header(&file, path)?;
         let header: Header = decode(&bytes).map_err(|error| damaged(&error.to_string()))?;
         let ram_at = ram_at(bytes.len());
@@ -255,6 +262,7 @@ impl Snapshot {
         Ok(Self {
             path: path.to_owned(),
             file: Arc::new(file),
+            copied: Arc::default(),
             identity: header.identity,
             ranges: ranges.ok_or_else(|| damaged("it is too large for this host"))?,
             ram_at,
@@ -293,10 +301,32 @@ impl Snapshot {
     /// # Errors
     /// [`SnapshotError::Map`] when the host refuses the mapping.
     pub fn ram(&self) -> Result<GuestRam, SnapshotError> {
-        guest_ram_over(&self.ranges, &self.file, self.ram_at).map_err(|source| SnapshotError::Map {
+        let file = self.mappable()?;
+        guest_ram_over(&self.ranges, &file, self.ram_at).map_err(|source| SnapshotError::Map {
             path: self.path.clone(),
             source,
         })
+    }
+
+    /// The file, or a copy in memory where it is on a tmpfs: there, a read of a hole takes a page, and ends the
+    /// process by SIGBUS once the file system is full.
+    fn mappable(&self) -> Result<Arc<File>, SnapshotError> {
+        let failed = |source| SnapshotError::Io {
+            action: "copy into memory",
+            path: self.path.clone(),
+            source,
+        };
+        let kind = fstatfs(&*self.file).map_err(|errno| failed(errno.into()))?;
+        if kind.filesystem_type() != TMPFS_MAGIC {
+            return Ok(self.file.clone());
+        }
+        if let Some(copy) = self.copied.get() {
+            return Ok(copy.clone());
+        }
+        let copy = memfd_create("snapshot", MFdFlags::MFD_CLOEXEC);
+        let copy = File::from(copy.map_err(|errno| failed(errno.into()))?);
+        self.copy(&copy)?;
+        Ok(self.copied.get_or_init(|| Arc::new(copy)).clone())
     }
 
     /// Writes the same file to `to`, which is empty, with the same holes.

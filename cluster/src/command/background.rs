@@ -3,14 +3,15 @@
 //! What is prepared of a run is kept in the user's cache by what it was made from, so that a scenario that is run again need not wait for it. Called where commands read scenarios.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self};
 use std::hash::Hasher;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, job_name};
+use belljar_files::{open_input, read_input, write_file};
 use belljar_images::user_folder;
 use belljar_replay::PreparedJob;
 use belljar_trace::TRACE_FILE;
@@ -61,10 +62,12 @@ fn prepared(run: &Path) -> Result<PathBuf> {
     let name = format!("{:016x}.job", hash(run, &trace)?);
     let folder = user_folder(FOLDER)?;
     let path = folder.join(name);
-    if let Ok(file) = File::open(&path)
-        && PreparedJob::size_of(file).is_ok()
-    {
-        return Ok(path);
+    if path.exists() {
+        let job = read_input(&path).map_err(anyhow::Error::new);
+        match job.and_then(|bytes| Ok(PreparedJob::from_bytes(&bytes)?)) {
+            Ok(_) => return Ok(path),
+            Err(error) => eprintln!("warning: {}: {error}; it is prepared again", path.display()),
+        }
     }
     let Calibrated {
         program,
@@ -75,11 +78,7 @@ fn prepared(run: &Path) -> Result<PathBuf> {
     let job = PreparedJob::new(program, calibration, costs, clocks)?;
     let keep = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-        let bytes = job.to_bytes().map_err(io::Error::other)?;
-        file.write_all(&bytes)?;
-        file.persist(&path)?;
-        Ok(())
+        write_file(&path, job.to_bytes().map_err(io::Error::other)?)
     };
     keep().with_context(|| format!("cannot keep the prepared job {}", path.display()))?;
     Ok(path)
@@ -91,7 +90,7 @@ fn hash(run: &Path, trace: &Path) -> Result<u64> {
     let scenario = run.join(SCENARIO_FILE);
     for path in [trace, &scenario] {
         let mut read = || -> io::Result<()> {
-            let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
+            let mut reader = BufReader::with_capacity(1 << 20, open_input(path)?);
             let mut piece = vec![0; 1 << 20];
             loop {
                 match reader.read(&mut piece)? {

@@ -13,6 +13,7 @@ use belljar_cluster::observe::control::{Client, ControlError, MOST_TYPED, Reques
 use belljar_cluster::observe::keyboard::Keyboard;
 use belljar_cluster::observe::monitor::{Monitor, finished, tail, text};
 use belljar_cluster::results::stream::Stream;
+use belljar_files::open_input;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::output::print;
@@ -144,7 +145,7 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
     client.look()?;
     let name = Stream::Console.file(node).unwrap_or_default();
     let path = client.directory().join(name);
-    let mut log = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut log = open_input(&path).with_context(|| format!("cannot open {}", path.display()))?;
     let length = log.metadata()?.len();
     log.seek(SeekFrom::Start(length.saturating_sub(CONTEXT)))?;
     if io::stdin().is_terminal() {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use belljar_files::write_file;
 use clap::Args;
 use clap_complete::Shell;
 
@@ -41,8 +42,81 @@ pub(crate) fn completions(
 /// `belljar man`: a page for each command.
 pub(crate) fn man(arguments: &ManArguments, belljar: clap::Command) -> Result<ExitCode> {
     let out = &arguments.out;
-    fs::create_dir_all(out)
-        .and_then(|()| clap_mangen::generate_to(belljar, out))
-        .with_context(|| format!("cannot write pages into {}", out.display()))?;
+    let failed = || format!("cannot write pages into {}", out.display());
+    fs::create_dir_all(out).with_context(failed)?;
+    let made = tempfile::tempdir().context("cannot make a temporary folder")?;
+    clap_mangen::generate_to(belljar, made.path()).with_context(failed)?;
+    for page in fs::read_dir(made.path()).with_context(failed)? {
+        let page = page.with_context(failed)?;
+        write_file(&out.join(page.file_name()), fs::read(page.path())?)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Subcommands by purpose, in the order of `belljar --help`.
+const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Run programs",
+        &[
+            "run",
+            "mpirun",
+            "sbatch-script",
+            "new",
+            "check",
+            "submit",
+            "sweep",
+            "boot",
+        ],
+    ),
+    (
+        "Follow and continue runs",
+        &[
+            "watch",
+            "console",
+            "checkpoint",
+            "resume",
+            "snapshot",
+            "runs",
+        ],
+    ),
+    ("Understand runs", &["report", "trace", "profile", "bisect"]),
+    ("Predict runs", &["replay", "place", "simulate", "model"]),
+    ("Images and caches", &["image", "cache"]),
+    (
+        "About belljar",
+        &["doctor", "schema", "completions", "man", "help"],
+    ),
+];
+
+/// The command line with its subcommands grouped in the help.
+pub(crate) fn grouped(command: clap::Command) -> clap::Command {
+    const WIDTH: usize = 14;
+    let mut list = String::new();
+    for (title, names) in GROUPS {
+        list.push_str(&format!("\n{title}:\n"));
+        for name in names {
+            let own = command.find_subcommand(name);
+            let about = own.and_then(clap::Command::get_about);
+            let about = match about {
+                Some(about) => first_sentence(&about.to_string()),
+                None => "Print the help of a command".to_owned(),
+            };
+            list.push_str(&format!("  {name:<WIDTH$} {about}\n"));
+        }
+    }
+    let template =
+        format!("{{about}}\n\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}\n");
+    command.help_template(template)
+}
+
+/// A command's purpose in short, as lists of commands have it.
+fn first_sentence(about: &str) -> String {
+    let end = about.find([':', ';']).unwrap_or(about.len());
+    let sentence = about.get(..end).unwrap_or(about);
+    let end = sentence.find(". ").unwrap_or(sentence.len());
+    sentence
+        .get(..end)
+        .unwrap_or(sentence)
+        .trim_end_matches('.')
+        .to_owned()
 }

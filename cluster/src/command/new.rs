@@ -2,7 +2,7 @@
 //!
 //! What it writes can be run as it stands, and no file is written over. Called by `main` alone.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,8 +48,11 @@ pub(crate) fn new(arguments: &NewArguments) -> Result<ExitCode> {
         ),
         file => file.with_context(|| format!("cannot write {}", path.display()))?,
     };
-    file.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    if let Err(error) = file.write_all(text.as_bytes()) {
+        // Half a scenario would only be in the way of the next try.
+        let _ = fs::remove_file(&path);
+        return Err(error).with_context(|| format!("cannot write {}", path.display()));
+    }
     let path = path.display();
     say(format_args!(
         "{path}: look at it with belljar check {path}, run it with belljar run {path}"

@@ -3,8 +3,8 @@
 //! Functions are named after the run, by the files of the run's image and workload; without them places are told by file.
 //! Called by `main`.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::{Comparable, Lines, Several, Shape, phase_spans, time_words};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::results::stream::PROFILE_FOLDER;
+use belljar_files::OutputFile;
 use belljar_profile::{Filter, Format, KernelFunctions, Named, Split, State, Tally};
 use belljar_sim::figures::percent;
 use belljar_symbols::Symbols;
@@ -138,7 +139,19 @@ fn named(arguments: &ProfileArguments, directory: &Path) -> Result<(Named, State
         Some(By::Node) => Split::Node,
         Some(By::Rank) => Split::Rank,
     };
-    Ok((name(&tally, split, files.as_ref()), state))
+    let named = name(&tally, split, files.as_ref());
+    let filtered = !arguments.node.is_empty()
+        || !arguments.rank.is_empty()
+        || arguments.from.is_some()
+        || arguments.to.is_some()
+        || arguments.phase.is_some();
+    if filtered && named.samples() == 0 {
+        bail!(
+            "{}: no sample matches the filter (--node, --rank, --from, --to and --phase together)",
+            directory.display()
+        );
+    }
+    Ok((named, state))
 }
 
 /// Says what is to know of an unfinished run.
@@ -181,6 +194,9 @@ impl Comparable for Shares {
     }
 }
 
+/// What only a run that has ended has.
+const SUMMARY: &str = "summary.json";
+
 /// Whether a run has a profile.
 pub(super) fn is_there(directory: &Path) -> bool {
     directory.join(PROFILE_FOLDER).is_dir()
@@ -215,6 +231,12 @@ pub(super) fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)>
     let mut state = State::Whole;
     for path in paths {
         if belljar_profile::read(&path, &mut tally)? == State::Cut {
+            if directory.join(SUMMARY).exists() {
+                eprintln!(
+                    "warning: {} is damaged: it ends within a record, although the run has ended",
+                    path.display()
+                );
+            }
             state = State::Cut;
         }
     }
@@ -251,7 +273,7 @@ pub(super) fn name(tally: &Tally, split: Split, files: Option<&RunFiles>) -> Nam
 }
 
 fn write(named: &Named, format: Format, path: &Path) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
+    let mut file = OutputFile::create(path)?;
     named.write(format, &mut file)?;
-    file.flush()
+    file.finish()
 }

@@ -6,14 +6,14 @@
 /// The replay's side of a report of two runs.
 mod replayed;
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::link_log::LINKS_FILE;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_files::{OutputFile, open_input, read_input_text};
 use belljar_profile::Split;
 use belljar_report::{Detail, Output, Report, Run, Summary, Traced};
 use belljar_sim::figures::count;
@@ -124,10 +124,9 @@ pub(super) fn make(
         diff,
         changed,
     };
-    let failed = || format!("cannot write {}", out.display());
-    let mut file = BufWriter::new(File::create(out).with_context(failed)?);
+    let mut file = OutputFile::create(out)?;
     report.write(&mut file)?;
-    file.flush().with_context(failed)
+    Ok(file.finish()?)
 }
 
 /// Everything that is known of the run in a directory, or of a trace.
@@ -221,8 +220,7 @@ fn summary(path: &Path) -> Result<Option<Summary>> {
     if !path.exists() {
         return Ok(None);
     }
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     let summary = serde_json::from_str(&text);
     summary
         .with_context(|| format!("{} is no summary of a run", path.display()))
@@ -236,7 +234,7 @@ fn text_of(path: &Path) -> String {
 
 /// The end of a file, and how many bytes are before it.
 fn tail(path: &Path) -> Option<(String, u64)> {
-    let mut file = File::open(path).ok()?;
+    let mut file = open_input(path).ok()?;
     let length = file.metadata().ok()?.len();
     let left_out = length.saturating_sub(MOST_TEXT);
     file.seek(SeekFrom::Start(left_out)).ok()?;

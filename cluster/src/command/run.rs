@@ -4,7 +4,6 @@
 //! if the host allows one. The run directory has its final name only when the run is whole. `belljar
 //! mpirun` starts its runs here, too.
 
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +26,7 @@ use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
+use belljar_files::read_input_text;
 
 use super::conclusion::{conclude, what_is_kept};
 use super::output::{print, say};
@@ -110,7 +110,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     }
     let directory = RunDirectory::resume(&arguments.directory)?;
     let path = directory.path().join(SCENARIO_FILE);
-    let text = fs::read_to_string(&path).with_context(|| {
+    let text = read_input_text(&path).with_context(|| {
         let path = path.display();
         format!(
             "cannot read the scenario {path}; a run that was broken off before it had one is run again with: belljar run"
@@ -299,7 +299,7 @@ impl Task<'_> {
             None => template::files(&self.plan, sandbox)?,
         };
         let given = Given {
-            scenario: of_run_directory(fs::read_to_string(folder.join(SCENARIO_FILE))?),
+            scenario: of_run_directory(read_input_text(folder.join(SCENARIO_FILE))?),
             inputs: inputs.collect(),
             snapshots,
             checkpoint: found.map_or_else(Vec::new, |found| found.files(folder)),

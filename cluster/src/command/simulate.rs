@@ -24,13 +24,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use belljar_analysis::Table;
-use belljar_cluster::mix::{Combination, Level, Mix, combinations};
+use belljar_cluster::mix::{Combination, Combinations, Level, Mix, combinations};
 use belljar_cluster::plan::network_warnings;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_fabric::{Routing, Settings, Topology};
+use belljar_files::Folder;
 use belljar_mixes::{Job, Measures};
 use belljar_sim::figures::{decimal, share};
 use clap::Args;
@@ -40,7 +42,7 @@ use super::output::show;
 use super::replay::watch::{Watch, on_all_processors};
 use messages::AllPlayed;
 use play::{Outcome, play};
-use resume::Folder;
+use resume::Results;
 use state::Keeper;
 use traced::Runs;
 
@@ -73,7 +75,7 @@ struct Row {
     measures: Measures,
 }
 
-/// A combination that is to be simulated.
+/// A combination that is to be simulated. Its jobs are made when it is: those of all combinations would not fit in memory.
 struct Wanted {
     values: Vec<(String, String)>,
     /// Links and ports of the network that carry nothing.
@@ -84,42 +86,54 @@ struct Wanted {
     played: AllPlayed,
 }
 
+/// Jobs, and warnings about them.
+type JobsAndWarnings = (Vec<Job>, Vec<String>);
+
+/// A combination that was read and checked.
+struct Checked {
+    values: Vec<(String, String)>,
+    warnings: Vec<String>,
+    jobs: usize,
+}
+
+/// Jobs of a combination beside which no other one is simulated.
+const MANY_JOBS: usize = 1 << 20;
+
+/// What reading combinations takes: what is known of files is read once.
+struct Reading<'p> {
+    path: &'p Path,
+    all: Combinations,
+    runs: Mutex<(Runs, AllPlayed)>,
+    /// Held while a combination of many jobs is simulated.
+    alone: Mutex<()>,
+}
+
 /// `belljar simulate`.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let path = &arguments.mix;
-    let mut runs = (Runs::default(), AllPlayed::new());
-    let mut said: Vec<String> = Vec::new();
-    let mut networks = NetworkWarnings::default();
-    let all = combinations(path)?.into_iter().map(|combination| {
-        let described = describe(&combination);
-        let wanted = wanted(path, combination, &mut runs, (&mut said, &mut networks));
-        match described {
-            Some(described) => wanted.with_context(|| described),
-            None => wanted,
-        }
-    });
-    let all: Vec<Wanted> = all.collect::<Result<_>>()?;
-    said.extend(all.iter().flat_map(|wanted| wanted.warnings.clone()));
-    let mut known = BTreeSet::new();
-    said.retain(|line| known.insert(line.clone()));
-    said.iter().for_each(|line| eprintln!("warning: {line}"));
-    let folder = arguments.out.as_deref();
-    let folder = folder.map(|out| Folder::open(out, path, arguments.resume));
-    let folder = folder.transpose()?;
+    let reading = Reading::of(path)?;
+    let all = reading.check()?;
+    let results = arguments.out.as_deref();
+    let results = results.map(|out| Results::open(out, path, arguments.resume));
+    let results = results.transpose()?;
     let every = std::time::Duration::from_nanos(arguments.checkpoint_every.0.as_ps() / 1000);
-    let rows = simulate_all(path, &all, folder.as_ref().map(|folder| (folder, every)))?;
+    let rows = simulate_all(
+        &reading,
+        &all,
+        results.as_ref().map(|folder| (folder, every)),
+    )?;
     let keys: Vec<String> = all.first().map_or_else(Vec::new, |of| {
         of.values.iter().map(|(key, _)| key.clone()).collect()
     });
     if rows.len() < all.len() {
         note!("broken off: {} of {} were simulated", rows.len(), all.len());
-        if folder.is_some() {
+        if results.is_some() {
             note!("continue with the same command and --resume");
         }
     }
-    if let Some(folder) = &folder {
-        files::table(&folder.file("results.csv"), &keys, &rows)?;
-        parquet::table(&folder.file("results.parquet"), &keys, &rows)?;
+    if let Some(results) = &results {
+        files::table(results.folder(), "results.csv", &keys, &rows)?;
+        parquet::table(results.folder(), "results.parquet", &keys, &rows)?;
     }
     show(|out| match arguments.json {
         true => {
@@ -134,13 +148,20 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     })
 }
 
-/// The values of a combination; none where nothing varies.
-fn describe(combination: &Combination) -> Option<String> {
-    let values = combination.values.iter();
+/// An error of a combination with the file, and with the combination's values if any vary.
+fn described(error: anyhow::Error, path: &Path, values: &[(String, String)]) -> anyhow::Error {
     let values: Vec<String> = values
+        .iter()
         .map(|(key, value)| format!("{key} = {value}"))
         .collect();
-    (!values.is_empty()).then(|| format!("with {}", values.join(", ")))
+    let file = path.display().to_string();
+    let is_named = error.to_string().starts_with(&file);
+    match (is_named, values.is_empty()) {
+        (true, true) => error,
+        (true, false) => error.context(format!("with {}", values.join(", "))),
+        (false, true) => error.context(file),
+        (false, false) => error.context(format!("{file} with {}", values.join(", "))),
+    }
 }
 
 /// Warnings by network: combinations share networks.
@@ -168,81 +189,153 @@ impl NetworkWarnings {
     }
 }
 
-/// A combination, read and checked.
-fn wanted(
-    path: &Path,
-    combination: Combination,
-    (runs, played): &mut (Runs, AllPlayed),
-    (said, networks): (&mut Vec<String>, &mut NetworkWarnings),
-) -> Result<Wanted> {
-    let mix = Mix::of(path, &combination)?;
-    let (topology, settings) = mix.machine(path)?;
-    mix.policies(&topology, &settings)?;
-    let (mut jobs, more) = mix.jobs(path, runs)?;
-    said.extend(more);
-    let played = match mix.level {
-        Level::Matrix => AllPlayed::new(),
-        Level::Message => messages::all_played(&mut jobs, runs, played)?,
-    };
-    Ok(Wanted {
-        played,
-        warnings: networks.of(&mix, (&topology, &settings))?,
-        values: combination.values,
-        mix,
-        jobs,
-    })
+impl<'p> Reading<'p> {
+    fn of(path: &'p Path) -> Result<Self> {
+        Ok(Self {
+            path,
+            all: combinations(path)?,
+            runs: Mutex::default(),
+            alone: Mutex::new(()),
+        })
+    }
+
+    /// Reads and checks all combinations, and prints their warnings.
+    fn check(&self) -> Result<Vec<Checked>> {
+        let mut networks = NetworkWarnings::default();
+        let mut known = BTreeSet::new();
+        let all = self.all.iter().map(|combination| {
+            let values = combination.values.clone();
+            let (wanted, said) = self
+                .wanted(combination, &mut networks)
+                .map_err(|error| described(error, self.path, &values))?;
+            let warnings = said.iter().chain(&wanted.warnings);
+            known.extend(
+                warnings
+                    .filter(|line| !known.contains(*line))
+                    .cloned()
+                    .inspect(|line| eprintln!("warning: {line}"))
+                    .collect::<Vec<_>>(),
+            );
+            Ok(Checked {
+                values: wanted.values,
+                warnings: wanted.warnings,
+                jobs: wanted.jobs.len(),
+            })
+        });
+        all.collect()
+    }
+
+    /// A combination with its jobs, read and checked, and warnings about its jobs.
+    fn wanted(
+        &self,
+        combination: Combination,
+        networks: &mut NetworkWarnings,
+    ) -> Result<(Wanted, Vec<String>)> {
+        let path = self.path;
+        let mix = Mix::of(path, &combination)?;
+        let (topology, settings) = mix.machine(path)?;
+        mix.policies(&topology, &settings)?;
+        let warnings = networks.of(&mix, (&topology, &settings))?;
+        let ((jobs, said), played) = self.jobs(&mix)?;
+        let wanted = Wanted {
+            played,
+            warnings,
+            values: combination.values,
+            mix,
+            jobs,
+        };
+        Ok((wanted, said))
+    }
+
+    /// The jobs of a mix with warnings about them, and their runs.
+    fn jobs(&self, mix: &Mix) -> Result<(JobsAndWarnings, AllPlayed)> {
+        let mut known = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (runs, played) = &mut *known;
+        let (mut jobs, said) = mix.jobs(self.path, runs)?;
+        let played = match mix.level {
+            Level::Matrix => AllPlayed::new(),
+            Level::Message => messages::all_played(&mut jobs, runs, played)?,
+        };
+        Ok(((jobs, said), played))
+    }
+
+    /// The combination of this number, which was checked.
+    fn get(&self, index: usize, checked: &Checked) -> Result<Wanted> {
+        let combination = self.all.get(index);
+        let mix = Mix::of(self.path, &combination)?;
+        let ((jobs, _), played) = self.jobs(&mix)?;
+        Ok(Wanted {
+            played,
+            warnings: checked.warnings.clone(),
+            values: combination.values,
+            mix,
+            jobs,
+        })
+    }
 }
 
 /// Simulates all on all processors, and keeps their states so often where there is a folder; rows of those that were simulated to their ends.
 fn simulate_all(
-    path: &Path,
-    all: &[Wanted],
-    out: Option<(&Folder, std::time::Duration)>,
+    reading: &Reading<'_>,
+    all: &[Checked],
+    out: Option<(&Results, std::time::Duration)>,
 ) -> Result<Vec<Row>> {
     let template = "{pos} of {len} simulated {wide_bar} {eta}";
     let watch = Watch::of(Some(all.len() as u64), 1, template)?;
     let rows = on_all_processors(all.len(), &watch, |index| {
-        let wanted = &all[index];
-        let Some((out, every)) = out else {
-            return Ok(one(path, wanted, None, &watch)?.map(|(_, row)| row));
-        };
-        let row = match out.row(index, &wanted.values) {
-            Some(row) => Some(row),
-            None => in_folder(path, (index, wanted), (out, every), &watch)?,
-        };
-        if row.is_some() {
-            state::forget(&out.of(index))?;
+        let checked = &all[index];
+        let alone = || reading.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = (checked.jobs > MANY_JOBS).then(alone);
+        if !watch.continues() {
+            return Ok(None);
         }
-        Ok(row)
+        let wanted = reading.get(index, checked)?;
+        match out {
+            None => Ok(one(reading.path, &wanted, None, &watch)?.map(|(_, row)| row)),
+            Some(out) => in_folder(reading.path, (index, &wanted), out, &watch),
+        }
     });
     watch.finish();
     let rows: Vec<Option<Row>> = rows.into_iter().flatten().collect::<Result<_>>()?;
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// Simulates a combination from where it was, and leaves what became of it in the folder; `None` when told to stop.
+/// The row of a combination that was done, or simulates it from where it was and leaves the results in its folder; `None` when told to stop.
 fn in_folder(
     path: &Path,
     (index, wanted): (usize, &Wanted),
-    (out, every): (&Folder, std::time::Duration),
+    (out, every): (&Results, std::time::Duration),
     watch: &Watch,
 ) -> Result<Option<Row>> {
+    let folder = out.of(index)?;
+    let (topology, settings) = wanted.mix.machine(path)?;
     let of = (&wanted.jobs[..], &wanted.played);
-    let of = state::digest(out.mix(), &wanted.values, of)?;
-    let mut keeper = Keeper::new(&out.of(index), of, every);
-    let Some(((topology, outcome), row)) = one(path, wanted, Some(&mut keeper), watch)? else {
-        return Ok(None);
+    let of = state::digest(out.mix(), &wanted.values, (&topology, &settings), of)?;
+    let row = match Results::row(&folder, of, &wanted.values) {
+        Some(row) => Some(row),
+        None => {
+            let mut keeper = Keeper::new(&folder, of, every);
+            match one(path, wanted, Some(&mut keeper), watch)? {
+                None => None,
+                Some(((topology, outcome), row)) => {
+                    leave(&folder, &topology, wanted, &outcome)?;
+                    Results::keep(&folder, of, &row)?;
+                    Some(row)
+                }
+            }
+        }
     };
-    leave(&out.of(index), &topology, wanted, &outcome)?;
-    out.keep(index, &row)?;
-    Ok(Some(row))
+    if row.is_some() {
+        state::forget(&folder)?;
+    }
+    Ok(row)
 }
 
 /// Simulates a combination, on which machine, with what became of it; `None` when told to stop.
 fn one(
     path: &Path,
     wanted: &Wanted,
-    keeper: Option<&mut Keeper>,
+    keeper: Option<&mut Keeper<'_>>,
     watch: &Watch,
 ) -> Result<Option<((Topology, Outcome), Row)>> {
     let (topology, settings) = wanted.mix.machine(path)?;
@@ -258,23 +351,19 @@ fn one(
     Ok(Some(((topology, outcome), row)))
 }
 
-/// Leaves what became of a combination in its folder.
+/// Leaves the results of a combination in its folder.
 fn leave(
-    folder: &Path,
+    folder: &Folder,
     topology: &Topology,
     wanted: &Wanted,
     (simulated, links): &Outcome,
 ) -> Result<()> {
     let jobs = &wanted.jobs;
     files::write(folder, topology, jobs, simulated)?;
-    plots::gantt(
-        &folder.join("gantt.svg"),
-        topology.hosts(),
-        (jobs, simulated),
-    )?;
-    plots::loads(&folder.join("loads.svg"), simulated)?;
+    plots::gantt(folder, topology.hosts(), (jobs, simulated))?;
+    plots::loads(folder, simulated)?;
     if wanted.mix.level == Level::Message {
-        files::carried(&folder.join("carried.csv"), links)?;
+        files::carried(folder, links)?;
     }
     Ok(())
 }

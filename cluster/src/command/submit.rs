@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
-use belljar_cluster::results::folder::write_whole;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::quantity::Bytes;
 use belljar_cluster::scenario::{Scenario, Standalone};
+use belljar_files::{open_input, write_file};
 use belljar_launch::job::{self, BatchJob, JobState, Wishes};
 use clap::Args;
 
@@ -32,7 +32,7 @@ const PATIENCE: u32 = 15;
 #[derive(Args)]
 pub(crate) struct JobArguments {
     /// Physical hosts; one when absent.
-    #[arg(long, value_name = "N")]
+    #[arg(long = "host-count", value_name = "N")]
     hosts: Option<u32>,
     /// Processors on each host; all of them, with nobody else, when absent.
     #[arg(long, value_name = "N")]
@@ -211,7 +211,7 @@ pub(super) fn make_if_free(folder: &Path) -> Result<bool> {
 /// nothing of it.
 pub(super) fn write_scenario(own: &Standalone, folder: &Path) -> Result<()> {
     let path = folder.join(SCENARIO_FILE);
-    write_whole(&path, own.text.as_bytes())
+    write_file(&path, own.text.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
     for (from, name) in &own.inputs {
         let to = folder.join(name);
@@ -231,7 +231,7 @@ pub(super) fn hand_in(batch: &BatchJob) -> Result<u32> {
     let keep_and_submit = || {
         let script = batch.script()?;
         let path = batch.folder.join("job.sh");
-        write_whole(&path, script.as_bytes())
+        write_file(&path, script.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(job::submit(&script)?)
     };
@@ -309,7 +309,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
 /// Shows what is new in a log that somebody writes to.
 fn show(log: &Path, shown: &mut u64) {
     let new = || -> std::io::Result<Vec<u8>> {
-        let mut file = fs::File::open(log)?;
+        let mut file = open_input(log)?;
         file.seek(SeekFrom::Start(*shown))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;

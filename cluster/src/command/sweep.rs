@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::results::folder::write_whole;
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_cluster::sweep::{Outcome, Sweep, Table};
+use belljar_files::{read_input_text, write_file};
 use belljar_launch::job::{self, BatchJob, JobState};
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
@@ -68,7 +68,7 @@ const SWEEP: &str = "sweep.json";
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     let earlier = arguments.scenario.scenario.join(SWEEP);
     if earlier.is_file() {
-        let text = fs::read_to_string(&earlier)
+        let text = read_input_text(&earlier)
             .with_context(|| format!("cannot read {}", earlier.display()))?;
         let sweep = serde_json::from_str(&text)
             .with_context(|| format!("{} is not as it was written", earlier.display()))?;
@@ -86,7 +86,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
         write_scenario(&own, &own_folder)?;
     }
     let path = folder.join(SWEEP);
-    write_whole(&path, serde_json::to_string_pretty(&sweep)?.as_bytes())
+    write_file(&path, serde_json::to_string_pretty(&sweep)?.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
     let stop = run::stop_on_signal()?;
     let outcomes = if !arguments.here && has_slurm() {
@@ -123,7 +123,7 @@ fn gather(
         |index| outcomes.get(&index).cloned().unwrap_or_default(),
     );
     let path = folder.join(TABLE);
-    write_whole(&path, table.csv().as_bytes())
+    write_file(&path, table.csv().as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
     match json {
         true => say(serde_json::to_string_pretty(&table.json())?)?,

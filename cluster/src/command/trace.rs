@@ -35,9 +35,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{
-    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, Times,
+    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, Times, Unmatched,
 };
 use belljar_cluster::scenario::quantity::Duration;
+use belljar_images::toml_error::nearest;
 use belljar_sim::Time;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, Subcommand, ValueEnum};
@@ -208,13 +209,39 @@ fn filter(arguments: &FilterArguments, path: &Path) -> Result<Filter> {
         let wanted = choice.phase();
         Ok(InPhase { phases, wanted })
     });
-    Ok(Filter {
+    let filter = Filter {
         phase: phase.transpose()?,
         ranks: arguments.rank.clone(),
         functions: arguments.function.clone(),
         from: time("--from", arguments.from.as_deref())?,
         to: time("--to", arguments.to.as_deref())?,
-    })
+    };
+    match belljar_analysis::unmatched(path, &filter)? {
+        None => Ok(filter),
+        Some(unmatched) => bail!("{}: {}", path.display(), in_words(unmatched)),
+    }
+}
+
+/// The part of a filter that matches nothing, with what would.
+fn in_words(unmatched: Unmatched) -> String {
+    match unmatched {
+        Unmatched::Function { pattern, known } => {
+            let near = nearest(&pattern, known.iter().map(String::as_str));
+            let hint = match near {
+                Some(near) => format!("did you mean {near}?"),
+                None => "see the functions with belljar trace stat".to_owned(),
+            };
+            format!("--function {pattern} matches no call; {hint}")
+        }
+        Unmatched::Rank { rank, highest } => match highest {
+            Some(highest) => format!("--rank {rank} has no calls; the highest rank is {highest}"),
+            None => format!("--rank {rank} has no calls, and neither has any other"),
+        },
+        Unmatched::Together => {
+            "no call matches the filter (--rank, --function, --from, --to and --phase together)"
+                .to_owned()
+        }
+    }
 }
 
 /// The same, and whether times are read: not for `counts`, which need none.

@@ -158,14 +158,13 @@ impl Agent {
                 let path = self.files.get(&name).cloned();
                 path.ok_or(AgentError::Missing(name))
             };
-            let root = file(ROOT)?;
-            Ok(Image {
-                dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
-                kernel: file(KERNEL)?,
-                initrd: file(INITRD)?,
-                root,
-                manifest: serde_json::from_str(manifest)?,
-            })
+            let manifest = serde_json::from_str(manifest)?;
+            Ok(Image::of_files(
+                file(KERNEL)?,
+                file(INITRD)?,
+                file(ROOT)?,
+                manifest,
+            ))
         });
         images.collect()
     }

@@ -4,13 +4,13 @@
 //! hash is right. Host 0 calls [`hand_out`](provision::hand_out) and every other host [`take_in`](provision::take_in), both before any node runs.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use belljar_files::open_input;
 use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::CodecError;
 
@@ -154,7 +154,7 @@ fn send(
         path: path.to_owned(),
         source,
     };
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = open_input(path).map_err(failed)?;
     loop {
         let mut piece = Vec::with_capacity(PIECE);
         let part = file.by_ref().take(PIECE as u64).read_to_end(&mut piece);

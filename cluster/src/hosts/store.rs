@@ -3,10 +3,11 @@
 //! A host that sees the file at the same place (a shared file system) takes it there. Others
 //! keep what they were sent in a folder of the user's cache, under its hash.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use belljar_files::open_input;
 use belljar_images::CacheError;
 use twox_hash::XxHash3_128;
 
@@ -59,7 +60,7 @@ pub(super) fn offer(path: &Path) -> Result<FileOffer, StoreError> {
 }
 
 fn digest(path: &Path) -> io::Result<(u64, u128)> {
-    let mut file = File::open(path)?;
+    let mut file = open_input(path)?;
     let mut hash = XxHash3_128::new();
     let mut length = 0;
     let mut buffer = vec![0; PIECE];

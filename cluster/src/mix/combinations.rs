@@ -2,9 +2,10 @@
 //!
 //! A list stands for its values in turn, but where a key's value is a list itself: there a list of lists does. Called by who reads a mix.
 
-use std::fs;
 use std::path::Path;
 
+use belljar_files::read_input_text;
+use belljar_images::toml_error::in_words;
 use toml::{Table, Value};
 
 use super::MixFileError;
@@ -34,55 +35,94 @@ pub struct Combination {
     pub table: Table,
 }
 
+/// A key that varies.
+#[derive(Debug)]
+struct Axis {
+    key: String,
+    path: Vec<String>,
+    values: Vec<Value>,
+    /// The values as text.
+    words: Vec<String>,
+}
+
+/// All combinations of a mix, each made when it is asked for: all at once would take memory.
+#[derive(Debug)]
+pub struct Combinations {
+    table: Table,
+    axes: Vec<Axis>,
+}
+
+impl Combinations {
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is at least one")]
+    pub fn len(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product()
+    }
+
+    /// The combination of this number; the last key varies fastest.
+    pub fn get(&self, number: usize) -> Combination {
+        let mut of = Combination {
+            values: Vec::with_capacity(self.axes.len()),
+            table: self.table.clone(),
+        };
+        let mut rest = self.len();
+        for axis in &self.axes {
+            rest /= axis.values.len().max(1);
+            let at = number / rest.max(1) % axis.values.len().max(1);
+            of.values.push((axis.key.clone(), axis.words[at].clone()));
+            put(&mut of.table, &axis.path, axis.values[at].clone());
+        }
+        of
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Combination> {
+        (0..self.len()).map(|number| self.get(number))
+    }
+}
+
 /// All combinations of the mix in a file.
 ///
 /// # Errors
 /// [`MixFileError`] when the file cannot be read, or there are too many.
-pub fn combinations(path: &Path) -> Result<Vec<Combination>, MixFileError> {
-    let text = fs::read_to_string(path).map_err(|error| MixFileError::File {
+pub fn combinations(path: &Path) -> Result<Combinations, MixFileError> {
+    let text = read_input_text(path).map_err(|error| MixFileError::File {
         path: path.to_owned(),
         reason: format!("cannot be read: {error}"),
     })?;
-    let table: Table = text.parse().map_err(|source| MixFileError::Toml {
-        path: path.to_owned(),
-        source: Box::new(source),
-    })?;
+    let table: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| MixFileError::Toml {
+            path: path.to_owned(),
+            reason: in_words(&error),
+        })?;
     of(table)
 }
 
 /// All combinations of a mix.
-pub(super) fn of(table: Table) -> Result<Vec<Combination>, MixFileError> {
+pub(super) fn of(table: Table) -> Result<Combinations, MixFileError> {
     let mut found = Vec::new();
     lists(&Value::Table(table.clone()), &mut Vec::new(), &mut found);
-    let mut all = vec![Combination {
-        values: Vec::new(),
-        table,
-    }];
+    let (mut axes, mut count) = (Vec::new(), 1usize);
     for (path, values) in found {
         let key = path.join(".");
         if values.is_empty() {
             return Err(MixFileError::Empty { key });
         }
-        let count = all.len().saturating_mul(values.len());
+        count = count.saturating_mul(values.len());
         if count > MOST {
             return Err(MixFileError::Many { count, most: MOST });
         }
-        let words = labels(
-            &key,
-            &values.iter().map(Value::to_string).collect::<Vec<_>>(),
-        );
-        let with = |before: &Combination| {
-            let one = |(value, word): (&Value, &String)| {
-                let mut next = before.clone();
-                next.values.push((key.clone(), word.clone()));
-                put(&mut next.table, &path, value.clone());
-                next
-            };
-            values.iter().zip(&words).map(one).collect::<Vec<_>>()
-        };
-        all = all.iter().flat_map(with).collect();
+        let texts: Vec<String> = values.iter().map(Value::to_string).collect();
+        let words = labels(&key, &texts);
+        axes.push(Axis {
+            key,
+            path,
+            values,
+            words,
+        });
     }
-    Ok(all)
+    Ok(Combinations { table, axes })
 }
 
 /// Lists that stand for their values, by where they are.

@@ -2,14 +2,15 @@
 //!
 //! Called by `Mix`. Files are hostile.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_files::open_input;
 use belljar_mixes::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
 use belljar_sim::figures::counted_as;
 use belljar_sim::{Random, Seed};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{MixFileError, value};
@@ -17,6 +18,10 @@ use crate::scenario::quantity::{Bandwidth, Duration};
 
 /// Jobs of a mix, at most.
 const MOST_JOBS: usize = 10_000_000;
+/// Ranks of a job with a pattern, at most: each has a list of flows.
+const MOST_RANKS: u32 = 1 << 20;
+/// Flows of a file of traffic, at most.
+const MOST_FLOWS: usize = 1 << 26;
 /// Bytes of a file of traffic, at most.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -43,7 +48,8 @@ pub trait Traced {
 }
 
 /// Jobs that are alike.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "JobGroup")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Group {
     name: String,
@@ -74,7 +80,7 @@ fn factor() -> f64 {
 }
 
 /// When jobs come.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Arrival {
     /// From when on.
@@ -87,14 +93,14 @@ struct Arrival {
 }
 
 /// A span of time, or a distribution of spans.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Span {
     Always(Duration),
     Drawn(Drawn),
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "distribution", deny_unknown_fields, rename_all = "kebab-case")]
 enum Drawn {
     Uniform { least: Duration, most: Duration },
@@ -123,7 +129,8 @@ impl Span {
 }
 
 /// What processes send.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Traffic")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Source {
     /// A pattern with a name.
@@ -137,7 +144,7 @@ struct Source {
 }
 
 /// A log of a workload, whose jobs have processes as they had processors.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LogSource {
     /// A file in the Standard Workload Format.
@@ -270,7 +277,11 @@ fn of_log(
     let count = source.count.map_or(usize::MAX, |count| count as usize);
     let name: Arc<str> = Arc::from("log");
     let mut patterns = std::collections::BTreeMap::new();
-    for job in log.jobs.into_iter().take(count).take(MOST_JOBS) {
+    let wanted = jobs.len() + log.jobs.len().min(count);
+    if wanted > MOST_JOBS {
+        return Err(value("jobs", wanted, "at most 10000000; set log.count"));
+    }
+    for job in log.jobs.into_iter().take(count) {
         let traffic = match &own {
             Some(own) => Arc::clone(&own.traffic),
             None => match patterns.get(&job.processors) {
@@ -367,6 +378,9 @@ fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
     if pattern == Pattern::AllToAll && u64::from(ranks).pow(2) > MOST {
         return Err(value("ranks", ranks, "at most 8192 with all-to-all"));
     }
+    if pattern != Pattern::Silent && ranks > MOST_RANKS {
+        return Err(value("ranks", ranks, "at most 1048576 with a pattern"));
+    }
     let rate = source.rate.map_or(0, |rate| rate.0);
     if pattern != Pattern::Silent && rate == 0 {
         return Err(value(
@@ -385,9 +399,12 @@ fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
         reason,
     };
     let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
+    open_input(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
         .map_err(|error| failed(format!("cannot be read: {error}")))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(failed(format!("it has more than {MOST_BYTES} bytes")));
+    }
     let (mut flows, mut ranks) = (Vec::new(), 0);
     for (number, line) in text.lines().enumerate() {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -401,6 +418,9 @@ fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
         };
         match flow.filter(|(_, rate)| rate.is_finite() && *rate >= 0.0) {
             Some(((from, to), rate)) if from < u32::MAX && to < u32::MAX => {
+                if flows.len() >= MOST_FLOWS {
+                    return Err(failed(format!("it has more than {MOST_FLOWS} flows")));
+                }
                 ranks = ranks.max(from + 1).max(to + 1);
                 let rate = rate as u64;
                 flows.push(Flow { from, to, rate });

@@ -29,7 +29,7 @@ traffic = { pattern = "ring", rate = "1 Gb/s" }
 "#;
 
 fn all(text: &str) -> Result<Vec<Combination>, MixFileError> {
-    of(text.parse().unwrap())
+    Ok(of(text.parse().unwrap())?.iter().collect())
 }
 
 /// Knows one trace.
@@ -126,7 +126,7 @@ fn what_is_wrong_is_told() {
     let head = "name = \"t\"\nhosts = 8\n";
     let group = "[[jobs]]\nname = \"a\"\nranks = 2\nduration = \"1 s\"\n";
     for (text, told) in [
-        (format!("{head}pace = 3\n{group}"), "unknown field `pace`"),
+        (format!("{head}pace = 3\n{group}"), "unknown key `pace`"),
         (
             format!("{head}scheduler = []\n{group}"),
             "scheduler is an empty list",

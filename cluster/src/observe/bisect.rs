@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use belljar_files::read_input_text;
 use belljar_sim::Time;
 use tempfile::TempDir;
 
@@ -189,7 +190,7 @@ impl Difference {
 
 fn load(directory: &Path) -> Result<Repeatable, BisectError> {
     let read = |path: &Path| {
-        fs::read_to_string(path).map_err(|reason| BisectError::Read {
+        read_input_text(path).map_err(|reason| BisectError::Read {
             path: path.to_owned(),
             reason,
         })

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::observe::progress::Line;
 use crate::results::stream::Stream;
+use belljar_files::open_input;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -44,7 +45,7 @@ impl Follower {
     fn hand(directory: &Path, mut show: impl FnMut(Stream, &[u8]) + Send + 'static) -> Self {
         let streams = [Stream::Stdout, Stream::Stderr];
         let open = |stream: Stream| {
-            let mut file = File::open(directory.join(stream.file(0)?)).ok()?;
+            let mut file = open_input(directory.join(stream.file(0)?)).ok()?;
             // Of a run that continues, the first part was shown before.
             file.seek(SeekFrom::End(0)).ok()?;
             Some((stream, file))

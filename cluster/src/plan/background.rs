@@ -3,11 +3,12 @@
 //! Hosts of background jobs come after the nodes, job by job in the scenario's order. Jobs are read as they were prepared: traces are not looked at here. Called where
 //! a network is built, which only needs their number, and by `Plan::resolve`.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_files::{open_input, read_input};
 use belljar_replay::{MOST_FILE_BYTES, PreparedError, PreparedJob};
 use belljar_sim::Span;
 use twox_hash::XxHash3_64;
@@ -165,7 +166,7 @@ fn open(path: &Path) -> Result<File, BackgroundError> {
     if path.is_dir() {
         return Err(BackgroundError::Unprepared(path.to_owned()));
     }
-    File::open(path).map_err(unreadable(path))
+    open_input(path).map_err(unreadable(path))
 }
 
 fn read(path: &Path) -> Result<(Arc<PreparedJob>, u64), BackgroundError> {
@@ -174,7 +175,7 @@ fn read(path: &Path) -> Result<(Arc<PreparedJob>, u64), BackgroundError> {
         let path = path.to_owned();
         return Err(BackgroundError::Large { path, bytes });
     }
-    let bytes = fs::read(path).map_err(unreadable(path))?;
+    let bytes = read_input(path).map_err(unreadable(path))?;
     let job = PreparedJob::from_bytes(&bytes).map_err(refused(path))?;
     Ok((Arc::new(job), XxHash3_64::oneshot(&bytes)))
 }

@@ -4,9 +4,9 @@
 //! nodes read them from a disk. Names are checked first. Called by `Plan::resolve`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
+use belljar_files::read_input;
 use belljar_images::{CacheError, Image, ImageError, Recipe};
 
 use super::limits::check_names;
@@ -51,7 +51,7 @@ pub(super) fn read_files(
                     large.insert(name.clone(), LargeFile { path, size });
                     continue;
                 }
-                fs::read(&path).map_err(failed)?
+                read_input(&path).map_err(failed)?
             }
         };
         contents.insert(name.clone(), content);
@@ -61,6 +61,8 @@ pub(super) fn read_files(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::mpirun::large_files::LEAST;
 

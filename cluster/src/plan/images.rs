@@ -97,6 +97,7 @@ pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanE
     let (tables, numbers) = tables(scenario);
     let each = tables.iter().enumerate().map(|(image, table)| {
         let found = find_image(&belljar_images::place(folder, &table.recipe));
+        let found = found.inspect(Image::note_use);
         found.map_err(|error| blame(scenario, &numbers, image, error))
     });
     let slurm = scenario.slurm.iter();

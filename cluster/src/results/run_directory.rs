@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::results::folder::{self, Folder};
+use belljar_files::{Folder, open_input};
 
 /// The scenario as it was run, in a run directory: with all overrides applied, and with
 /// copies of the files that it is made of next to it, so that it can be run again.
@@ -189,6 +189,15 @@ impl RunDirectory {
         opened.map_err(failed("continue", &self.path.join(name)))
     }
 
+    /// Opens a file in it to be read.
+    ///
+    /// # Errors
+    /// When it is no regular file, a link stands in its place, or the host refuses.
+    pub fn open_file(&self, name: &str) -> Result<File, RunDirectoryError> {
+        let opened = self.folder.open_file(name);
+        opened.map_err(failed("open", &self.path.join(name)))
+    }
+
     /// Opens a file in it to be written on from its first `length` bytes, which it keeps.
     ///
     /// # Errors
@@ -260,7 +269,7 @@ impl RunDirectory {
         }
         let mut to = self.create_file(name)?;
         let mut copy = || {
-            let mut original = File::open(from)?;
+            let mut original = open_input(from)?;
             io::copy(&mut original, &mut to)?;
             to.set_permissions(original.metadata()?.permissions())
         };
@@ -286,7 +295,7 @@ impl RunDirectory {
     pub fn complete(self, no_more: &str) -> Result<PathBuf, RunDirectoryError> {
         let settled = self.folder.settle();
         settled.map_err(|(path, source)| failed("write to the disk", &path)(source))?;
-        let named = folder::publish(&self.path, &self.final_path);
+        let named = belljar_files::publish(&self.path, &self.final_path);
         named.map_err(failed("rename", &self.path))?;
         let path = self.final_path.join(no_more);
         match fs::remove_dir_all(&path) {

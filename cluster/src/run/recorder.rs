@@ -82,9 +82,11 @@ impl RecorderState {
         let path = directory.path().join(belljar_trace::TRACE_FILE);
         let file = directory.existing_file(belljar_trace::TRACE_FILE)?;
         TraceWriter::resume(file, &path, state)?;
+        let file = directory.open_file(belljar_trace::TRACE_FILE)?;
+        TraceWriter::verify(file, &path, state)?;
         self.passage.look(directory)?;
         if let Some(probes) = &self.probes {
-            ProbeRecorder::resume(directory, probes)?;
+            ProbeRecorder::verify(directory, probes)?;
         }
         Ok(())
     }

@@ -3,20 +3,149 @@
 //! types that read scenarios, so it knows every key that they do.
 
 use schemars::Schema;
+use serde_json::{Value, json};
 
 use super::Scenario;
+use crate::mix::Mix;
+
+/// Bounds of numbers: the type, the key, the least and the greatest value. Most are checked by a plan's `limits`.
+const BOUNDS: [(&str, &str, f64, Option<f64>); 24] = [
+    ("Nodes", "count", 1.0, Some(4096.0)),
+    ("Nodes", "vcpus", 1.0, Some(64.0)),
+    ("Nodes", "cycles-per-instruction", 0.001, Some(1000.0)),
+    ("NodeGroup", "count", 1.0, Some(4096.0)),
+    ("NodeGroup", "vcpus", 1.0, Some(64.0)),
+    ("NodeGroup", "ranks-per-node", 1.0, Some(1024.0)),
+    ("NodeGroup", "cycles-per-instruction", 0.001, Some(1000.0)),
+    ("NoiseTable", "shape", 1.01, Some(1000.0)),
+    ("Network", "fanout", 2.0, None),
+    ("Network", "hosts-per-switch", 1.0, None),
+    ("Network", "mtu", 576.0, Some(9216.0)),
+    ("LinkTable", "loss", 0.0, Some(1.0)),
+    ("Workload", "ranks-per-node", 1.0, Some(1024.0)),
+    ("Trace", "frames", 0.0, Some(64.0)),
+    ("Profile", "frames", 1.0, Some(64.0)),
+    ("Hosts", "patience", 1.0, None),
+    ("BackgroundTable", "copies", 1.0, None),
+    ("BackgroundTable", "times", 1.0, None),
+    ("BackgroundTable", "compute-scale", 0.0, Some(1e6)),
+    (MIX, "hosts", 1.0, Some(1e6)),
+    (MIX, "ranks-per-host", 1.0, None),
+    ("JobGroup", "count", 0.0, Some(1e7)),
+    ("JobGroup", "ranks", 1.0, None),
+    ("JobGroup", "estimate", 1.0, None),
+];
+
+/// Words that a key of a mix may have.
+const WORDS: [(&str, &str, &[&str]); 4] = [
+    (MIX, "scheduler", &["fcfs", "easy", "conservative"]),
+    (
+        MIX,
+        "selection",
+        &["linear", "random", "contiguous", "topology-aware"],
+    ),
+    (MIX, "mapping", &["block", "cyclic", "application-aware"]),
+    (
+        "Traffic",
+        "pattern",
+        &[
+            "silent",
+            "ring",
+            "stencil",
+            "all-to-all",
+            "hypercube",
+            "transpose",
+        ],
+    ),
+];
+
+/// Names that a folder can have.
+const FOLDER_NAME: &str = "^[^./][^/]*$";
+/// The mix itself, which is at the top of its schema.
+const MIX: &str = "Mix";
 
 /// The schema of scenarios.
 pub fn schema() -> Schema {
-    schemars::schema_for!(Scenario)
+    let mut schema = schemars::schema_for!(Scenario);
+    bound(&mut schema, "Scenario");
+    if let Some(name) = schema.pointer_mut("/properties/name") {
+        name["pattern"] = FOLDER_NAME.into();
+    }
+    schema
+}
+
+/// The schema of mixes. A list of values stands for its values in turn, so each key takes one, too.
+pub fn mix_schema() -> Schema {
+    let mut schema = schemars::schema_for!(Mix);
+    bound(&mut schema, MIX);
+    vary(schema.pointer_mut("/properties"));
+    let definitions = schema.pointer_mut("/$defs").and_then(Value::as_object_mut);
+    for definition in definitions.into_iter().flat_map(|all| all.values_mut()) {
+        vary(definition.get_mut("properties"));
+        let choices = definition.get_mut("oneOf").and_then(Value::as_array_mut);
+        for choice in choices.into_iter().flatten() {
+            vary(choice.get_mut("properties"));
+        }
+    }
+    schema
+}
+
+/// The description of a key of a type; that of the type `top` is the schema itself.
+fn property<'s>(schema: &'s mut Schema, top: &str, of: &str, key: &str) -> Option<&'s mut Value> {
+    let path = match of == top {
+        true => format!("/properties/{key}"),
+        false => format!("/$defs/{of}/properties/{key}"),
+    };
+    schema.pointer_mut(&path)
+}
+
+/// Sets bounds and words of the keys that the schema has.
+fn bound(schema: &mut Schema, top: &str) {
+    for (of, key, least, most) in BOUNDS {
+        if let Some(property) = property(schema, top, of, key) {
+            property["minimum"] = number(least);
+            if let Some(most) = most {
+                property["maximum"] = number(most);
+            }
+        }
+    }
+    for (of, key, words) in WORDS {
+        if let Some(property) = property(schema, top, of, key) {
+            let is_optional = property["type"].is_array();
+            let mut words: Vec<Value> = words.iter().map(|word| json!(word)).collect();
+            words.extend(is_optional.then_some(Value::Null));
+            property["enum"] = words.into();
+        }
+    }
+}
+
+/// Whole numbers without a fraction, as editors show them.
+fn number(value: f64) -> Value {
+    match value.fract() == 0.0 {
+        true => json!(value as u64),
+        false => json!(value),
+    }
+}
+
+/// Has each key take a list of its values besides one.
+fn vary(properties: Option<&mut Value>) {
+    let properties = properties.and_then(Value::as_object_mut);
+    for (key, value) in properties.into_iter().flatten() {
+        if key != "jobs" && value.get("const").is_none() {
+            let one = value.take();
+            let description = one.get("description").cloned();
+            *value = json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] });
+            if let Some(description) = description {
+                value["description"] = description;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-
-    use serde_json::Value;
 
     fn keys() -> BTreeSet<String> {
         belljar_images::schema::keys(&schema())
@@ -64,6 +193,41 @@ mod tests {
         ] {
             assert!(keys.contains(key), "{key}");
         }
+    }
+
+    /// The bounds of a key, in a schema of which `top` is the top.
+    fn bounds(schema: &mut Schema, top: &str, of: &str, key: &str) -> Option<[Value; 2]> {
+        let property = property(schema, top, of, key)?;
+        Some(["minimum", "maximum"].map(|name| property[name].clone()))
+    }
+
+    #[test]
+    fn every_bound_is_of_a_key_that_there_is() {
+        let mut scenario = schema();
+        let mut mix = schemars::schema_for!(Mix);
+        bound(&mut mix, MIX);
+        for (of, key, least, most) in BOUNDS {
+            let own = bounds(&mut scenario, "Scenario", of, key);
+            let found = own.or_else(|| bounds(&mut mix, MIX, of, key));
+            let most = most.map_or(Value::Null, number);
+            assert_eq!(found, Some([number(least), most]), "{of} {key}");
+        }
+        for (of, key, words) in WORDS {
+            let property = property(&mut mix, MIX, of, key).unwrap();
+            assert!(property["enum"].as_array().unwrap().len() >= words.len());
+        }
+    }
+
+    #[test]
+    fn keys_of_mixes_take_lists_of_values() {
+        let schema = mix_schema();
+        let hosts = schema.pointer("/properties/hosts/anyOf").unwrap();
+        assert_eq!(hosts[0]["maximum"], 1_000_000);
+        assert_eq!(hosts[1]["items"]["minimum"], 1);
+        let jobs = schema.pointer("/properties/jobs").unwrap();
+        assert_eq!(jobs["type"], "array");
+        let mean = schema.pointer("/$defs/Network/properties/latency/anyOf/1/type");
+        assert_eq!(mean, Some(&"array".into()));
     }
 
     #[test]

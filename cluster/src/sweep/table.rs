@@ -4,9 +4,9 @@
 //! error. Called by `belljar sweep`, which prints it and writes it as CSV.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_files::read_input_text;
 use belljar_sim::figures::decimal;
 use serde_json::Value;
 
@@ -159,7 +159,7 @@ fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
 
 /// A file of a run; nothing of one that is not there or not whole.
 fn read(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = read_input_text(path).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
@@ -178,6 +178,8 @@ fn field(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -91,7 +91,7 @@ fn the_key_covers_every_byte_that_is_named() {
 #[test]
 fn what_is_wrong_is_named() {
     assert!(refused("suite =", "suit =").contains("suit"));
-    assert!(refused("[kernel]", "[kernel]\nextra = 1").contains("unknown field"));
+    assert!(refused("[kernel]", "[kernel]\nextra = 1").contains("unknown key"));
     assert!(refused("\"amd64\"", "\"riscv64\"").contains("use amd64"));
     assert!(refused("\"busybox-static\"", "\"-o evil\"").contains("userland.packages"));
     assert!(refused("\"gcc\"", "\"gcc; reboot\"").contains("program.compiler"));

@@ -50,6 +50,25 @@ pub fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
         .ok_or(CacheError::Home)
 }
 
+/// The beginning of a work folder's name.
+const BUILDING: &str = "building-";
+/// The lock on making and removing work folders.
+const BUILDING_LOCK: &str = "building.lock";
+
+/// A folder to build in, locked and gone when dropped.
+#[derive(Debug)]
+pub(crate) struct WorkFolder {
+    folder: tempfile::TempDir,
+    _lock: File,
+}
+
+impl WorkFolder {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
 /// A folder of built images.
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -146,15 +165,44 @@ impl Cache {
         Ok(file)
     }
 
-    /// A folder to build in, on the same file system as the cache and gone when dropped.
-    pub(crate) fn work_folder(&self) -> Result<tempfile::TempDir, CacheError> {
-        tempfile::Builder::new()
-            .prefix("building-")
-            .tempdir_in(&self.folder)
-            .map_err(|source| CacheError::Folder {
-                path: self.folder.clone(),
-                source,
+    /// A folder to build in, on the same file system as the cache and gone when dropped. Folders
+    /// that interrupted builds left are removed first.
+    pub(crate) fn work_folder(&self) -> Result<WorkFolder, CacheError> {
+        let made = || {
+            // One process at a time: a new folder is not locked yet.
+            let one = File::create(self.folder.join(BUILDING_LOCK))?;
+            one.lock()?;
+            self.remove_rests();
+            let folder = tempfile::Builder::new()
+                .prefix(BUILDING)
+                .tempdir_in(&self.folder)?;
+            let lock = File::open(folder.path())?;
+            lock.lock()?;
+            Ok(WorkFolder {
+                folder,
+                _lock: lock,
             })
+        };
+        made().map_err(|source| CacheError::Folder {
+            path: self.folder.clone(),
+            source,
+        })
+    }
+
+    /// Removes the work folders of builds that were interrupted: no process holds their locks.
+    fn remove_rests(&self) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_folder || !name.to_string_lossy().starts_with(BUILDING) {
+                continue;
+            }
+            let unused = File::open(entry.path()).is_ok_and(|rest| rest.try_lock().is_ok());
+            if unused {
+                // A rest that stays only takes room.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     /// Moves a finished image into its place, at once and whole, when the disk has all of it. A
@@ -273,5 +321,21 @@ mod tests {
             Cache::at(folder.path()).find("key"),
             Err(CacheError::Image(_))
         ));
+    }
+
+    #[test]
+    fn rests_of_interrupted_builds_are_removed_and_those_under_way_stay() {
+        let folder = tempfile::tempdir().expect("folder");
+        let cache = Cache::at(folder.path());
+        let rest = folder.path().join("building-abcdef");
+        fs::create_dir_all(rest.join("image")).expect("folder");
+        fs::write(rest.join("image/root.erofs"), "half").expect("writes");
+        let under_way = cache.work_folder().expect("folder");
+        assert!(!rest.exists());
+        let second = cache.work_folder().expect("folder");
+        assert!(under_way.path().exists());
+        let path = second.path().to_owned();
+        drop(second);
+        assert!(!path.exists());
     }
 }

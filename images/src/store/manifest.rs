@@ -4,8 +4,9 @@
 //! boots. Written by `assemble`, read whenever an image is opened, and sent to the other hosts of a run.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,8 @@ pub struct Image {
     pub root: PathBuf,
     /// What it is made of.
     pub manifest: Manifest,
+    /// Its folder, locked by all that use it; none of an image outside of a cache.
+    _used: Option<Arc<File>>,
 }
 
 /// What an image is made of.
@@ -172,17 +175,42 @@ impl Image {
             path,
             message: error.to_string(),
         })?;
+        let used = File::open(dir).map_err(|source| ManifestError::File {
+            path: dir.to_owned(),
+            source,
+        })?;
+        // File systems without locks are no reason to refuse it.
+        let _ = used.lock_shared();
         let image = Self {
             dir: dir.to_owned(),
             kernel: dir.join(KERNEL),
             initrd: dir.join(INITRD),
             root: dir.join(ROOT),
             manifest,
+            _used: Some(Arc::new(used)),
         };
         for (_, path, part) in image.parts() {
             check_size(path, part)?;
         }
         Ok(image)
+    }
+
+    /// An image outside of a cache, of files that were checked already; `root` is in its folder.
+    pub fn of_files(kernel: PathBuf, initrd: PathBuf, root: PathBuf, manifest: Manifest) -> Self {
+        Self {
+            dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
+            kernel,
+            initrd,
+            root,
+            manifest,
+            _used: None,
+        }
+    }
+
+    /// Notes that it is used: the time of the lock on building it is that of its last use.
+    pub fn note_use(&self) {
+        // A cache that cannot be written to has no such times.
+        let _ = File::create(self.dir.with_extension("lock"));
     }
 
     /// Its files: their names in its folder, where they are, and what they were built as.

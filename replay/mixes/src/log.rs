@@ -3,10 +3,10 @@
 //! A line is a job with 18 fields, of which -1 means that it is not known; lines that begin with `;` are remarks. What is taken of a job: when it was submitted, how
 //! long it ran, its processors, and how long its user asked for. Lines that are none, and jobs that did not run, are left out and counted. Called by who reads a mix.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use belljar_files::open_input;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::job::Nanos;
@@ -59,7 +59,7 @@ impl Log {
     /// # Errors
     /// When it cannot be read, is compressed by another program, or has more than a gibibyte of text.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = BufReader::new(File::open(path)?);
+        let mut file = BufReader::new(open_input(path)?);
         let start = file.fill_buf()?;
         let compressed = COMPRESSED
             .iter()

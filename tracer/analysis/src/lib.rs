@@ -44,6 +44,8 @@ mod stat;
 mod table;
 /// All analyses at once.
 mod together;
+/// Filters that match nothing.
+mod unmatched;
 /// Who waits for whom.
 mod waiting;
 
@@ -90,6 +92,7 @@ pub use stat::{
 };
 pub use table::Table;
 pub use together::{Analyses, CallingThread, Survey};
+pub use unmatched::{Unmatched, unmatched};
 pub use waiting::{
     CallWait, CodeDelay, CodePlace, DelayCosts, FunctionDelay, FunctionWait, KindWait, LoopDelay,
     PhaseWait, RankDelay, RankWait, SiteWait, WaitBy, WaitCollector, WaitKind, Waiting, waiting,

@@ -67,6 +67,20 @@ pub(crate) struct Chunk {
     pub(crate) length: u64,
 }
 
+/// Checks that a file from where it is read on has whole chunks up to `end`, counted from its start; what is wrong otherwise.
+pub(crate) fn verify(file: &mut (impl Read + Seek), end: u64) -> Result<(), String> {
+    let mut at = file.stream_position().map_err(|error| error.to_string())?;
+    while at < end {
+        let chunk = take(file, |_| true).map_err(|reason| format!("at byte {at}, {reason}"))?;
+        let chunk = chunk.ok_or_else(|| format!("it ends at byte {at}"))?;
+        at += chunk.length;
+    }
+    match at == end {
+        true => Ok(()),
+        false => Err(format!("a chunk has another length before byte {at}")),
+    }
+}
+
 /// Reads a chunk, or goes past its payload where its kind is not `wanted`; `None` at the file's end.
 pub(crate) fn take(
     file: &mut (impl Read + Seek),

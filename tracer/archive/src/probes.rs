@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use belljar_files::open_input;
 use belljar_mpi::renumbered;
 use belljar_trace::{
     MOST_PROBES, Probe, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceHeader,
@@ -188,6 +189,29 @@ impl ProbesWriter {
         })
     }
 
+    /// Checks all of the file at `path` that was there when `saved` was made, by its checksums. Changes nothing.
+    ///
+    /// # Errors
+    /// [`TraceError`] when it is damaged, or not such a file.
+    pub fn verify(file: File, path: &Path, saved: &[u8]) -> Result<(), TraceError> {
+        let state = |reason: String| TraceError::State {
+            path: path.to_owned(),
+            reason,
+        };
+        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let mut start = [0; START as usize];
+        let read = std::io::Read::read_exact(&mut file, &mut start);
+        read.map_err(|source| failed("read", path, source))?;
+        if start[..8] != MAGIC || start[8..] != VERSION.to_le_bytes() {
+            return Err(state(
+                "it is damaged: it does not begin like one".to_owned(),
+            ));
+        }
+        let whole = frame::verify(&mut file, saved.length);
+        whole.map_err(|reason| state(format!("it is damaged: {reason}")))
+    }
+
     fn encoded<T: Encode>(&self, record: &T) -> Result<Vec<u8>, TraceError> {
         let mut bytes = Vec::new();
         let encoded = codec::encode(record, &mut bytes);
@@ -233,7 +257,7 @@ impl ProbesReader {
     /// # Errors
     /// [`TraceError`] when it is none.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|source| failed("open", path, source))?;
+        let file = open_input(path).map_err(|source| failed("open", path, source))?;
         let mut file = BufReader::new(file);
         let wrong = |reason: String| TraceError::NotATrace {
             path: path.to_owned(),

@@ -3,10 +3,10 @@
 //! The magic and the version select how a file is decoded. All versions yield the same events and errors; an earlier
 //! version's events are completed by `explained`. Called by analyses, commands and conversions.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use belljar_files::open_input;
 use belljar_trace::{
     EARLIEST_VERSION, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary,
     UNCOUNTED_VERSION, UNEXPLAINED_VERSION, VERSION,
@@ -36,7 +36,7 @@ pub struct TraceReader {
 /// [`TraceError`] when the file cannot be read, is not a trace, or of a version that this program does not read.
 pub fn version(path: &Path) -> Result<u16, TraceError> {
     let failed = |source| failed("read", path, source);
-    let file = File::open(path).map_err(failed)?;
+    let file = open_input(path).map_err(failed)?;
     let mut start = Vec::new();
     let length = MAGIC.len() as u64 + 2;
     file.take(length).read_to_end(&mut start).map_err(failed)?;

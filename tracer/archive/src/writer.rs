@@ -10,7 +10,7 @@ pub(crate) mod queue;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use belljar_trace::{
@@ -173,6 +173,29 @@ impl TraceWriter {
         writer.dictionary = Dictionary::load(saved.dictionary);
         writer.sizes = saved.sizes;
         Ok(writer)
+    }
+
+    /// Checks all of the file at `path` that was there when `saved` was made, by its checksums. Changes nothing.
+    ///
+    /// # Errors
+    /// [`TraceError`] when it is damaged, or not such a file.
+    pub fn verify(file: File, path: &Path, saved: &[u8]) -> Result<(), TraceError> {
+        let state = |reason: String| TraceError::State {
+            path: path.to_owned(),
+            reason,
+        };
+        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let mut start = [0; MAGIC.len() + 2];
+        let read = file.read_exact(&mut start);
+        read.map_err(|source| failed("read", path, source))?;
+        if start[..MAGIC.len()] != MAGIC || start[MAGIC.len()..] != VERSION.to_le_bytes() {
+            return Err(state(
+                "it is damaged: it does not begin like a trace".to_owned(),
+            ));
+        }
+        let whole = frame::verify(&mut file, saved.length);
+        whole.map_err(|reason| state(format!("it is damaged: {reason}")))
     }
 
     /// Adds a call. It reaches the file when a chunk is full, or with [`flush`](Self::flush).

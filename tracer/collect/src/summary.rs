@@ -4,10 +4,10 @@
 //! `MOST` bytes, too. Written where a trace begins, with nothing in it, and again where it ends; read by commands that read it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use belljar_files::open_input;
 use belljar_trace::TRACE_FILE;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,7 @@ impl Collected {
             path: path.clone(),
             source,
         };
-        let file = match File::open(&path) {
+        let file = match open_input(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.map_err(failed)?,
         };

@@ -2,11 +2,11 @@
 //!
 //! Called by `import` where the user names none.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::{ImportError, failed};
+use belljar_files::open_input;
 
 /// Bytes at the beginning of a file that are looked at.
 const LOOKED_AT: u64 = 64 << 10;
@@ -47,7 +47,7 @@ impl Format {
             };
         }
         let mut start = Vec::new();
-        let file = File::open(path).map_err(failed(path))?;
+        let file = open_input(path).map_err(failed(path))?;
         let read = file.take(LOOKED_AT).read_to_end(&mut start);
         read.map_err(failed(path))?;
         Self::by_content(&start, path).ok_or_else(|| ImportError::Unknown {

@@ -11,10 +11,10 @@ mod rank;
 mod words;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use belljar_files::open_input;
 use belljar_sim::Frequency;
 
 use self::rank::Rank;
@@ -106,7 +106,7 @@ fn notes(rates: Rates) -> Vec<String> {
 /// The ranks of a list, or of a file with all of them.
 fn ranks(path: &Path) -> Result<Ranks, ImportError> {
     let mut text = String::new();
-    let file = File::open(path).map_err(failed(path))?;
+    let file = open_input(path).map_err(failed(path))?;
     let length = file.metadata().map_err(failed(path))?.len();
     let mut reader = BufReader::new(file);
     let mut first = String::new();
@@ -122,7 +122,7 @@ fn ranks(path: &Path) -> Result<Ranks, ImportError> {
     if length > most {
         return Err(wrong(path, 1, TOO_LONG));
     }
-    let file = File::open(path).map_err(failed(path))?;
+    let file = open_input(path).map_err(failed(path))?;
     let read = file.take(most).read_to_string(&mut text);
     read.map_err(failed(path))?;
     if actions {
@@ -141,7 +141,7 @@ fn ranks(path: &Path) -> Result<Ranks, ImportError> {
 
 /// The text of a file with the actions of all ranks.
 fn whole(path: &Path) -> Result<String, ImportError> {
-    let file = File::open(path).map_err(failed(path))?;
+    let file = open_input(path).map_err(failed(path))?;
     if file.metadata().map_err(failed(path))?.len() > LONGEST_WHOLE {
         return Err(wrong(path, 1, TOO_LONG));
     }
@@ -184,7 +184,7 @@ fn lines(path: &Path, text: &str) -> Result<Ranks, ImportError> {
 
 /// Reads the file of a rank.
 fn read_file(path: &Path, rank: &mut Rank<'_>) -> Result<(), ImportError> {
-    let mut file = BufReader::new(File::open(path).map_err(failed(path))?);
+    let mut file = BufReader::new(open_input(path).map_err(failed(path))?);
     let mut bytes = Vec::new();
     for number in 1u64.. {
         bytes.clear();

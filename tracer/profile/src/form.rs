@@ -2,14 +2,14 @@
 //!
 //! The file begins with `MAGIC` and the format's version (u32, little endian), then come records. Each is four numbers of 32
 //! bits, little endian: what it is (`HEAD`, `SAMPLES`, `END`), its bytes in the file, its bytes when unpacked,
-//! and the CRC-32 of those in the file; then these, packed by zstd. Every record of samples stands by itself.
+//! and the CRC-32 of these three numbers and of its bytes in the file; then these, packed by zstd. Every record of samples stands by itself.
 
 use serde::{Deserialize, Serialize};
 
 /// What a file begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"BELLPROF";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A [`Head`]: the first record.
 pub(crate) const HEAD: u32 = 1;
@@ -24,6 +24,16 @@ pub(crate) const MOST_BYTES: u32 = 32 << 20;
 pub(crate) const MOST_SAMPLES: usize = 4096;
 /// Most frames of a stack.
 pub(crate) const MOST_FRAMES: usize = 64;
+
+/// The checksum of a record: of what it is, its lengths, and its bytes in the file.
+pub(crate) fn checksum([kind, packed, plain]: [u32; 3], bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for word in [kind, packed, plain] {
+        hasher.update(&word.to_le_bytes());
+    }
+    hasher.update(bytes);
+    hasher.finalize()
+}
 
 /// What a profile is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ mod tally;
 mod write;
 
 pub use form::{CodeFile, Frame, Head, Sample};
-pub use read::{ProfileError, State, read};
+pub use read::{ProfileError, State, read, verify_start};
 pub use table::{Format, Row};
 pub use tally::{Filter, KernelFunctions, Named, Spans, Split, Tally};
 pub use write::{Pending, Writer};

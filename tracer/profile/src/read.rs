@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use belljar_files::open_input;
 use belljar_sim::decode;
 use serde::de::DeserializeOwned;
 
-use crate::form::{END, End, HEAD, Head, MAGIC, MOST_BYTES, SAMPLES, Samples, VERSION};
+use crate::form::{END, End, HEAD, Head, MAGIC, MOST_BYTES, SAMPLES, Samples, VERSION, checksum};
 use crate::tally::Tally;
 
 /// Why a file cannot be read.
@@ -54,7 +55,7 @@ pub fn read(path: &Path, tally: &mut Tally) -> Result<State, ProfileError> {
         path: path.to_owned(),
         source,
     };
-    let file = File::open(path).map_err(failed)?;
+    let file = open_input(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     let mut source = Source {
         from: BufReader::new(file).take(length),
@@ -69,6 +70,34 @@ pub fn read(path: &Path, tally: &mut Tally) -> Result<State, ProfileError> {
             reason,
         },
     })
+}
+
+/// Checks the first `length` bytes of a file that is to be continued: whole records, each with its checksum.
+///
+/// # Errors
+/// As [`read`].
+pub fn verify_start(file: File, path: &Path, length: u64) -> Result<(), ProfileError> {
+    let mut source = Source {
+        from: BufReader::new(file).take(length),
+        offset: 0,
+    };
+    let mut tally = Tally::new(crate::Filter::default());
+    let state = source.all(&mut tally);
+    let at = source.offset;
+    let form = |offset, reason: &str| ProfileError::Form {
+        path: path.to_owned(),
+        offset,
+        reason: reason.to_owned(),
+    };
+    match state {
+        Ok(_) if at == length => Ok(()),
+        Ok(_) => Err(form(at, "a record was changed, or lacks its end")),
+        Err(Fault::Form(offset, reason)) => Err(form(offset, &reason)),
+        Err(Fault::Io(source)) => Err(ProfileError::Io {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 enum Fault {
@@ -156,7 +185,7 @@ impl<R: Read> Source<R> {
         if !self.fill(&mut bytes)? {
             return Ok(None);
         }
-        if crc32fast::hash(&bytes) != sum {
+        if checksum([kind, packed, plain], &bytes) != sum {
             return Err(wrong("a record was changed: its checksum is another one"));
         }
         let unpacked = zstd::bulk::decompress(&bytes, plain as usize);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::form::{
     CodeFile, END, End, Frame, HEAD, Head, MAGIC, MOST_FRAMES, MOST_SAMPLES, Sample, Samples,
-    VERSION,
+    VERSION, checksum,
 };
 
 /// How hard zstd works: what is written online must be cheap.
@@ -113,13 +113,11 @@ impl Writer {
         // Neither fails for records of plain numbers and words in memory.
         let plain = encode(record).unwrap_or_default();
         let packed = zstd::bulk::compress(&plain, LEVEL).unwrap_or_default();
-        let words = [
-            kind,
-            packed.len() as u32,
-            plain.len() as u32,
-            crc32fast::hash(&packed),
-        ];
-        let words = words.into_iter().flat_map(u32::to_le_bytes);
+        let [packed_bytes, plain_bytes] = [packed.len(), plain.len()].map(|length| length as u32);
+        let sum = checksum([kind, packed_bytes, plain_bytes], &packed);
+        let words = [kind, packed_bytes, plain_bytes, sum]
+            .into_iter()
+            .flat_map(u32::to_le_bytes);
         self.bytes.extend(words);
         self.bytes.extend(packed);
     }

@@ -4,8 +4,10 @@
 //! [`Report`](crate::Report).
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
+use belljar_files::open_input;
 use serde::{Deserialize, Serialize};
 
 use crate::ReportError;
@@ -61,10 +63,7 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
     let times = |window: &Window| window.time_s.is_finite() && window.time_s >= 0.0;
     let (mut first, mut last, mut step) = (f64::MAX, 0f64, f64::MAX);
     let mut before = f64::MAX;
-    for window in csv::Reader::from_path(path)
-        .map_err(failed)?
-        .into_deserialize::<Window>()
-    {
+    for window in open(path)? {
         let window = window.map_err(failed)?;
         if times(&window) {
             (first, last) = (first.min(window.time_s), last.max(window.time_s));
@@ -84,18 +83,15 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
     }
     let windows = (((last - first) / step).round() as u64).saturating_add(1);
     let joined = windows.div_ceil(MOST_WINDOWS).max(1);
-    let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
-    for window in csv::Reader::from_path(path)
-        .map_err(failed)?
-        .into_deserialize::<Window>()
-    {
+    let (mut sums, left_out) = busiest(path)?;
+    for window in open(path)? {
         let window = window.map_err(failed)?;
         let name = format!("{} {}", window.link, window.direction);
-        if !times(&window) || sums.len() >= MOST_LINKS && !sums.contains_key(&name) {
+        let Some(sums) = sums.get_mut(&name).filter(|_| times(&window)) else {
             continue;
-        }
+        };
         let number = ((window.time_s - first) / step).round() as u64 / joined;
-        let sum = sums.entry(name).or_default().entry(number).or_default();
+        let sum = sums.entry(number).or_default();
         sum.0 = sum.0.saturating_add(window.bytes);
         sum.1 += window.busy / joined as f64;
         sum.2 = sum.2.max(window.queue_max);
@@ -104,10 +100,50 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
         sums,
         (first, step * joined as f64),
         windows.div_ceil(joined),
+        left_out,
     ))
 }
 
-fn loads(sums: BTreeMap<String, Sums>, (first, step): (f64, f64), windows: u64) -> Loads {
+/// The rows of the file.
+fn open(path: &Path) -> Result<csv::DeserializeRecordsIntoIter<File, Window>, ReportError> {
+    let file = open_input(path).map_err(|error| ReportError::Links {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(csv::Reader::from_reader(file).into_deserialize())
+}
+
+/// The busiest directions without their windows, whose number times that of all directions may be large, and how many others there are.
+fn busiest(path: &Path) -> Result<(BTreeMap<String, Sums>, usize), ReportError> {
+    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+    for window in open(path)? {
+        let window = window.map_err(|error| ReportError::Links {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let name = format!("{} {}", window.link, window.direction);
+        if !(window.time_s.is_finite() && window.time_s >= 0.0)
+            || bytes.len() >= MOST_LINKS && !bytes.contains_key(&name)
+        {
+            continue;
+        }
+        let sum = bytes.entry(name).or_default();
+        *sum = sum.saturating_add(window.bytes);
+    }
+    let mut order: Vec<(u64, String)> = bytes.into_iter().map(|(name, sum)| (sum, name)).collect();
+    order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let left_out = order.len().saturating_sub(MOST_LINES);
+    order.truncate(MOST_LINES);
+    let names = order.into_iter().map(|(_, name)| (name, Sums::new()));
+    Ok((names.collect(), left_out))
+}
+
+fn loads(
+    sums: BTreeMap<String, Sums>,
+    (first, step): (f64, f64),
+    windows: u64,
+    left_out: usize,
+) -> Loads {
     let mut lines: Vec<(u64, String, Sums)> = sums
         .into_iter()
         .map(|(name, sums)| {
@@ -119,8 +155,6 @@ fn loads(sums: BTreeMap<String, Sums>, (first, step): (f64, f64), windows: u64) 
         })
         .collect();
     lines.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let left_out = lines.len().saturating_sub(MOST_LINES);
-    lines.truncate(MOST_LINES);
     let line = |(_, name, sums): (u64, String, Sums)| {
         let of = |number: u64| sums.get(&number).copied().unwrap_or_default();
         Line {

@@ -2,12 +2,11 @@
 //!
 //! Called by `model`.
 
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use belljar_files::{OutputFolder, write_file};
 use belljar_model::{EXTRA_P_POINTS, Model, ember, extra_p};
 use clap::{Args, ValueEnum};
 
@@ -53,11 +52,14 @@ fn measurements(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> 
         bail!("--name is of motifs: leave it out with extra-p");
     }
     let out = &arguments.out;
-    let failed = || format!("cannot create {}", out.display());
-    let mut file = File::create_new(out).with_context(failed)?;
+    if out.symlink_metadata().is_ok() {
+        bail!(
+            "{} is there already; name another file with --out",
+            out.display()
+        );
+    }
     let measurements = extra_p(model);
-    file.write_all(measurements.text.as_bytes())
-        .with_context(failed)?;
+    write_file(out, &measurements.text)?;
     if measurements.left_out > 0 {
         eprintln!(
             "warning: functions without a value in each run, which Extra-P refuses, are left out: {}",
@@ -83,7 +85,7 @@ fn motif(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> {
     let name = arguments.name.as_ref().unwrap_or(&model.name);
     let motif = ember(model, name)?;
     let folder = &arguments.out;
-    fs::create_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let unfinished = OutputFolder::create(folder)?;
     let name = &motif.name;
     for (file, text) in [
         (format!("ember{name}.h"), &motif.header),
@@ -91,9 +93,9 @@ fn motif(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> {
         ("msg.model".to_owned(), &motif.bytes),
         ("exec.model".to_owned(), &motif.times),
     ] {
-        let path = folder.join(file);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_file(&unfinished.path().join(file), text)?;
     }
+    unfinished.finish()?;
     motif
         .warnings
         .iter()

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::Table;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
+use belljar_files::{read_input_text, write_file};
 use belljar_model::fit::Fitted;
 use belljar_model::{Model, Traced, Values, learn, rounded};
 use belljar_program::Program;
@@ -65,8 +66,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
     let largest = runs.iter().max_by_key(|run| run.program.processes.len());
     let scenario = largest.map(|run| scenario_of(&run.directory)).transpose()?;
     let model = learn(&traced, scenario)?;
-    fs::write(&arguments.out, model.save()?)
-        .with_context(|| format!("cannot write {}", arguments.out.display()))?;
+    write_file(&arguments.out, model.save()?)?;
     warnings(&model)
         .iter()
         .for_each(|it| eprintln!("warning: {it}"));
@@ -112,8 +112,7 @@ fn run(word: &str) -> Result<Run> {
 /// A run's scenario, without the workload's files.
 fn scenario_of(directory: &Path) -> Result<String> {
     let path = directory.join(SCENARIO_FILE);
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_input_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let text = of_run_directory(text);
     let folder = fs::canonicalize(directory).unwrap_or(directory.to_owned());
     let without = ["workload.files={}".to_owned()];

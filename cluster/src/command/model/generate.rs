@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::time_words;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::{Scenario, of_run_directory};
+use belljar_files::read_input_text;
 use belljar_model::{MOST_CALLS, Model, generate as make};
 use belljar_replay::{Calibration, write_trace};
 use belljar_sim::figures::counted;
@@ -129,8 +130,7 @@ pub(super) fn read(path: &Path) -> Result<Model> {
     if length > MOST_BYTES {
         bail!("{} has {length} bytes, more than any model", path.display());
     }
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     Model::load(&text).with_context(|| path.display().to_string())
 }
 

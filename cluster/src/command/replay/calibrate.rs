@@ -2,13 +2,13 @@
 //!
 //! Traces of the ready scenario `pingpong` say most, as nothing else happens there; all others may be taken, too. Called by `replay`.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use belljar_analysis::{Table, time_words};
+use belljar_files::{read_input_text, write_file};
 use belljar_replay::{Costs, Fit, Fitted, Traced, fit_costs};
 use belljar_sim::figures::{decimal, percent};
 use clap::Args;
@@ -54,7 +54,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
     watch.finish();
     if let Some(out) = &arguments.out {
         let text = toml::to_string(&fitted.costs)?;
-        fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
+        write_file(out, text)?;
     }
     show(|out| match arguments.json {
         true => {
@@ -74,7 +74,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
 /// # Errors
 /// When the file cannot be read, or says what no host can have.
 pub(super) fn costs_of(path: &Path) -> Result<Costs> {
-    let text = fs::read_to_string(path)
+    let text = read_input_text(path)
         .with_context(|| format!("cannot read the costs in {}", path.display()))?;
     let costs: Costs = toml::from_str(&text).with_context(|| {
         format!(

@@ -3,12 +3,12 @@
 //! Hostfiles are MPICH's (`host:slots`) and Open MPI's (`host slots=n`), rankfiles Open MPI's; a list has the host of each rank, one a line. Hosts are named by
 //! their number, as `node3` or `3`, or as the topology names them. Called by `replay`, `place` and `run`.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::mpirun::request::host_file::{HostSlots, host_file};
 use belljar_fabric::{Endpoint, Topology};
+use belljar_files::read_input_text;
 
 /// The host that a name means.
 fn host_of(name: &str, topology: &Topology) -> Option<u32> {
@@ -32,8 +32,7 @@ pub(super) fn name_of(host: u32, topology: &Topology) -> String {
 
 /// Hosts with their slots, in the order of a hostfile.
 pub(in crate::command) fn slots(path: &Path, topology: &Topology) -> Result<Vec<(u32, u32)>> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     let hosts = host_file(&text).with_context(|| path.display().to_string())?;
     let place = |host: HostSlots| {
         let at = host_of(&host.name, topology);
@@ -73,7 +72,7 @@ pub(in crate::command) fn filled(
 
 /// The node of each rank, one a line; also of a rankfile of Open MPI (`rank 3=node1 slot=0`).
 pub(in crate::command) fn listed(path: &Path, count: u32, topology: &Topology) -> Result<Vec<u32>> {
-    let text = fs::read_to_string(path).with_context(|| {
+    let text = read_input_text(path).with_context(|| {
         format!(
             "cannot read {}; a mapping is block, cyclic, or a file",
             path.display()

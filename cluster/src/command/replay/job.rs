@@ -13,6 +13,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
 use belljar_fabric::{Settings, Topology};
+use belljar_files::read_input_text;
 use belljar_networks::Parameters;
 use belljar_program::Program;
 use belljar_replay::{Calibration, Costs, NetworkModel, Setting};
@@ -85,7 +86,7 @@ impl JobArguments {
     pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
         let path = trace.with_file_name(SCENARIO_FILE);
-        let text = fs::read_to_string(&path).with_context(|| {
+        let text = read_input_text(&path).with_context(|| {
             format!(
                 "cannot read {}, which says on which network the run was traced; name a run directory",
                 path.display()

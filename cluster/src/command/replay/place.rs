@@ -3,13 +3,13 @@
 //! Called by `main`.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use belljar_analysis::{Table, time_words};
+use belljar_files::write_file;
 use belljar_program::Program;
 use belljar_replay::{
     Calibration, Effort, NetworkModel, Placement, Setting, calibrate, replay, search,
@@ -74,8 +74,7 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
             });
         for (file, text) in [(&arguments.out, list), (&arguments.rankfile, rankfile)] {
             if let Some(path) = file {
-                fs::write(path, text)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
+                write_file(path, text)?;
             }
         }
     }

@@ -9,6 +9,7 @@ use std::fs;
 use anyhow::Result;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::scenario::quantity::Rate;
+use belljar_files::read_input_text;
 use clap::ValueEnum;
 
 use super::job::{AS_RUN, Job, JobArguments, Model};
@@ -83,7 +84,7 @@ fn run_plan(job: &Job<'_>) -> Vec<(String, String)> {
     let path = job.arguments.directory.join(PLAN_FILE);
     let small = fs::metadata(&path).is_ok_and(|data| data.len() <= MOST_BYTES);
     let text = match small {
-        true => fs::read_to_string(&path).unwrap_or_default(),
+        true => read_input_text(&path).unwrap_or_default(),
         false => String::new(),
     };
     let mut parts: Vec<(String, String)> = Vec::new();

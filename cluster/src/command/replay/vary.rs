@@ -3,13 +3,13 @@
 //! All combinations are read before any is played, so that a wrong one is told of at once. What several of them share is worked out once: the program by the
 //! algorithms of collective operations, and its calibration by the model and the costs. Rows stand in the order of combinations, whichever was done first. Called by `replay`.
 
-use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Table, time_words};
 use belljar_cluster::sweep::Sweep;
+use belljar_files::write_file;
 use belljar_replay::{Calibration, Outcome, ReplayError, Setting, calibrate, replay};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -90,8 +90,7 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
         note!("broken off: {} of {} were played", rows.len(), all.len());
     }
     if let Some(path) = &arguments.csv {
-        fs::write(path, csv(&sweep.keys, &rows)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_file(path, csv(&sweep.keys, &rows)?)?;
     }
     show(|out| match arguments.json {
         true => {

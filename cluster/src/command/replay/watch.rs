@@ -4,7 +4,7 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -15,6 +15,12 @@ use signal_hook::flag;
 
 /// Calls between two looks at the terminal.
 const SELDOM: u64 = 1 << 14;
+
+/// True while nothing is watched: Ctrl-C ends the program at once then, as no step would notice it.
+fn idle() -> &'static Arc<AtomicBool> {
+    static IDLE: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    IDLE.get_or_init(|| Arc::new(AtomicBool::new(true)))
+}
 
 /// What is asked at each step, by all threads that take some.
 pub(in crate::command) struct Watch {
@@ -52,8 +58,12 @@ impl Watch {
         let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let interrupted = Arc::new(AtomicBool::new(false));
+        idle().store(false, Ordering::Relaxed);
         // In this order: the second signal finds the flag set, and ends the program.
-        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(idle()))
+            .and_then(|_| {
+                flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))
+            })
             .and_then(|_| flag::register(SIGINT, Arc::clone(&interrupted)))
             .context("cannot handle Ctrl-C")?;
         Ok(Self {
@@ -80,6 +90,7 @@ impl Watch {
 
     /// The replay is over.
     pub(in crate::command) fn finish(&self) {
+        idle().store(true, Ordering::Relaxed);
         self.bar.finish_and_clear();
     }
 }

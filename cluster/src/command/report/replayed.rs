@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_files::read_input_text;
 use belljar_report::{ChangedKey, LinkSide, LinkTotal, Summary};
 use serde::Deserialize;
 
@@ -153,7 +154,7 @@ fn text(path: &Path) -> Result<Option<String>> {
             data.len()
         );
     }
-    let text = fs::read_to_string(path);
+    let text = read_input_text(path);
     text.with_context(|| format!("cannot read {}", path.display()))
         .map(Some)
 }

@@ -2,20 +2,19 @@
 //!
 //! Tables are comma-separated values, times seconds, loads bits a second. Snapshots are GraphML, which networkx reads and Gephi opens. Called by `simulate`.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use belljar_fabric::{Direction, Endpoint, Topology};
+use belljar_files::{Folder, OutputFile};
 use belljar_mixes::{Job, JobMeasures, Simulated};
 use belljar_networks::LinkLoad;
 
 use super::Row;
 
 /// The table of all combinations.
-pub(super) fn table(path: &Path, keys: &[String], rows: &[Row]) -> Result<()> {
-    let mut writer = open(path)?;
+pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) -> Result<()> {
+    let mut writer = open(folder, name)?;
     for (number, row) in rows.iter().enumerate() {
         let figures = serde_json::to_value(row.measures)?;
         let figures = figures.as_object().context("measures are no object")?;
@@ -26,31 +25,29 @@ pub(super) fn table(path: &Path, keys: &[String], rows: &[Row]) -> Result<()> {
         let values = row.values.iter().map(|(_, value)| value.clone());
         writer.write_record(values.chain(figures.values().map(ToString::to_string)))?;
     }
-    Ok(writer.flush()?)
+    finish(writer)
 }
 
 /// What became of a combination, into a new folder.
 pub(super) fn write(
-    folder: &Path,
+    folder: &Folder,
     topology: &Topology,
     jobs: &[Job],
     simulated: &Simulated,
 ) -> Result<()> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    of_jobs(&folder.join("jobs.csv"), jobs, simulated)?;
-    loads(&folder.join("loads.csv"), simulated)?;
-    links(&folder.join("links.csv"), topology, simulated)?;
+    of_jobs(folder, jobs, simulated)?;
+    loads(folder, simulated)?;
+    links(folder, topology, simulated)?;
     for (time, loads) in &simulated.snapshots {
-        let path = folder.join(format!("{:.3}s.graphml", *time as f64 / 1e9));
-        snapshot(&path, topology, loads).with_context(|| path.display().to_string())?;
+        let name = format!("{:.3}s.graphml", *time as f64 / 1e9);
+        snapshot((folder, &name), topology, loads)?;
     }
     Ok(())
 }
 
 /// What links really carried, at the level of messages.
-pub(super) fn carried(path: &Path, links: &[LinkLoad]) -> Result<()> {
-    let mut writer = open(path)?;
+pub(super) fn carried(folder: &Folder, links: &[LinkLoad]) -> Result<()> {
+    let mut writer = open(folder, "carried.csv")?;
     writer.write_record(["link", "bytes", "busy_s", "dropped"])?;
     for load in links {
         writer.write_record([
@@ -60,19 +57,27 @@ pub(super) fn carried(path: &Path, links: &[LinkLoad]) -> Result<()> {
             load.dropped.to_string(),
         ])?;
     }
-    Ok(writer.flush()?)
+    finish(writer)
 }
 
-fn open(path: &Path) -> Result<csv::Writer<File>> {
-    csv::Writer::from_path(path).with_context(|| format!("cannot write {}", path.display()))
+fn open(folder: &Folder, name: &str) -> Result<csv::Writer<OutputFile>> {
+    Ok(csv::Writer::from_writer(OutputFile::create_in(
+        folder, name,
+    )?))
+}
+
+/// Gives the table its name.
+fn finish(writer: csv::Writer<OutputFile>) -> Result<()> {
+    let file = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(file.finish()?)
 }
 
 fn seconds(nanos: u64) -> String {
     format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
-fn of_jobs(path: &Path, jobs: &[Job], simulated: &Simulated) -> Result<()> {
-    let mut writer = open(path)?;
+fn of_jobs(folder: &Folder, jobs: &[Job], simulated: &Simulated) -> Result<()> {
+    let mut writer = open(folder, "jobs.csv")?;
     writer.write_record([
         "job",
         "name",
@@ -104,11 +109,11 @@ fn of_jobs(path: &Path, jobs: &[Job], simulated: &Simulated) -> Result<()> {
             hosts.join(" "),
         ])?;
     }
-    Ok(writer.flush()?)
+    finish(writer)
 }
 
-fn loads(path: &Path, simulated: &Simulated) -> Result<()> {
-    let mut writer = open(path)?;
+fn loads(folder: &Folder, simulated: &Simulated) -> Result<()> {
+    let mut writer = open(folder, "loads.csv")?;
     writer.write_record(["time_s", "maximum_bps", "mean_bps", "variance"])?;
     for load in &simulated.loads {
         writer.write_record([
@@ -118,11 +123,11 @@ fn loads(path: &Path, simulated: &Simulated) -> Result<()> {
             load.variance.to_string(),
         ])?;
     }
-    Ok(writer.flush()?)
+    finish(writer)
 }
 
-fn links(path: &Path, topology: &Topology, simulated: &Simulated) -> Result<()> {
-    let mut writer = open(path)?;
+fn links(folder: &Folder, topology: &Topology, simulated: &Simulated) -> Result<()> {
+    let mut writer = open(folder, "links.csv")?;
     writer.write_record([
         "link",
         "direction",
@@ -143,12 +148,12 @@ fn links(path: &Path, topology: &Topology, simulated: &Simulated) -> Result<()> 
             link.maximum.to_string(),
         ])?;
     }
-    Ok(writer.flush()?)
+    finish(writer)
 }
 
 /// The network and what its links carry, as GraphML (U. Brandes and others, 2013).
-fn snapshot(path: &Path, topology: &Topology, loads: &[u64]) -> Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
+fn snapshot((folder, name): (&Folder, &str), topology: &Topology, loads: &[u64]) -> Result<()> {
+    let mut out = OutputFile::create_in(folder, name)?;
     writeln!(
         out,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -188,7 +193,7 @@ fn snapshot(path: &Path, topology: &Topology, loads: &[u64]) -> Result<()> {
         )?;
     }
     writeln!(out, "</graph>\n</graphml>")?;
-    Ok(out.flush()?)
+    Ok(out.finish()?)
 }
 
 fn escaped(name: &str) -> String {

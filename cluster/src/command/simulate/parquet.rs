@@ -2,11 +2,10 @@
 //!
 //! Keys that vary are texts, figures numbers; every row has a value in each column. Called by `simulate`.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use belljar_files::{Folder, OutputFile};
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -54,7 +53,7 @@ impl Column {
 }
 
 /// Writes the table of all combinations.
-pub(super) fn table(path: &Path, keys: &[String], rows: &[Row]) -> Result<()> {
+pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) -> Result<()> {
     let figures = rows
         .iter()
         .map(|row| match serde_json::to_value(row.measures)? {
@@ -70,16 +69,17 @@ pub(super) fn table(path: &Path, keys: &[String], rows: &[Row]) -> Result<()> {
     for name in figures.first().into_iter().flat_map(Map::keys) {
         columns.push((name.clone(), Column::figures(name, &figures)));
     }
-    write(path, &columns).with_context(|| format!("cannot write {}", path.display()))
+    let file = OutputFile::create_in(folder, name)?;
+    write(file, &columns)
+        .with_context(|| format!("cannot write {}", folder.path().join(name).display()))
 }
 
-fn write(path: &Path, columns: &[(String, Column)]) -> Result<()> {
+fn write(file: OutputFile, columns: &[(String, Column)]) -> Result<()> {
     let fields = columns.iter();
     let fields = fields.map(|(name, column)| Ok(Arc::new(column.field(name)?)));
     let schema = Type::group_type_builder("results");
     let schema = schema.with_fields(fields.collect::<Result<_>>()?).build()?;
     let properties = Arc::new(WriterProperties::builder().build());
-    let file = File::create(path)?;
     let mut writer = SerializedFileWriter::new(file, Arc::new(schema), properties)?;
     let mut group = writer.next_row_group()?;
     for (_, column) in columns {
@@ -94,6 +94,5 @@ fn write(path: &Path, columns: &[(String, Column)]) -> Result<()> {
         to.close()?;
     }
     group.close()?;
-    writer.close()?;
-    Ok(())
+    Ok(writer.into_inner()?.finish()?)
 }

@@ -33,7 +33,7 @@ impl Saved for AsLong<'_> {
 pub(super) fn play(
     wanted: &Wanted,
     (topology, settings): (&Topology, &Settings),
-    keeper: Option<&mut Keeper>,
+    keeper: Option<&mut Keeper<'_>>,
     watch: &Watch,
 ) -> Result<Option<Outcome>> {
     let policies = wanted.mix.policies(topology, settings)?;
@@ -76,7 +76,7 @@ pub(super) fn play(
 fn through(
     simulation: &mut Simulation<'_>,
     progress: &mut dyn Saved,
-    mut keeper: Option<&mut Keeper>,
+    mut keeper: Option<&mut Keeper<'_>>,
     watch: &Watch,
 ) -> Result<bool> {
     loop {

@@ -3,10 +3,11 @@
 //! They are SVG, of as many shapes as there are stretches of hosts that follow one another; jobs that are called the same have one colour. Called by `simulate`.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::ops::Range;
-use std::path::Path;
 
 use anyhow::{Context, Result};
+use belljar_files::{Folder, OutputFile};
 use belljar_mixes::{Job, Simulated};
 use plotters::prelude::*;
 
@@ -35,14 +36,17 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 /// A Gantt chart: hosts from bottom to top, time from left to right.
-pub(super) fn gantt(path: &Path, hosts: u32, (jobs, of): (&[Job], &Simulated)) -> Result<()> {
+pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated)) -> Result<()> {
+    const NAME: &str = "gantt.svg";
+    let path = folder.path().join(NAME);
     let failed = || format!("cannot draw {}", path.display());
+    let mut picture = String::new();
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for job in jobs {
         let next = names.len();
         names.entry(&job.name).or_insert(next);
     }
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+    let root = SVGBackend::with_string(&mut picture, SIZE).into_drawing_area();
     let mut chart = axes(&root, of, (f64::from(hosts), "hosts")).with_context(failed)?;
     let mut shapes = 0;
     for (name, number) in &names {
@@ -82,7 +86,10 @@ pub(super) fn gantt(path: &Path, hosts: u32, (jobs, of): (&[Job], &Simulated)) -
         chart.draw_series(borders).with_context(failed)?;
     }
     legend(&mut chart).with_context(failed)?;
-    root.present().with_context(failed)
+    root.present().with_context(failed)?;
+    drop(chart);
+    drop(root);
+    keep((folder, NAME), &picture)
 }
 
 /// Hosts that follow one another.
@@ -100,12 +107,14 @@ fn stretches(hosts: &[u32]) -> Vec<Range<u32>> {
 }
 
 /// What links carried over time: the busiest one, and the mean of all.
-pub(super) fn loads(path: &Path, of: &Simulated) -> Result<()> {
-    let failed = || format!("cannot draw {}", path.display());
+pub(super) fn loads(folder: &Folder, of: &Simulated) -> Result<()> {
+    const NAME: &str = "loads.svg";
+    let failed = || format!("cannot draw {}", folder.path().join(NAME).display());
+    let mut picture = String::new();
     let gigabits = |bits: f64| bits / 1e9;
     let most = of.loads.iter().map(|load| load.maximum).max().unwrap_or(0);
     let most = gigabits(most as f64).max(1e-9) * 1.05;
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+    let root = SVGBackend::with_string(&mut picture, SIZE).into_drawing_area();
     let mut chart = axes(&root, of, (most, "Gb/s")).with_context(failed)?;
     let every = of.loads.len().div_ceil(MOST_POINTS).max(1);
     for (number, name) in ["busiest link", "mean of all links"]
@@ -129,7 +138,17 @@ pub(super) fn loads(path: &Path, of: &Simulated) -> Result<()> {
             .legend(move |(x, y)| Rectangle::new([(x, y - 1), (x + 10, y + 1)], colour.filled()));
     }
     legend(&mut chart).with_context(failed)?;
-    root.present().with_context(failed)
+    root.present().with_context(failed)?;
+    drop(chart);
+    drop(root);
+    keep((folder, NAME), &picture)
+}
+
+/// Writes a picture.
+fn keep((folder, name): (&Folder, &str), picture: &str) -> Result<()> {
+    let mut file = OutputFile::create_in(folder, name)?;
+    file.write_all(picture.as_bytes())?;
+    Ok(file.finish()?)
 }
 
 type Chart<'a> = ChartContext<

@@ -2,11 +2,16 @@
 //!
 //! The folder of results has the mix, and the row of each combination that was simulated to its end: those are taken from there, all others continue from the state that was kept of them, or begin. Called by `simulate`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, TryLockError};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use belljar_files::{Folder, read_input_text};
 use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
 
 use super::Row;
 
@@ -14,9 +19,18 @@ use super::Row;
 const MIX_FILE: &str = "mix.toml";
 /// A combination's row, in its folder: in a form whose numbers come back to the last bit.
 const ROW_FILE: &str = "row.toml";
+/// The first line of a row's file: the checksum of all others follows.
+const SUM: &str = "# XXH3-64 of the lines below: ";
+/// Bytes of a row's file, at most.
+const MOST_BYTES: u64 = 1 << 24;
 
-/// The version of the rules of simulation: rows of another version are simulated again.
-const RULES: u32 = 2;
+/// The version of the rules of simulation and of rows: rows of another version are simulated again.
+const RULES: u32 = 3;
+
+/// How many times, and how long between, the folder's lock is tried: a process that was killed
+/// has its memory to give back first.
+const LOCK_TRIES: u32 = 20;
+const LOCK_NAP: Duration = Duration::from_millis(100);
 
 /// A row as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -24,26 +38,27 @@ struct KeptRow {
     /// The version of the rules of simulation; absent in rows that precede versions.
     #[serde(default)]
     rules: u32,
+    /// The digest of the simulation: its mix, network, jobs and traced runs.
+    simulation: String,
     #[serde(flatten)]
     row: Row,
 }
 
-/// The folder of results.
-pub(super) struct Folder {
-    path: PathBuf,
+/// The folder of results, locked as long as it is open.
+pub(super) struct Results {
+    folder: Folder,
     /// The mix's text.
     mix: String,
 }
 
-impl Folder {
+impl Results {
     /// A new folder for a mix, or with `resume` the one that it has already.
     ///
     /// # Errors
-    /// When there is one, or none; when it is of another mix.
+    /// When there is one, or none; when it is of another mix, or another process simulates in it.
     pub(super) fn open(path: &Path, mix: &Path, resume: bool) -> Result<Self> {
         let text =
-            fs::read_to_string(mix).with_context(|| format!("cannot read {}", mix.display()))?;
-        let kept = path.join(MIX_FILE);
+            read_input_text(mix).with_context(|| format!("cannot read {}", mix.display()))?;
         if !resume {
             fs::create_dir(path).with_context(|| {
                 format!(
@@ -51,15 +66,24 @@ impl Folder {
                     path.display()
                 )
             })?;
-            fs::write(&kept, &text).with_context(|| format!("cannot write {}", kept.display()))?;
-            return Ok(Self {
-                path: path.to_owned(),
-                mix: text,
-            });
         }
-        let before = fs::read_to_string(&kept).with_context(|| {
-            format!("cannot read {}, which a simulation leaves", kept.display())
-        })?;
+        let folder = locked(path)?;
+        let kept = path.join(MIX_FILE);
+        if !resume {
+            let written = folder.write(MIX_FILE, text.as_bytes());
+            if written.is_err() {
+                // An empty folder would only be in the way of the next try.
+                let _ = fs::remove_dir(path);
+            }
+            written.with_context(|| format!("cannot write {}", kept.display()))?;
+            return Ok(Self { folder, mix: text });
+        }
+        let mut before = String::new();
+        let read = folder.open_file(MIX_FILE);
+        read.and_then(|mut file| file.read_to_string(&mut before))
+            .with_context(|| {
+                format!("cannot read {}, which a simulation leaves", kept.display())
+            })?;
         if before != text {
             bail!(
                 "{} is another mix than the one that {} was begun with: take another folder",
@@ -67,10 +91,7 @@ impl Folder {
                 path.display()
             );
         }
-        Ok(Self {
-            path: path.to_owned(),
-            mix: text,
-        })
+        Ok(Self { folder, mix: text })
     }
 
     /// The mix's text.
@@ -78,38 +99,119 @@ impl Folder {
         &self.mix
     }
 
-    /// The folder of a combination.
-    pub(super) fn of(&self, combination: usize) -> PathBuf {
-        self.path.join(combination.to_string())
+    /// The folder of all results.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
-    /// A file for all of them.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+    /// The folder of a combination, which is made if need be.
+    ///
+    /// # Errors
+    /// When a link stands in its place, or the host refuses.
+    pub(super) fn of(&self, combination: usize) -> Result<Folder> {
+        let name = combination.to_string();
+        let made = self.folder.folder(&name);
+        made.with_context(|| {
+            let path = self.folder.path().join(&name);
+            format!("cannot make the folder {}", path.display())
+        })
     }
 
-    /// The row of a combination that was simulated before, with these values.
-    pub(super) fn row(&self, combination: usize, values: &[(String, String)]) -> Option<Row> {
-        let text = fs::read_to_string(self.of(combination).join(ROW_FILE)).ok()?;
-        let kept: KeptRow = toml::from_str(&text).ok()?;
-        (kept.rules == RULES && kept.row.values == values).then_some(kept.row)
+    /// The row that a combination's folder has, if it is one of this simulation.
+    pub(super) fn row(
+        folder: &Folder,
+        simulation: u128,
+        values: &[(String, String)],
+    ) -> Option<Row> {
+        match kept(folder, simulation, values) {
+            Ok(row) => row,
+            Err(reason) => {
+                let path = folder.path().join(ROW_FILE);
+                eprintln!(
+                    "warning: {}: {reason}; its combination is simulated again",
+                    path.display()
+                );
+                None
+            }
+        }
     }
 
     /// Keeps the row of a combination whose other files are there: it is done then.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn keep(&self, combination: usize, row: &Row) -> Result<()> {
-        let path = self.of(combination).join(ROW_FILE);
-        let half = path.with_extension("incomplete");
+    pub(super) fn keep(folder: &Folder, simulation: u128, row: &Row) -> Result<()> {
         let kept = KeptRow {
             rules: RULES,
+            simulation: format!("{simulation:032x}"),
             row: row.clone(),
         };
         let text = toml::to_string(&kept)?;
-        let write = fs::write(&half, text).and_then(|()| fs::rename(&half, &path));
-        write.with_context(|| format!("cannot write {}", path.display()))
+        let sum = XxHash3_64::oneshot(text.as_bytes());
+        let written = folder.write(ROW_FILE, format!("{SUM}{sum:016x}\n{text}").as_bytes());
+        written.with_context(|| {
+            let path = folder.path().join(ROW_FILE);
+            format!("cannot write {}", path.display())
+        })
     }
+}
+
+/// Opens the folder and locks it.
+fn locked(path: &Path) -> Result<Folder> {
+    let folder = Folder::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    for tries in 1.. {
+        match folder.file().try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => thread::sleep(LOCK_NAP),
+            Err(TryLockError::WouldBlock) => bail!(
+                "another process simulates in {}; wait until it has ended, or take another folder",
+                path.display()
+            ),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+    }
+    Ok(folder)
+}
+
+/// The row in a folder; `None` where there is none, or one of other rules.
+fn kept(
+    folder: &Folder,
+    simulation: u128,
+    values: &[(String, String)],
+) -> Result<Option<Row>, String> {
+    let file = match folder.open_file(ROW_FILE) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|error| format!("it cannot be read: {error}"))?,
+    };
+    let mut text = String::new();
+    file.take(MOST_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    let Some((sum, text)) = text
+        .strip_prefix(SUM)
+        .and_then(|text| text.split_once('\n'))
+    else {
+        return Err("it has no checksum, as rows of earlier versions".to_owned());
+    };
+    if sum != format!("{:016x}", XxHash3_64::oneshot(text.as_bytes())) {
+        return Err("it is damaged: its checksum is another one".to_owned());
+    }
+    let kept: KeptRow = toml::from_str(text).map_err(|_| "it is no row".to_owned())?;
+    if kept.rules != RULES {
+        return Err(format!(
+            "it is of version {} of the rules, and this program has version {RULES}",
+            kept.rules
+        ));
+    }
+    if kept.simulation != format!("{simulation:032x}") || kept.row.values != values {
+        return Err(
+            "it is of another simulation: the mix, its network, its jobs or their traced runs have changed"
+                .to_owned(),
+        );
+    }
+    Ok(Some(kept.row))
 }
 
 #[cfg(test)]
@@ -119,13 +221,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_for_the_mix_that_they_are_of() {
+    fn rows_come_back_for_the_simulation_that_they_are_of() {
         let folder = tempfile::tempdir().unwrap();
         let (mix, out) = (folder.path().join("a.toml"), folder.path().join("out"));
         fs::write(&mix, "hosts = 4").unwrap();
-        assert!(Folder::open(&out, &mix, true).is_err());
-        let first = Folder::open(&out, &mix, false).unwrap();
-        assert!(Folder::open(&out, &mix, false).is_err());
+        assert!(Results::open(&out, &mix, true).is_err());
+        let first = Results::open(&out, &mix, false).unwrap();
+        assert!(Results::open(&out, &mix, false).is_err());
+        // One process at a time.
+        let second = Results::open(&out, &mix, true).map(drop).unwrap_err();
+        assert!(second.to_string().contains("another process"), "{second}");
+        drop(first);
         let values = vec![("hosts".to_owned(), "4".to_owned())];
         let row = Row {
             values: values.clone(),
@@ -137,19 +243,49 @@ mod tests {
                 ..Measures::default()
             },
         };
-        fs::create_dir(first.of(3)).unwrap();
-        first.keep(3, &row).unwrap();
-        let again = Folder::open(&out, &mix, true).unwrap();
-        let kept = again.row(3, &values).unwrap();
+        let again = Results::open(&out, &mix, true).unwrap();
+        let own = again.of(3).unwrap();
+        Results::keep(&own, 77, &row).unwrap();
+        let kept = Results::row(&own, 77, &values).unwrap();
         assert_eq!((kept.measures, kept.warnings), (row.measures, row.warnings));
-        assert!(again.row(2, &values).is_none());
-        assert!(again.row(3, &[]).is_none());
-        // A row of a version that took the mix for another network.
-        let path = first.of(3).join(ROW_FILE);
+        assert!(Results::row(&again.of(2).unwrap(), 77, &values).is_none());
+        // As on another network.
+        assert!(
+            super::kept(&own, 78, &values)
+                .unwrap_err()
+                .contains("another simulation")
+        );
+        assert!(
+            super::kept(&own, 77, &[])
+                .unwrap_err()
+                .contains("another simulation")
+        );
+        let path = own.path().join(ROW_FILE);
         let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("rules = 2\n", "")).unwrap();
-        assert!(again.row(3, &values).is_none());
+        for (from, to, reason) in [
+            ("makespan_s = 3", "makespan_s = 9", "damaged"),
+            (SUM, "# ", "no checksum"),
+            ("rules = 3\n", "", "damaged"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            fs::write(&path, text.replace(from, to)).unwrap();
+            let refused = super::kept(&own, 77, &values).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+        drop(again);
         fs::write(&mix, "hosts = 5").unwrap();
-        assert!(Folder::open(&out, &mix, true).is_err());
+        assert!(Results::open(&out, &mix, true).is_err());
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mix, out) = (folder.path().join("a.toml"), folder.path().join("out"));
+        fs::write(&mix, "hosts = 4").unwrap();
+        fs::create_dir(folder.path().join("elsewhere")).unwrap();
+        let results = Results::open(&out, &mix, false).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", out.join("3")).unwrap();
+        let refused = results.of(3).map(drop).unwrap_err();
+        assert!(format!("{refused:#}").contains("link"), "{refused:#}");
     }
 }

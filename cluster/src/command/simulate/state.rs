@@ -6,12 +6,13 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fmt;
 use std::io::{ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use belljar_fabric::{Settings, Topology};
+use belljar_files::{Folder, OutputFile};
 use belljar_mixes::{Job, MixState, Traffic};
 use belljar_program::Program;
 use belljar_replay::ContentionState;
@@ -23,10 +24,8 @@ use super::messages::AllPlayed;
 
 /// A combination's state, in its folder.
 const STATE_FILE: &str = "state";
-/// What it is called until all of it is there.
-const HALF_FILE: &str = "state.incomplete";
 /// What the file begins with; its last byte is the version.
-const MAGIC: [u8; 8] = *b"BELLMIX\x03";
+const MAGIC: [u8; 8] = *b"BELLMIX\x04";
 /// Bytes before the state: the magic ones, what it is a state of, the state's sum.
 const HEADER: usize = 8 + 16 + 8;
 /// Bytes of a file, at most: more is no state that could be read.
@@ -48,10 +47,16 @@ pub(super) struct State {
 pub(super) fn digest(
     mix: &str,
     values: &[(String, String)],
+    (topology, settings): (&Topology, &Settings),
     (jobs, played): (&[Job], &AllPlayed),
 ) -> Result<u128> {
     let mut hasher = XxHash3_128::new();
     hasher.write(&encode(&(mix, values))?);
+    // The network may be a file, which the mix's text only names.
+    fmt::write(
+        &mut Hashed(&mut hasher),
+        format_args!("{topology:?} {settings:?}"),
+    )?;
     // Jobs of a kind share what they send.
     let mut known: BTreeMap<*const Traffic, usize> = BTreeMap::new();
     for job in jobs {
@@ -67,6 +72,16 @@ pub(super) fn digest(
         write_program(&mut hasher, &of.program)?;
     }
     Ok(hasher.finish_128())
+}
+
+/// Text that only its hash is wanted of: a network is large.
+struct Hashed<'h>(&'h mut XxHash3_128);
+
+impl fmt::Write for Hashed<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// A thread at a time: a program is large.
@@ -88,18 +103,18 @@ fn write_program(hasher: &mut XxHash3_128, program: &Program) -> Result<()> {
 }
 
 /// Keeps a combination's state.
-pub(super) struct Keeper {
-    path: PathBuf,
+pub(super) struct Keeper<'f> {
+    folder: &'f Folder,
     digest: u128,
     every: Duration,
     last: Instant,
 }
 
-impl Keeper {
+impl<'f> Keeper<'f> {
     /// Keeps states in a combination's folder, so often.
-    pub(super) fn new(folder: &Path, digest: u128, every: Duration) -> Self {
+    pub(super) fn new(folder: &'f Folder, digest: u128, every: Duration) -> Self {
         Self {
-            path: folder.join(STATE_FILE),
+            folder,
             digest,
             every,
             last: Instant::now(),
@@ -117,7 +132,7 @@ impl Keeper {
     /// When it is too large, or cannot be written.
     pub(super) fn keep(&mut self, state: &State) -> Result<()> {
         self.write(state)
-            .with_context(|| format!("cannot keep the state {}", self.path.display()))?;
+            .context("cannot keep the state of a combination")?;
         // Writing a large one takes long, which is not to be all that is done.
         self.last = Instant::now();
         Ok(())
@@ -126,17 +141,12 @@ impl Keeper {
     fn write(&self, state: &State) -> Result<()> {
         let bytes = encode(state)?;
         check::<State>(&bytes)?;
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let half = self.path.with_file_name(HALF_FILE);
-        let mut file = File::create(&half)?;
+        let mut file = OutputFile::create_in(self.folder, STATE_FILE)?;
         file.write_all(&MAGIC)?;
         file.write_all(&self.digest.to_le_bytes())?;
         file.write_all(&XxHash3_64::oneshot(&bytes).to_le_bytes())?;
         file.write_all(&bytes)?;
-        file.sync_all()?;
-        Ok(fs::rename(&half, &self.path)?)
+        Ok(file.finish()?)
     }
 
     /// The state that was kept, if one was.
@@ -144,7 +154,7 @@ impl Keeper {
     /// # Errors
     /// When there is a file that is not one of this simulation; what to do then.
     pub(super) fn kept(&self) -> Result<Option<State>> {
-        let file = match File::open(&self.path) {
+        let file = match self.folder.open_file(STATE_FILE) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.with_context(|| self.refused())?,
         };
@@ -159,7 +169,7 @@ impl Keeper {
     pub(super) fn refused(&self) -> String {
         format!(
             "cannot continue from {}; remove the file to begin this combination again",
-            self.path.display()
+            self.folder.path().join(STATE_FILE).display()
         )
     }
 
@@ -177,7 +187,7 @@ impl Keeper {
         }
         if header[8..24] != self.digest.to_le_bytes() {
             bail!(
-                "it is of another simulation: the mix, its jobs or their traced runs have changed"
+                "it is of another simulation: the mix, its network, its jobs or their traced runs have changed"
             );
         }
         if header[24..] != XxHash3_64::oneshot(state).to_le_bytes() {
@@ -191,22 +201,22 @@ impl Keeper {
 ///
 /// # Errors
 /// When it cannot be removed.
-pub(super) fn forget(folder: &Path) -> Result<()> {
-    for name in [STATE_FILE, HALF_FILE] {
-        let path = folder.join(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+pub(super) fn forget(folder: &Folder) -> Result<()> {
+    let removed = folder.remove(STATE_FILE);
+    removed.with_context(|| {
+        let path = folder.path().join(STATE_FILE);
+        format!("cannot remove {}", path.display())
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use std::sync::Arc;
+
+    use belljar_fabric::{LinkSpec, SwitchSpec};
+    use belljar_sim::Span;
 
     use super::*;
 
@@ -230,14 +240,29 @@ mod tests {
 
     #[test]
     fn what_differs_in_anything_has_another_digest() {
-        let of = |mix: &str, jobs: &[Job]| {
-            let values = [("hosts".to_owned(), "4".to_owned())];
-            digest(mix, &values, (jobs, &AllPlayed::new())).unwrap()
+        let star = |nanoseconds| {
+            let link = LinkSpec {
+                bandwidth: 1_000_000_000,
+                latency: Span::from_ns(nanoseconds),
+            };
+            let switch = SwitchSpec {
+                latency: Span::from_ns(1),
+                queue_bytes: 1 << 20,
+            };
+            Topology::star(4, link, switch).unwrap()
         };
+        let on = |topology: &Topology, mix: &str, jobs: &[Job]| {
+            let values = [("hosts".to_owned(), "4".to_owned())];
+            let network = (topology, &Settings::default());
+            digest(mix, &values, network, (jobs, &AllPlayed::new())).unwrap()
+        };
+        let of = |mix: &str, jobs: &[Job]| on(&star(1), mix, jobs);
         let same = of("mix", &[job(9), job(9)]);
         assert_eq!(same, of("mix", &[job(9), job(9)]));
         assert_ne!(same, of("max", &[job(9), job(9)]));
         assert_ne!(same, of("mix", &[job(9)]));
+        // As a file of a network that was changed.
+        assert_ne!(same, on(&star(2), "mix", &[job(9), job(9)]));
         // As a traced run that was made anew.
         assert_ne!(same, of("mix", &[job(9), job(8)]));
         let mut later = [job(9), job(9)];
@@ -248,18 +273,18 @@ mod tests {
     #[test]
     fn states_come_back_where_they_are_of_and_nothing_else_does() {
         let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("3");
+        let own = Folder::open(folder.path()).unwrap();
         let mut keeper = Keeper::new(&own, 77, Duration::ZERO);
         assert!(keeper.kept().unwrap().is_none());
         assert!(keeper.is_due());
         keeper.keep(&State::default()).unwrap();
         assert!(keeper.kept().unwrap().is_some());
-        let told = |keeper: &Keeper| format!("{:#}", keeper.kept().unwrap_err());
+        let told = |keeper: &Keeper<'_>| format!("{:#}", keeper.kept().unwrap_err());
         let other = Keeper::new(&own, 78, Duration::MAX);
         assert!(!other.is_due());
         let error = told(&other);
         assert!(error.contains("another simulation") && error.contains("remove the file"));
-        let path = own.join(STATE_FILE);
+        let path = folder.path().join(STATE_FILE);
         let sound = fs::read(&path).unwrap();
         for (at, what) in [(0, "no state"), (7, "of version"), (HEADER, "damaged")] {
             let mut bytes = sound.clone();

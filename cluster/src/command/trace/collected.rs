@@ -13,6 +13,7 @@ use belljar_analysis::Table;
 use belljar_archive::{TraceReader, TraceWriter};
 use belljar_cluster::scenario::Iterations;
 use belljar_collect::{Both, COLLECTED_FILE, Collected, Collector};
+use belljar_files::{OutputFolder, write_file};
 use belljar_sim::figures::{counted, decimal, percent, plural, share};
 use belljar_trace::{TRACE_FILE, TraceError, TraceState};
 use clap::Args;
@@ -92,18 +93,17 @@ pub(super) fn collect(arguments: &CollectArguments) -> Result<ExitCode> {
         .parse()
         .map_err(anyhow::Error::msg)
         .context("--iterations")?;
-    fs::create_dir(&arguments.out)
-        .with_context(|| format!("cannot make the folder {}", arguments.out.display()))?;
-    let to = arguments.out.join(TRACE_FILE);
+    let unfinished = OutputFolder::create(&arguments.out)?;
+    let to = unfinished.path().join(TRACE_FILE);
     let (collected, state) = reduce(&from, &to, wanted.0)?;
-    let file = arguments.out.join(COLLECTED_FILE);
-    fs::write(&file, collected.text())
-        .with_context(|| format!("cannot write {}", file.display()))?;
+    let file = unfinished.path().join(COLLECTED_FILE);
+    write_file(&file, collected.text())?;
     if arguments.trace.is_dir() {
-        copy_rest(&arguments.trace, &arguments.out)?;
+        copy_rest(&arguments.trace, unfinished.path())?;
     }
     let length = |path: &Path| fs::metadata(path).map_or(0, |it| it.len());
     let sizes = [length(&from), length(&to), length(&file)];
+    unfinished.finish()?;
     show(|out| write(&collected, sizes, out))?;
     remark(&state);
     Ok(ExitCode::SUCCESS)

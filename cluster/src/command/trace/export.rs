@@ -9,14 +9,15 @@ mod streamed;
 /// For SimGrid.
 mod ti;
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use belljar_export::tables::Encoding;
 use belljar_export::{chrome, otf2, paraver, perfetto};
+use belljar_files::{OutputFile, OutputFolder};
 use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
 use belljar_sim::figures::counted_as;
 use clap::{Args, ValueEnum};
@@ -122,26 +123,22 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a folder that is not there yet, or is empty.
-fn folder(path: &Path) -> Result<()> {
-    let there = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-    if there {
-        bail!(
+/// Begins a folder that is not there yet, or is empty.
+fn folder(path: &Path) -> Result<OutputFolder> {
+    match OutputFolder::create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
             "{} is there already and not empty; name another folder with --out",
             path.display()
-        );
+        ),
+        begun => Ok(begun?),
     }
-    fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))
 }
 
 /// Writes a file.
-fn file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
-    let written = File::create(path).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        write(&mut out)?;
-        out.flush()
-    });
-    written.with_context(|| format!("cannot write {}", path.display()))
+fn file(path: &Path, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> Result<()> {
+    let mut out = OutputFile::create(path)?;
+    write(&mut out)?;
+    Ok(out.finish()?)
 }
 
 /// Says what has no place in the format.

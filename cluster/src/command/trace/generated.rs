@@ -2,11 +2,11 @@
 //!
 //! Called by commands that read traces.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use belljar_files::open_input;
 
 /// The file that names the model of a generated run.
 pub(in crate::command) const ORIGIN_FILE: &str = "model.txt";
@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = 1 << 16;
 pub(in crate::command) fn origin_text(trace: &Path) -> Result<Option<String>> {
     let path = trace.with_file_name(ORIGIN_FILE);
     let failed = || format!("cannot read {}", path.display());
-    let file = match File::open(&path) {
+    let file = match open_input(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.with_context(failed)?,
     };

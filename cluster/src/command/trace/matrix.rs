@@ -3,14 +3,13 @@
 //! Messages need the MPI library's tables, which are in the run's image; what passed the wire the run wrote down itself.
 //! Called by `trace`.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic, untimed_traffic};
 use belljar_cluster::results::wire::WIRE_FILE;
+use belljar_files::{OutputFile, read_input_text};
 use belljar_trace::TraceState;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -111,20 +110,23 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
             traffic(&trace, Some(&tables))?
         }
     };
+    let chosen = of != TrafficOf::default();
+    if chosen && matrix.pairs.is_empty() && matrix.unknown.is_empty() {
+        bail!(
+            "{}: no message matches --communicator and --job",
+            arguments.trace.display()
+        );
+    }
     if let Some(path) = &arguments.svg {
-        draw(&matrix, path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = OutputFile::create(path)?;
+        matrix.write_svg(&mut file)?;
+        file.finish()?;
     }
     results(&state, |out| match (arguments.csv, arguments.json) {
         (true, _) => matrix.write_csv(out),
         (_, true) => matrix.write_json(out),
         _ => matrix.write(out),
     })
-}
-
-fn draw(matrix: &Matrix, path: &Path) -> std::io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    matrix.write_svg(&mut file)?;
-    file.flush()
 }
 
 /// What `summary.json` says that is needed here.
@@ -137,7 +139,7 @@ struct Lasted {
 pub(in crate::command) fn wire(directory: &Path) -> Result<Matrix> {
     let read = |name: &str| {
         let path = directory.join(name);
-        fs::read_to_string(&path).with_context(|| {
+        read_input_text(&path).with_context(|| {
             format!(
                 "cannot read {}; a run leaves it at its end, and runs of earlier Belljars have none",
                 path.display()

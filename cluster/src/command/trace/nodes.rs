@@ -2,13 +2,13 @@
 //!
 //! A trace that was moved away from its run has none: then nothing is said of them. Called by `belljar trace stat`.
 
-use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Nodes, Scenario};
+use belljar_files::read_input_text;
 use serde::Serialize;
 
 /// A group of nodes.
@@ -96,7 +96,7 @@ pub(super) fn ratio_of(trace: &Path) -> Result<f64> {
 /// The nodes of the run whose trace this is, by the scenario next to it, if there is one.
 fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
     let scenario = trace.with_file_name(SCENARIO_FILE);
-    match fs::read_to_string(&scenario) {
+    match read_input_text(&scenario) {
         Ok(text) => Ok(Some(Scenario::parse(&scenario, &text, &[])?.nodes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", scenario.display())),

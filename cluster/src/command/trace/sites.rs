@@ -3,7 +3,6 @@
 //! Functions and lines are named after the run, by the files of the run's image and workload; without them places are
 //! told by file and address. Called by `trace`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +14,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
+use belljar_files::read_input_text;
 use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_trace::TraceState;
 use belljar_vmm::KernelImage;
@@ -97,7 +97,7 @@ pub(crate) struct RunFiles {
 impl RunFiles {
     /// Of the run whose scenario is at `path`.
     pub(crate) fn of(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
+        let text = read_input_text(path)
             .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
         let plan = Plan::resolve(&Scenario::parse(path, &of_run_directory(text), &[])?, path)?;
         let roots = plan.images.iter().map(|of| {

@@ -3,7 +3,6 @@
 //! They are in the library's file, in the image that the run's own scenario names. Called by `trace matrix` and by `replay`.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -14,6 +13,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::Tables;
+use belljar_files::read_input_text;
 use belljar_trace::Implementation;
 
 use super::import::imported;
@@ -32,7 +32,7 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
         return Ok(Tables::open_mpi());
     }
     let path = trace.with_file_name(SCENARIO_FILE);
-    let text = fs::read_to_string(&path).with_context(|| {
+    let text = read_input_text(&path).with_context(|| {
         format!(
             "cannot read {}, which says which image has the MPI library; name the library's file with --library",
             path.display()

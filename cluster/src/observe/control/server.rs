@@ -18,7 +18,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
 use super::{Hello, INPUT_FILE, LONGEST_REQUEST, Mailbox, Reply, Request, SOCKET, VERSION};
-use crate::results::folder::Folder;
+use belljar_files::Folder;
 
 /// Clients that are served at a time.
 const MOST_CLIENTS: usize = 16;

@@ -4,9 +4,9 @@
 //! what is shown is an error. Called by `belljar watch` where no run is under way.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_files::read_input;
 use belljar_sim::figures::{counted, decimal};
 use serde::Deserialize;
 
@@ -72,7 +72,7 @@ const ROWS: usize = 16;
 pub fn finished(directory: &Path) -> Result<String, FinishedError> {
     let mut incomplete = directory.as_os_str().to_owned();
     incomplete.push(".incomplete");
-    let read = |place: &Path| fs::read(place.join("summary.json"));
+    let read = |place: &Path| read_input(place.join("summary.json"));
     let content = read(directory).or_else(|error| read(Path::new(&incomplete)).map_err(|_| error));
     let content = content.map_err(|source| FinishedError::Read {
         directory: directory.to_owned(),

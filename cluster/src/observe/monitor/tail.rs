@@ -3,7 +3,7 @@
 //! Reads a bounded piece of the file, and hands on no control character or sequence. Called by `belljar
 //! watch` for each look.
 
-use std::fs::File;
+use belljar_files::open_input;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const BYTES: u64 = 16 << 10;
 /// # Errors
 /// When the host refuses the file.
 pub fn tail(path: &Path) -> io::Result<Vec<String>> {
-    let mut file = File::open(path)?;
+    let mut file = open_input(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(BYTES)))?;
     let mut bytes = Vec::new();

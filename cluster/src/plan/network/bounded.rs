@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use belljar_fabric::graphml::MAX_BYTES;
+use belljar_files::read_input_text;
 
 /// The text of a file.
 ///
@@ -19,5 +20,5 @@ pub(in crate::plan) fn read(path: &Path) -> io::Result<String> {
             "it has {size} bytes, more than {MAX_BYTES}"
         )));
     }
-    fs::read_to_string(path)
+    read_input_text(path)
 }

@@ -104,11 +104,8 @@ fn parallel_links_of_a_graph_carry_something_or_are_reported() {
 #[test]
 fn what_fits_no_network_is_refused_with_key_and_remedy() {
     for (network, words) in [
-        (
-            "topology = \"ring\"",
-            "unknown variant `ring`, expected one of `star`",
-        ),
-        ("topology = { graph = \"x\" }", "unknown field `graph`"),
+        ("topology = \"ring\"", "unknown value `ring`; known: `star`"),
+        ("topology = { graph = \"x\" }", "unknown key `graph`"),
         ("topology = {}", "missing field `graphml`"),
         ("fanout = 3", "network.fanout says nothing about a star"),
         ("topology = \"torus\"", "network.dimensions is missing"),
@@ -137,7 +134,7 @@ fn what_fits_no_network_is_refused_with_key_and_remedy() {
             "routing = \"tables\"\ntables = \"t\"",
             "network.tables: cannot read",
         ),
-        ("routing = \"best\"", "unknown variant `best`"),
+        ("routing = \"best\"", "unknown value `best`"),
         (
             "pcap = [\"host9-switch0\"]",
             "network.pcap: there is no link `host9-switch0`; links are host0-switch0,",

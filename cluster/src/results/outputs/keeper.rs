@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use serde::{Deserialize, Serialize};
 
 use super::{NodeOutputs, Received, Refused, Wanted};
-use crate::results::folder::Folder;
+use belljar_files::Folder;
 
 /// Pieces that wait for the disk.
 const WAITING: usize = 64;

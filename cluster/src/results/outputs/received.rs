@@ -8,8 +8,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use super::{Answer, AnswerError, NodeOutputs, Part, Wanted};
-use crate::results::folder::Folder;
 use crate::scenario::quantity::Bytes;
+use belljar_files::Folder;
 
 /// What is left out is named so many times.
 const NAMED: usize = 10;

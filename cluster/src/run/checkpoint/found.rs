@@ -4,10 +4,10 @@
 //! checked no file of the run directory is changed. `Choice` looks for the newest one that is whole; the
 //! coordinator resumes from it.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE};
+use belljar_files::open_input;
 use belljar_sim::figures::decimal;
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
@@ -57,7 +57,7 @@ impl Found {
         let mut packs = Packs::default();
         for &(pack, pages) in &run.packs {
             let path = folder.join(format!("{pack}.{PACK}"));
-            let whole = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+            let whole = open_input(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
             let (length, file) = whole.map_err(|error| format!("{}: {error}", path.display()))?;
             if length < pages.saturating_mul(PAGE_SIZE) {
                 return Err(format!("{} is shorter than it was", path.display()));
@@ -72,14 +72,20 @@ impl Found {
         })
     }
 
-    /// Checks that what the run wrote all the time is still as long as it was, and that what was typed
-    /// can be typed again; what is wrong, in words, otherwise. No file is changed.
+    /// Checks that what the run wrote all the time is still as long as it was, that the trace, records of probes and
+    /// profiles have their checksums, and that what was typed can be typed again; what is wrong, in words, otherwise. No file is changed.
     pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), String> {
         let words = |error: RunDirectoryError| error.to_string();
         for node in 0..self.record.nodes() {
             let record = self.record.node(node).map_err(|error| error.to_string())?;
             for (name, length) in record.runner.files(node as u32) {
                 directory.holds(&name, length).map_err(words)?;
+                if name.ends_with(PROFILE_END) {
+                    let file = directory.open_file(&name).map_err(words)?;
+                    let path = directory.path().join(&name);
+                    belljar_profile::verify_start(file, &path, length)
+                        .map_err(|error| error.to_string())?;
+                }
             }
         }
         let captures = self.run.captures.iter().map(CaptureState::file);
@@ -176,6 +182,9 @@ impl Found {
         Ok(self.record.node(node as usize)?)
     }
 }
+
+/// The end of the names of profiles, whose records have checksums.
+const PROFILE_END: &str = ".bjp";
 
 const NODES: &str = "number of nodes";
 

@@ -4,7 +4,6 @@
 //! anything else that is no piece is an error. Called where a run is resumed, which types the same again at
 //! the same virtual times.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -19,7 +18,7 @@ pub(crate) type Piece = (Time, u32, Vec<u8>);
 /// # Errors
 /// When the file cannot be read, or something else stands in it.
 pub(crate) fn read_input(file: &Path, from: u64) -> io::Result<(Vec<Piece>, u64)> {
-    let text = match fs::read(file) {
+    let text = match belljar_files::read_input(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && from == 0 => Vec::new(),
         text => text?,
     };
@@ -69,6 +68,8 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -21,8 +21,8 @@ use belljar_vmm::Snapshot;
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointError, FOLDER, PACK, RECORD, Record, base_name};
-use crate::results::folder::Folder;
 use crate::run::stopwatch::Stopwatch;
+use belljar_files::Folder;
 
 /// Bytes that a checkpoint leaves for the run's own files.
 const ROOM: u64 = 64 << 20;

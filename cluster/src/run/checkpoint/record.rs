@@ -14,6 +14,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use belljar_fabric::FabricState;
+use belljar_files::open_input;
 use belljar_replay::BackgroundState;
 use belljar_sim::{CodecError, Time, decode, encode};
 use belljar_vmm::{Identity, KeptPages};
@@ -159,7 +160,7 @@ impl Record {
 
     /// Reads a record and checks every byte; what is wrong with it, in words, otherwise.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
+        let file = open_input(path).map_err(|error| error.to_string())?;
         Self::read_from(&file)
     }
 

@@ -7,8 +7,8 @@ use std::sync::mpsc::SyncSender;
 
 use super::{Run, RunError};
 use crate::hosts::{HEAD, Message};
-use crate::results::folder::Folder;
 use crate::results::outputs::{Keeper, NodeOutputs, Wanted, Word};
+use belljar_files::Folder;
 
 /// What is to be asked, and where it goes.
 #[derive(Debug)]

@@ -76,6 +76,17 @@ impl ProbeRecorder {
         }))
     }
 
+    /// Checks that the file can be continued, and all of it that is kept. Changes nothing.
+    pub(super) fn verify(
+        directory: &RunDirectory,
+        saved: &ProbeRecorderState,
+    ) -> Result<(), RunError> {
+        Self::resume(directory, saved)?;
+        let path = directory.path().join(PROBES_FILE);
+        let file = directory.open_file(PROBES_FILE)?;
+        Ok(ProbesWriter::verify(file, &path, &saved.writer)?)
+    }
+
     /// Continues the file where it was [saved](Self::save).
     pub(super) fn resume(
         directory: &RunDirectory,

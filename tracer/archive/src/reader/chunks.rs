@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use belljar_files::open_input;
 use belljar_trace::{
     EARLIEST_VERSION, MAGIC, TraceError, TraceState, TraceSummary, UNEXPLAINED_VERSION, VERSION,
     codec,
@@ -64,7 +65,7 @@ impl Chunks {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
-        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let mut file = BufReader::new(open_input(path).map_err(failed)?);
         let mut start = Vec::new();
         let length = MAGIC.len() as u64 + 2;
         let read = file.by_ref().take(length).read_to_end(&mut start);

@@ -46,9 +46,16 @@ pub(super) struct Parquet(BTreeMap<Table, Sheet>);
 
 fn unencoded(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {
     let path = path.to_owned();
-    move |error| ExportError::Table {
-        path,
-        reason: error.to_string(),
+    move |error| match error {
+        // The disk's own error.
+        ParquetError::External(error) => ExportError::Output {
+            path,
+            source: std::io::Error::other(error),
+        },
+        error => ExportError::Table {
+            path,
+            reason: error.to_string(),
+        },
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use belljar_files::open_input;
 use belljar_trace::Direction;
 
 use super::schedule::{Kind, Operation, Rank};
@@ -42,7 +43,7 @@ pub(super) struct Binary {
 
 /// Opens the file at `path`; `None` if it has another form.
 pub(super) fn open(path: &Path) -> Result<Option<Binary>, ImportError> {
-    let mut file = File::open(path).map_err(failed(path))?;
+    let mut file = open_input(path).map_err(failed(path))?;
     let mut start = Vec::new();
     let read = (&mut file).take(14).read_to_end(&mut start);
     read.map_err(failed(path))?;

@@ -13,10 +13,10 @@
 //! from `//` or `#` to the end of a line. Read line by line; a rank's operations are in memory.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use belljar_files::open_input;
 use belljar_trace::Direction;
 
 use super::schedule::{Kind, Operation, Rank};
@@ -54,7 +54,7 @@ pub(super) fn read(
     path: &Path,
     mut to: impl FnMut((u32, u32), &Rank) -> Result<(), ImportError>,
 ) -> Result<u32, ImportError> {
-    let mut file = BufReader::new(File::open(path).map_err(failed(path))?);
+    let mut file = BufReader::new(open_input(path).map_err(failed(path))?);
     let mut reading = Reading::new(path);
     let mut bytes = Vec::new();
     loop {

@@ -2,11 +2,11 @@
 //!
 //! Read before all else.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use crate::{ImportError, failed};
+use belljar_files::open_input;
 
 /// What an anchor begins with, after the byte that says in which order of bytes it is.
 const MAGIC: &[u8] = b"OTF2";
@@ -36,7 +36,7 @@ pub(crate) fn is_anchor(start: &[u8]) -> bool {
 impl Anchor {
     pub(super) fn read(path: &Path) -> Result<Self, ImportError> {
         let mut bytes = Vec::new();
-        let file = File::open(path).map_err(failed(path))?;
+        let file = open_input(path).map_err(failed(path))?;
         let read = file.take(LONGEST).read_to_end(&mut bytes);
         read.map_err(failed(path))?;
         Self::of(&bytes).map_err(|(offset, reason)| ImportError::Damaged {

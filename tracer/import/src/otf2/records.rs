@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::{ImportError, failed};
+use belljar_files::open_input;
 
 /// The beginning of a chunk: its kind, and the order of bytes.
 const CHUNK_HEAD: u8 = 3;
@@ -44,7 +45,7 @@ struct Extent {
 impl Records {
     /// The file at `path`; one that is not there has no records.
     pub(super) fn open(path: &Path, size: u64) -> Result<Self, ImportError> {
-        let file = match File::open(path) {
+        let file = match open_input(path) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(path)(error)),

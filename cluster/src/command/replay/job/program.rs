@@ -2,12 +2,12 @@
 //!
 //! Called by `job`, and by commands that need a program alone.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use belljar_collectives::{Library, MAX_LIBRARY_BYTES, Tables};
+use belljar_files::open_input;
 use belljar_program::{Algorithms, Program, extract};
 use belljar_sim::figures::counted_as;
 use belljar_trace::TraceState;
@@ -64,7 +64,7 @@ fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
         }
         file => {
             let mut bytes = Vec::new();
-            File::open(file)
+            open_input(file)
                 .and_then(|opened| opened.take(MAX_LIBRARY_BYTES).read_to_end(&mut bytes))
                 .with_context(|| {
                     format!(

@@ -2,11 +2,11 @@
 //!
 //! The whole trace is in memory, as its collective operations become messages. Called by `export`.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::Path;
 
 use anyhow::Result;
+use belljar_files::OutputFile;
 use belljar_interchange::Messages;
 
 use super::{file, say_left_out};
@@ -15,7 +15,7 @@ use crate::command::replay::job::{AS_RUN, program_of};
 pub(super) fn write(
     trace: &Path,
     out: &Path,
-    write: impl FnOnce(&Messages<'_>, &mut BufWriter<File>) -> io::Result<()>,
+    write: impl FnOnce(&Messages<'_>, &mut OutputFile) -> io::Result<()>,
 ) -> Result<()> {
     let program = program_of(trace, AS_RUN)?;
     let messages = Messages::new(&program, false);

@@ -19,8 +19,9 @@ pub(super) fn write_folder(
     write: impl FnOnce(&mut Source, &Path) -> Result<(), ExportError>,
 ) -> Result<()> {
     let mut source = Source::open(trace)?;
-    folder(out)?;
-    write(&mut source, out)?;
+    let unfinished = folder(out)?;
+    write(&mut source, unfinished.path())?;
+    unfinished.finish()?;
     say(&mut source);
     Ok(())
 }
@@ -28,8 +29,9 @@ pub(super) fn write_folder(
 /// `--format csv` and `--format parquet`: a folder with a file for each table.
 pub(super) fn write_tables(trace: &Path, out: &Path, encoding: Encoding) -> Result<()> {
     let mut source = Source::open(trace)?;
-    folder(out)?;
-    tables::write(&mut source, trace, out, encoding)?;
+    let unfinished = folder(out)?;
+    tables::write(&mut source, trace, unfinished.path(), encoding)?;
+    unfinished.finish()?;
     say(&mut source);
     Ok(())
 }

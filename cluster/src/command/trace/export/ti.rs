@@ -3,7 +3,6 @@
 //! It has a file for each rank, the list of these, and, where the run's scenario is at hand, its network as a platform and the host of each rank. Called by
 //! `export`.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_fabric::Topology;
+use belljar_files::read_input_text;
 use belljar_interchange::{Amounts, Layout, Messages, write_hosts, write_platform, write_rank};
 
 use super::{ExportArguments, file, folder, say_left_out};
@@ -33,7 +33,9 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
     }
     let program = program_of(trace, AS_RUN)?;
     let messages = Messages::new(&program, !arguments.messages);
-    folder(out)?;
+    let unfinished = folder(out)?;
+    let named = out;
+    let out = unfinished.path();
     let clock = TraceReader::open(trace)?.header().frequency(0);
     let flops_per_second = clock.as_hz() as f64 * each;
     let name = |rank: u32| format!("rank-{rank}.txt");
@@ -47,6 +49,7 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
     })?;
     say_left_out(messages.left_out());
     let Some(topology) = network_of(trace, &arguments.set)? else {
+        unfinished.finish()?;
         note!(
             "note: no {SCENARIO_FILE} next to the trace: write a platform and a hostfile yourself"
         );
@@ -60,7 +63,8 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
     };
     file(&out.join(PLATFORM), |file| write_platform(&layout, file))?;
     file(&out.join(HOSTS), |file| write_hosts(&layout, file))?;
-    let (folder, ranks) = (out.display(), messages.ranks());
+    unfinished.finish()?;
+    let (folder, ranks) = (named.display(), messages.ranks());
     show(|to| {
         writeln!(
             to,
@@ -72,7 +76,7 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
 /// The network of the run whose trace this is, with what `set` changes of it, if its scenario is at hand.
 fn network_of(trace: &Path, set: &[String]) -> Result<Option<Topology>> {
     let path = trace.with_file_name(SCENARIO_FILE);
-    let Ok(text) = fs::read_to_string(&path) else {
+    let Ok(text) = read_input_text(&path) else {
         return Ok(None);
     };
     let scenario = Scenario::parse(&path, &of_run_directory(text), set)?;

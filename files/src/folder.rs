@@ -2,13 +2,14 @@
 //!
 //! Run directories may come from anybody. What stands in one in the place of a file may be a
 //! link that leads elsewhere, and a run that continues would cut and write there. So every file
-//! in a [`Folder`](folder::Folder) is opened beneath it (openat2): no name and no link leads out, a file that
+//! in a [`Folder`] is opened beneath it (openat2): no name and no link leads out, a file that
 //! is new is created exclusively, and one that is written on is a plain file without a second
 //! name. A name may have folders in it, separated by `/`.
 //!
 //! What must last is synced by whoever gives the folder a name that says so
-//! ([`Folder::settle`](folder::Folder::settle)), files first, then folders.
+//! ([`Folder::settle`]), files first, then folders.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,8 +23,10 @@ use nix::fcntl::{
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-/// What the name of a file ends in that is not whole yet.
-const UNFINISHED: &str = ".unfinished";
+use crate::output::temporary;
+
+/// Temporary files of one output at once, at most: each has a process that writes it.
+const MOST_WRITERS: u32 = 100;
 
 /// Where a pipe stands in the place of a file, nobody waits for its other end.
 const UNWAITING: OFlag = OFlag::O_NONBLOCK;
@@ -115,15 +118,45 @@ impl Folder {
         name: &str,
         fill: impl FnOnce(&mut File) -> Result<(), E>,
     ) -> Result<(), E> {
-        let unfinished = format!("{name}{UNFINISHED}");
-        let mut file = self.create(&unfinished)?;
-        let written = fill(&mut file);
-        let named = written.and_then(|()| Ok(self.rename(&unfinished, name)?));
-        if named.is_err() {
-            // What is half there would only take room.
-            let _ = self.remove(&unfinished);
+        let (mut file, own) = self.unfinished(name)?;
+        fill(&mut file)?;
+        Ok(own.keep()?)
+    }
+
+    /// A temporary file that becomes the one called `name`, and its guard.
+    pub(crate) fn unfinished(&self, name: &str) -> io::Result<(File, Unfinished)> {
+        let (folder, name) = self.place(name)?;
+        Unfinished::begin(folder, name.as_ref())
+    }
+
+    /// As [`unfinished`](Self::unfinished), for a name in the folder itself.
+    pub(crate) fn unfinished_os(&self, name: &OsStr) -> io::Result<(File, Unfinished)> {
+        Unfinished::begin(self.file.as_fd().try_clone_to_owned()?, name)
+    }
+
+    /// Opens the file called `name` to be read.
+    ///
+    /// # Errors
+    /// When it is not there, is no regular file, or the host refuses.
+    pub fn open_file(&self, name: &str) -> io::Result<File> {
+        let (folder, name) = self.place(name)?;
+        let file = File::from(open_in(&folder, name, OFlag::O_RDONLY | UNWAITING)?);
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is no plain file; remove it",
+            )),
         }
-        named
+    }
+
+    /// Makes the folder called `name`, which is not there yet.
+    ///
+    /// # Errors
+    /// When something has that name, or the host refuses.
+    pub fn new_folder(&self, name: &str) -> io::Result<Self> {
+        mkdirat(&self.file, name, Mode::from_bits_truncate(0o777))?;
+        self.folder(name)
     }
 
     /// The folder called `name`, which is made if need be, with those above it.
@@ -227,21 +260,82 @@ pub fn publish(from: &Path, to: &Path) -> io::Result<()> {
     Folder::open(above.unwrap_or(Path::new(".")))?.sync()
 }
 
-/// Writes a whole file at `path`, which the user named: with all of `bytes`, on the disk, or
-/// as it was before.
-///
-/// # Errors
-/// When the host refuses.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-    let folder = Folder::open(above.unwrap_or(Path::new(".")))?;
-    folder.write_whole(name, |file| file.write_all(bytes))?;
-    folder.sync()
+/// A temporary file beside the one that it becomes; removed unless [kept](Self::keep).
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    folder: OwnedFd,
+    name: OsString,
+    temporary: OsString,
+    /// The open file, whose lock says that it is being written.
+    file: Option<File>,
 }
 
-fn unlink(folder: &impl AsFd, name: &str) -> io::Result<()> {
+impl Unfinished {
+    /// Creates a temporary file for `name`, and replaces one that an ended process left.
+    fn begin(folder: OwnedFd, name: &OsStr) -> io::Result<(File, Self)> {
+        for number in 1..=MOST_WRITERS {
+            let temporary = temporary(name, number);
+            let Some(file) = claim(&folder, &temporary)? else {
+                continue;
+            };
+            let own = Self {
+                folder,
+                name: name.to_owned(),
+                temporary,
+                file: Some(file.try_clone()?),
+            };
+            return Ok((file, own));
+        }
+        Err(io::Error::other(format!(
+            "{MOST_WRITERS} processes write it already"
+        )))
+    }
+
+    /// Gives the file its name, in place of what has it.
+    pub(crate) fn keep(mut self) -> io::Result<()> {
+        renameat(&self.folder, &*self.temporary, &self.folder, &*self.name)?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // A rest would only take room.
+            let _ = unlink(&self.folder, &*self.temporary);
+        }
+    }
+}
+
+/// The new file called `name`, locked; `None` where another process is writing it.
+fn claim(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<File>> {
+    let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
+    for _ in 0..2 {
+        match open_in(folder, name, flags) {
+            Ok(file) => {
+                let file = File::from(file);
+                // Another process may have taken it for a rest before the lock.
+                let own = file.try_lock().is_ok() && file.metadata()?.nlink() == 1;
+                return Ok(own.then_some(file));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let there = open_in(folder, name, OFlag::O_WRONLY | UNWAITING);
+                if let Ok(there) = there.map(File::from)
+                    && there.metadata()?.is_file()
+                    && there.try_lock().is_err()
+                {
+                    return Ok(None);
+                }
+                unlink(folder, name)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn unlink<P: ?Sized + nix::NixPath>(folder: &impl AsFd, name: &P) -> io::Result<()> {
     match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
         Err(errno) => Err(errno.into()),

@@ -1,0 +1,181 @@
+//! Output folders that are whole or not there.
+//!
+//! A new folder has another name until all of it is there. A failed or abandoned one is removed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::folder::{Folder, publish};
+
+/// Names that are tried: each that is taken has a process that fills it.
+const MOST_WRITERS: u32 = 100;
+
+/// A folder that is being filled. [`finish`](Self::finish) gives it its name.
+#[derive(Debug)]
+pub struct OutputFolder {
+    /// The folder while it is filled.
+    path: PathBuf,
+    /// Its final name, where it has another one now.
+    named: Option<PathBuf>,
+    /// Its lock says that a process fills it.
+    _lock: Folder,
+    finished: bool,
+}
+
+impl OutputFolder {
+    /// Begins the folder at `path`, with the folders above it. An empty one may be there.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something else has that name; when the host refuses. The error names
+    /// the folder.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::begin(path).map_err(|error| {
+            let text = format!("cannot make the folder {}: {error}", path.display());
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    fn begin(path: &Path) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok() {
+            if fs::read_dir(path)?.next().is_some() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            return Ok(Self {
+                path: path.to_owned(),
+                named: None,
+                _lock: Folder::open(path)?,
+                finished: false,
+            });
+        }
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above)?;
+        }
+        for number in 1..=MOST_WRITERS {
+            let own = unfinished(path, number)?;
+            if let Some(lock) = claim(&own)? {
+                return Ok(Self {
+                    path: own,
+                    named: Some(path.to_owned()),
+                    _lock: lock,
+                    finished: false,
+                });
+            }
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+
+    /// The folder while it is filled.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// When something has that name by now, or the host refuses.
+    pub fn finish(mut self) -> io::Result<()> {
+        if let Some(named) = &self.named {
+            publish(&self.path, named)?;
+        }
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for OutputFolder {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        // A rest would only take room.
+        if self.named.is_some() {
+            let _ = fs::remove_dir_all(&self.path);
+            return;
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let _ = match is_folder {
+                true => fs::remove_dir_all(entry.path()),
+                false => fs::remove_file(entry.path()),
+            };
+        }
+    }
+}
+
+fn unfinished(path: &Path, number: u32) -> io::Result<PathBuf> {
+    let name = path.file_name();
+    let mut name: OsString = name
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?
+        .to_owned();
+    name.push(".unfinished");
+    if number > 1 {
+        name.push(format!("-{number}"));
+    }
+    Ok(path.with_file_name(name))
+}
+
+/// The new folder at `path`, locked, in place of the rest of an ended process; `None` where
+/// another process fills it.
+fn claim(path: &Path) -> io::Result<Option<Folder>> {
+    for _ in 0..2 {
+        match fs::create_dir(path) {
+            Ok(()) => {
+                let folder = Folder::open(path)?;
+                return Ok(folder.file().try_lock().is_ok().then_some(folder));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(path)?.is_dir() {
+                    return Ok(None);
+                }
+                let there = Folder::open(path)?;
+                if there.file().try_lock().is_err() {
+                    return Ok(None);
+                }
+                fs::remove_dir_all(path)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abandoned_folder_leaves_nothing() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("deep/out");
+        let half = OutputFolder::create(&path).unwrap();
+        fs::write(half.path().join("a"), "a").unwrap();
+        assert!(!path.exists());
+        let second = OutputFolder::create(&path).unwrap();
+        assert_ne!(second.path(), half.path());
+        drop(half);
+        second.finish().unwrap();
+        assert_eq!(fs::read_dir(above.path().join("deep")).unwrap().count(), 1);
+        // The empty one that is there is filled, and emptied again.
+        let again = OutputFolder::create(&path).unwrap();
+        fs::write(again.path().join("a"), "a").unwrap();
+        drop(again);
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+        fs::write(path.join("a"), "a").unwrap();
+        let error = OutputFolder::create(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_rest_of_an_ended_process_is_replaced() {
+        let above = tempfile::tempdir().unwrap();
+        let rest = above.path().join("out.unfinished");
+        fs::create_dir(&rest).unwrap();
+        fs::write(rest.join("old"), "old").unwrap();
+        let new = OutputFolder::create(&above.path().join("out")).unwrap();
+        assert_eq!(new.path(), rest);
+        new.finish().unwrap();
+        assert_eq!(fs::read_dir(above.path().join("out")).unwrap().count(), 0);
+    }
+}
