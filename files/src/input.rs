@@ -68,13 +68,13 @@ mod tests {
         mkfifo(&at("pipe"), Mode::from_bits_truncate(0o600)).unwrap();
         std::os::unix::fs::symlink("/dev/zero", at("zeros")).unwrap();
         for name in ["pipe", "zeros"] {
-            let error = open_input(&at(name)).unwrap_err();
+            let error = open_input(at(name)).unwrap_err();
             assert!(error.to_string().contains("not a regular file"), "{error}");
         }
         let error = open_input(folder.path()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
         std::fs::write(at("text"), "text").unwrap();
-        assert_eq!(read_input_text(&at("text")).unwrap(), "text");
+        assert_eq!(read_input_text(at("text")).unwrap(), "text");
         // The user's own word.
         assert!(open_input(Path::new("/dev/null")).is_ok());
     }

@@ -62,17 +62,7 @@ impl fmt::Display for Plan {
                 None => writeln!(f)?,
             }
         }
-        for (name, content) in &self.files {
-            let bytes = counted(content.len() as u64, "byte");
-            writeln!(f, "file       {name}, {bytes}")?;
-        }
-        for (name, file) in self.large_files.iter() {
-            writeln!(
-                f,
-                "file       {name}, {}, read from a disk",
-                counted(file.size, "byte")
-            )?;
-        }
+        self.describe_files(f)?;
         for program in &self.programs {
             writeln!(f, "program    {program}")?;
         }
@@ -103,6 +93,21 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    fn describe_files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, content) in &self.files {
+            let bytes = counted(content.len() as u64, "byte");
+            writeln!(f, "file       {name}, {bytes}")?;
+        }
+        for (name, file) in self.large_files.iter() {
+            writeln!(
+                f,
+                "file       {name}, {}, read from a disk",
+                counted(file.size, "byte")
+            )?;
+        }
+        Ok(())
+    }
+
     /// Variables that all nodes have, then those of nodes of single images.
     fn describe_environment(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_all = |name: &String, value: &String| {
