@@ -24,7 +24,7 @@ pub(crate) const COMMANDS: [(&str, &str); 3] = [
     ("module", include_str!("batch/module.sh")),
 ];
 
-/// Whether `command`, or a script among `files`, calls the program `name`. Lines of comments are passed over.
+/// True if `command` or a script among `files` calls the program `name`. Lines of comments are passed over.
 pub(crate) fn calls(command: &str, files: &BTreeMap<String, Vec<u8>>, name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let names = |text: &str| {
@@ -37,7 +37,7 @@ pub(crate) fn calls(command: &str, files: &BTreeMap<String, Vec<u8>>, name: &str
     names(command) || scripts.any(|bytes| names(&String::from_utf8_lossy(bytes)))
 }
 
-/// Why a script cannot be submitted.
+/// An error in the options of a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// No first line that names an interpreter.

@@ -14,7 +14,7 @@ pub(crate) mod batch;
 pub(crate) mod bisect;
 /// `belljar boot`: arguments to a plan of one node, its end to an exit code.
 pub(crate) mod boot;
-/// `belljar cache`: what is kept in the user's cache.
+/// `belljar cache`: entries of the user's cache.
 pub(crate) mod cache;
 /// How a run ends for the one who started it.
 mod conclusion;

@@ -37,7 +37,7 @@ pub enum MixFileError {
     Toml {
         /// The file.
         path: PathBuf,
-        /// What is wrong and where, over several lines.
+        /// The fault and its place, on several lines.
         reason: String,
     },
     /// There are too many combinations.

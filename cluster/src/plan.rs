@@ -169,12 +169,12 @@ impl Plan {
         images::find(scenario, path)
     }
 
-    /// Whether nodes have a disk of large files. The disk of Slurm comes after it.
+    /// True if nodes have a disk of large files. The disk of Slurm comes after it.
     pub(crate) fn has_disk_of_files(&self) -> bool {
         !self.large_files.is_empty() || self.slurm.is_some()
     }
 
-    /// The images of nodes, and that of Slurm as the last one where nodes have it.
+    /// The images of nodes, followed by the image of Slurm if there is one.
     pub fn all_images(&self) -> impl Iterator<Item = &Image> {
         let slurm = self.slurm.iter().map(|slurm| &slurm.image);
         self.images.iter().map(|of| &of.image).chain(slurm)

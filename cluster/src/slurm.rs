@@ -17,9 +17,9 @@ mod settings;
 
 pub(crate) use settings::files;
 
-/// Where the Slurm image has its commands on a node.
+/// Folder of Slurm's commands on a node.
 pub(crate) const COMMANDS: &str = "/run/belljar/slurm/usr/lib/belljar/slurm";
-/// Where the settings are on a node, with the script that submits a batch script.
+/// Folder of the settings on a node; it also has the script that submits a batch script.
 pub const SETTINGS: &str = "/run/belljar/slurm-settings";
 /// The same folder on the run disk.
 pub(crate) const FOLDER: &str = "slurm-settings";
@@ -39,7 +39,7 @@ pub struct SlurmPlan {
     pub features: Vec<String>,
     /// Licences, each with a number.
     pub licenses: Vec<String>,
-    /// How ranks learn of each other where `srun` is not asked for another way.
+    /// The default of `srun --mpi`.
     pub mpi: &'static str,
 }
 

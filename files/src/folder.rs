@@ -291,7 +291,7 @@ impl Unfinished {
         )))
     }
 
-    /// Gives the file its name, in place of what has it.
+    /// Gives the file its name; a file of this name is replaced.
     pub(crate) fn keep(mut self) -> io::Result<()> {
         renameat(&self.folder, &*self.temporary, &self.folder, &*self.name)?;
         self.file = None;

@@ -1,7 +1,7 @@
 //! Output files that are whole or as they were before.
 //!
 //! An output is written under another name beside its own, and renamed when all of it is there.
-//! A failed or abandoned write removes what it wrote. The rename replaces a link in place of the
+//! A failed or abandoned write removes its temporary file. The rename replaces a link in place of the
 //! file, so that nothing outside of its folder is written.
 
 use std::ffi::{OsStr, OsString};
@@ -95,7 +95,7 @@ impl OutputFile {
         Ok(Self::new(file, Some(own), path.to_owned()))
     }
 
-    /// Writes what is left and gives the file its name.
+    /// Writes the rest of the buffer and gives the file its name.
     ///
     /// # Errors
     /// When the disk takes no more, or the host refuses: the file is as it was before then. The
@@ -142,7 +142,7 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     file.finish()
 }
 
-/// True where a temporary file beside it can replace what has this name.
+/// True if a temporary file can replace the file of this name.
 fn is_plain_or_absent(path: &Path) -> bool {
     // Below /proc, and through links from /dev, a regular file is a process's open one.
     let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

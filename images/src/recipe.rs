@@ -107,8 +107,7 @@ impl Recipe {
         &self.spec.name
     }
 
-    /// The distribution's packages that its root file system has, without those that they depend on; empty where
-    /// the root is a container's.
+    /// The distribution's packages of the root file system, without their dependencies; empty for the root of a container.
     #[must_use]
     pub fn packages(&self) -> &[String] {
         &self.spec.userland.packages

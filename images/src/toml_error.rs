@@ -8,7 +8,7 @@ const LONGEST_VALUE: usize = 60;
 /// The longest line that is shown of a file.
 const LONGEST_LINE: usize = 160;
 
-/// How alike a name must be to have been meant, from 0 to 1.
+/// Least similarity of a suggested name, from 0 to 1.
 const NEAR: f64 = 0.6;
 
 /// What is wrong, over several lines, with the place where the parser knows it.
@@ -66,7 +66,7 @@ fn unknown(line: &str) -> Option<String> {
 /// The name that was probably meant, if one is near.
 #[must_use]
 pub fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    // The time that a comparison takes grows with the length of what somebody wrote.
+    // The time of a comparison grows with the length of the name.
     if found.len() > LONGEST_VALUE {
         return None;
     }

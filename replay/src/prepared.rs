@@ -19,9 +19,9 @@ use crate::replay::largest;
 /// What such files begin with; the last byte is the version.
 const MAGIC: [u8; 8] = *b"BELLJOB\x06";
 
-/// Length of what stands before the job itself: the magic number, hosts, ranks, the checksum (XXH3-64) of these numbers and the job.
+/// Length of the header: the magic number, hosts, ranks, and the checksum (XXH3-64) of these numbers and the job.
 const HEAD: usize = 24;
-/// Where the checksum stands.
+/// Offset of the checksum.
 const SUM: usize = 16;
 
 /// Bytes of a file, at most.

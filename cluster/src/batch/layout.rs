@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{BatchError, Job};
 
-/// What a component of a job asks for.
+/// The request of one component of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Component {
     /// Nodes.
@@ -21,7 +21,7 @@ pub struct Component {
     pub memory_per_cpu: Option<u64>,
 }
 
-/// Nodes, and what each of them needs for its part of the job.
+/// Nodes with the resources of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Nodes.
@@ -37,7 +37,7 @@ pub struct Layout {
 }
 
 impl Component {
-    /// The nodes, where what is left open is one task on each node, and as many nodes as that takes.
+    /// The nodes of the component. Without options it has one task on each node, and enough nodes for its tasks.
     ///
     /// # Errors
     /// When there is no room for its tasks.
@@ -68,7 +68,7 @@ impl Component {
 }
 
 impl Job {
-    /// Nodes for all components at once; each has what the largest component needs of a node.
+    /// Nodes for all components at the same time; each is large enough for the largest component.
     ///
     /// # Errors
     /// When there is no room for the tasks of a component.

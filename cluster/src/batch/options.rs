@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::layout::Component;
 use super::{BatchError, words};
 
-/// What a script asks for.
+/// The request of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// Its name.
@@ -20,7 +20,7 @@ pub struct Job {
     pub exported: BTreeMap<String, String>,
     /// The numbers of an array's tasks.
     pub array: Vec<u32>,
-    /// The components of the job, of which all but heterogeneous jobs have one.
+    /// The components of the job: one, except in heterogeneous jobs.
     pub components: Vec<Component>,
 }
 
@@ -62,7 +62,7 @@ const DEVICES: [&str; 6] = [
     "--gpus-per-socket",
 ];
 
-/// Most tasks of an array, of which Slurm accepts as many by its settings on the nodes.
+/// Largest number of an array's task; the settings of Slurm on the nodes have the same limit.
 const MOST_TASKS: u32 = 4000;
 
 impl Job {

@@ -1,6 +1,6 @@
 //! `belljar sbatch-script`: a batch script submitted to Slurm on the nodes of a run.
 //!
-//! The nodes have what its `#SBATCH` lines ask for, files that it names come along, and all else is as with `belljar mpirun`.
+//! The nodes have the resources of its `#SBATCH` lines, and the run brings the files that it names. Everything else works as in `belljar mpirun`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -181,8 +181,7 @@ impl Batch {
     }
 }
 
-/// Files here that words of a script or of its command line name, by paths below this folder: files, all files of folders, and those that match
-/// patterns.
+/// Files below this folder that a script or its command line names: by path, by folder, or by pattern.
 fn named_files(text: &str, arguments: &[String]) -> Result<Vec<PathBuf>> {
     let ends = |c: char| c.is_whitespace() || "\"'`;|&()<>=$".contains(c);
     let lines = text

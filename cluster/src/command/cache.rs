@@ -2,7 +2,7 @@
 //!
 //! Nothing in use is removed: images and snapshots are locked by the processes that have them open, work folders by the
 //! builds that fill them. Called by `main`.
-// Ages are told by the host's clock; no result depends on them.
+// The host's clock gives the ages; no result depends on them.
 #![allow(clippy::disallowed_methods)]
 
 /// The entries of the cache.
@@ -53,7 +53,7 @@ pub(crate) struct PruneArguments {
     /// All entries that are not in use.
     #[arg(long, conflicts_with_all = ["older_than", "kind"])]
     all: bool,
-    /// Print what would be removed, and remove nothing.
+    /// Print the entries to remove, and remove none.
     #[arg(long)]
     dry_run: bool,
     /// As JSON.

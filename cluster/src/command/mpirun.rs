@@ -152,7 +152,7 @@ pub(super) struct MachineArguments {
     /// Print the scenario and what was found of the program, and run nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Write `report.html` into the run directory, too: what `belljar report` writes.
+    /// Write the report of `belljar report` into the run directory, as `report.html`.
     #[arg(long)]
     report: bool,
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub(super) struct MachineArguments {
 }
 
 impl MachineArguments {
-    /// Whether the scenario is to be printed alone.
+    /// True if the command prints the scenario and runs nothing.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -185,9 +185,9 @@ pub(super) struct Request {
     pub(super) choice: Choice,
     /// Processors of each rank.
     pub(super) cpus_per_rank: u32,
-    /// What may surprise.
+    /// Remarks on choices that the user did not make.
     pub(super) notes: Vec<String>,
-    /// What is not as the user's words have it.
+    /// Warnings of options that have another effect than the user expects.
     pub(super) warnings: Vec<String>,
 }
 

@@ -194,7 +194,7 @@ impl Comparable for Shares {
     }
 }
 
-/// What only a run that has ended has.
+/// A file that exists after the end of a run only.
 const SUMMARY: &str = "summary.json";
 
 /// Whether a run has a profile.

@@ -1,7 +1,7 @@
 //! `belljar runs`: an index of run directories.
 //!
-//! Reads each directory's summary; what is damaged or missing is named and ends nothing. Called by `main`.
-// Ages are told by the host's clock; no result depends on them.
+//! Reads each directory's summary; a damaged or missing one is named in its line. Called by `main`.
+// The host's clock gives the ages; no result depends on them.
 #![allow(clippy::disallowed_methods)]
 
 use std::fs;
@@ -22,15 +22,15 @@ use serde_json::json;
 
 use super::output::{say, show};
 
-/// Where runs go without `--out`.
+/// The folder of runs without `--out`.
 const RUNS: &str = "belljar-runs";
-/// What a run that ended has.
+/// A file of ended runs.
 const SUMMARY: &str = "summary.json";
-/// What a replay has of its own.
+/// A file of replays.
 const REPLAY: &str = "replay.json";
-/// What an imported trace has of its own.
+/// A file of imported traces.
 const IMPORT: &str = "import.json";
-/// What a generated run has of its own.
+/// A file of generated runs.
 const MODEL: &str = "model.txt";
 /// Bytes of a summary, at most.
 const MOST_BYTES: u64 = 64 << 20;

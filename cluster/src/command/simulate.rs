@@ -99,7 +99,7 @@ struct Checked {
 /// Jobs of a combination beside which no other one is simulated.
 const MANY_JOBS: usize = 1 << 20;
 
-/// What reading combinations takes: what is known of files is read once.
+/// Reads combinations; files that they share are read once.
 struct Reading<'p> {
     path: &'p Path,
     all: Combinations,

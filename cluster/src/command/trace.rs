@@ -222,7 +222,7 @@ fn filter(arguments: &FilterArguments, path: &Path) -> Result<Filter> {
     }
 }
 
-/// The part of a filter that matches nothing, with what would.
+/// The part of a filter that matches nothing, with values that match.
 fn in_words(unmatched: Unmatched) -> String {
     match unmatched {
         Unmatched::Function { pattern, known } => {

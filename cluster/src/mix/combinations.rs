@@ -53,7 +53,7 @@ pub struct Combinations {
 }
 
 impl Combinations {
-    /// How many there are.
+    /// Their number.
     #[expect(clippy::len_without_is_empty, reason = "there is at least one")]
     pub fn len(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()

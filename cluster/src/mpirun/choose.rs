@@ -126,7 +126,7 @@ pub struct Choice {
     pub libraries: BTreeMap<String, PathBuf>,
     /// The programs in words.
     pub lines: Vec<String>,
-    /// What may surprise: which of two programs of a name is run.
+    /// Remarks, such as the choice between two programs of one name.
     pub notices: Vec<String>,
     /// Libraries that nodes have from elsewhere than programs would have here.
     pub warnings: Vec<String>,

@@ -22,7 +22,7 @@ pub struct Object {
     pub folder: PathBuf,
     /// What it says.
     pub binary: Binary,
-    /// RPATH folders of those that loaded it, where they have no RUNPATH.
+    /// RPATH folders of the libraries that loaded it and that have no RUNPATH.
     inherited: Vec<PathBuf>,
 }
 
@@ -208,8 +208,7 @@ pub const FORMER_PARTS: [&str; 5] = [
     "libutil.so.1",
 ];
 
-/// True if nodes get `name` with the run, as an empty library: the image's `libc.so.6` has what it once had, and the image
-/// does not have the file.
+/// True if the run brings `name` to nodes as an empty library: the image lacks the file, and its `libc.so.6` has the functions.
 pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
     let libc = || {
         root.library("libc.so.6")

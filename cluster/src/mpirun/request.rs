@@ -13,7 +13,7 @@ mod error;
 pub mod host_file;
 /// Options of MPICH's and Open MPI's launchers.
 pub mod options;
-/// Which ranks are on which nodes.
+/// Placement of ranks on nodes.
 pub mod placement;
 /// Values of `--map-by` and `--rank-by`.
 pub mod policy;
@@ -56,7 +56,7 @@ impl Part {
         }
     }
 
-    /// Where a file lies here that the program names: in the folder that it runs in.
+    /// Path on this host of a file that the program names, relative to the program's folder.
     pub fn path_here(&self, name: &str) -> PathBuf {
         match &self.folder {
             Some(folder) => Path::new(folder).join(name),

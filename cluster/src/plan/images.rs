@@ -35,7 +35,7 @@ pub struct ImagePlan {
     pub launchers: BTreeMap<String, String>,
     /// The project's own commands that nodes get, such as `srun`.
     pub commands: Vec<&'static str>,
-    /// Libraries of an older glibc that nodes get, empty, as the image's glibc has what was in them.
+    /// Empty libraries of an older glibc; the image's glibc has their functions.
     pub former_parts: Vec<&'static str>,
     /// The image's secure shell server, where nodes run it.
     pub secure_shell: Option<SecureShell>,
@@ -70,7 +70,7 @@ pub(super) fn check_number(scenario: &Scenario, given: usize) -> Result<(), Plan
     }
 }
 
-/// The images that nodes boot, and that of Slurm, of those that [`find`] gives.
+/// Divides the images of [`find`] into those of nodes and that of Slurm.
 pub(super) fn apart(scenario: &Scenario, mut images: Vec<Image>) -> (Vec<Image>, Option<Image>) {
     let slurm = scenario.slurm.as_ref().and_then(|_| images.pop());
     (images, slurm)
@@ -91,7 +91,7 @@ pub(super) fn slurm(
         .transpose()
 }
 
-/// The images of `scenario`, which was read from `path`, as [`tables`] has them, and that of Slurm as the last one where nodes have it.
+/// The images of `scenario`, which was read from `path`, in the order of [`tables`], followed by the image of Slurm if there is one.
 pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let (tables, numbers) = tables(scenario);

@@ -79,7 +79,7 @@ const MODULES: [&str; 4] = [
     "/usr/share/modules/init/bash",
 ];
 
-/// PATH with the folder of the project's own commands first, and before it that of Slurm's commands where nodes have it.
+/// PATH with the project's own commands first, or Slurm's commands and then those.
 pub(super) fn path_with_commands(path: Option<&String>, has_slurm: bool) -> String {
     let path = path.cloned().unwrap_or_else(|| PROGRAMS.join(":"));
     let path = format!("{COMMAND_FOLDER}:{path}");

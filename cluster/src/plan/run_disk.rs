@@ -20,7 +20,7 @@ pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The host file in the form of Open MPI; `hosts` is in that of MPICH.
 pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
 
-/// Where nodes have the libraries of an older glibc.
+/// Folder on nodes of the libraries of an older glibc.
 pub(crate) const FORMER_PARTS_FOLDER: &str = "/run/belljar/glibc";
 
 /// The archive for nodes of `plan` with `image`, padded to whole disk sectors.

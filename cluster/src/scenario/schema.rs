@@ -90,7 +90,7 @@ pub fn mix_schema() -> Schema {
     schema
 }
 
-/// The description of a key of a type; that of the type `top` is the schema itself.
+/// The description of a key of a type. The type `top` is the schema itself.
 fn property<'s>(schema: &'s mut Schema, top: &str, of: &str, key: &str) -> Option<&'s mut Value> {
     let path = match of == top {
         true => format!("/properties/{key}"),
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// The bounds of a key, in a schema of which `top` is the top.
+    /// The bounds of a key, in a schema whose outermost type is `top`.
     fn bounds(schema: &mut Schema, top: &str, of: &str, key: &str) -> Option<[Value; 2]> {
         let property = property(schema, top, of, key)?;
         Some(["minimum", "maximum"].map(|name| property[name].clone()))

@@ -7,7 +7,7 @@ use crate::plan::NodeKind;
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes that authenticate messages of a run's daemons to each other; nobody else reaches them.
+/// The key by which munge authenticates messages between the daemons of a run; no other host reaches them.
 const MUNGE_KEY: &[u8] = b"This key joins the munge daemons of one run. It is no secret, as nobody but the nodes of the run can reach them, and they trust it.";
 
 /// The files by name, and whether each is a program; `command` is the workload's script.

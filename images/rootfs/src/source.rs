@@ -156,7 +156,7 @@ pub struct Listing {
     /// configuration and uncompressed layers, of an archive or squashfs over its bytes, of an Apptainer image over
     /// its root partition's, of a folder over names, metadata and bytes.
     pub digest: String,
-    /// What of the source is left out.
+    /// Parts of the source that are left out.
     pub warnings: Vec<String>,
     data: Data,
 }

@@ -147,7 +147,7 @@ impl FileTree {
                     .get(start.len()..)
                     .filter(|_| path.starts_with(&start))?;
                 match name.iter().position(|&byte| byte == b'/') {
-                    // What is in a folder that came before is passed over as a whole.
+                    // A folder that was searched before is skipped as a whole.
                     Some(slash) => {
                         from.clone_from(path);
                         from.truncate(start.len() + slash);

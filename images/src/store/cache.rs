@@ -63,7 +63,7 @@ pub(crate) struct WorkFolder {
 }
 
 impl WorkFolder {
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }

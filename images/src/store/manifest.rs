@@ -84,7 +84,7 @@ pub struct Image {
     pub root: PathBuf,
     /// What it is made of.
     pub manifest: Manifest,
-    /// Its folder, locked by all that use it; none of an image outside of a cache.
+    /// Its folder, which each user locks; `None` for an image outside of a cache.
     _used: Option<Arc<File>>,
 }
 
@@ -207,7 +207,7 @@ impl Image {
         }
     }
 
-    /// Notes that it is used: the time of the lock on building it is that of its last use.
+    /// Sets the time of its last use, which is that of its lock file.
     pub fn note_use(&self) {
         // A cache that cannot be written to has no such times.
         let _ = File::create(self.dir.with_extension("lock"));

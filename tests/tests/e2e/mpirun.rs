@@ -341,7 +341,7 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
     }
 }
 
-/// The variables of the script in `out` are those that a look at the script announces.
+/// `--dry-run` prints the variables that the script in `out` found.
 fn holds_what_was_announced(dir: &Dir, image: &str) {
     let words = ["sbatch-script", "--image", image, "--dry-run", "job.sh"];
     let (_, notes, code) = dir.call(&words);

@@ -67,7 +67,7 @@ pub(crate) struct Chunk {
     pub(crate) length: u64,
 }
 
-/// Checks that a file from where it is read on has whole chunks up to `end`, counted from its start; what is wrong otherwise.
+/// Checks that a file has whole chunks from the current position to the offset `end`. Returns the fault.
 pub(crate) fn verify(file: &mut (impl Read + Seek), end: u64) -> Result<(), String> {
     let mut at = file.stream_position().map_err(|error| error.to_string())?;
     while at < end {

@@ -25,7 +25,7 @@ pub(crate) const MOST_SAMPLES: usize = 4096;
 /// Most frames of a stack.
 pub(crate) const MOST_FRAMES: usize = 64;
 
-/// The checksum of a record: of what it is, its lengths, and its bytes in the file.
+/// The checksum of a record: of its kind, its lengths, and its bytes in the file.
 pub(crate) fn checksum([kind, packed, plain]: [u32; 3], bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for word in [kind, packed, plain] {

@@ -113,7 +113,7 @@ fn open(path: &Path) -> Result<csv::DeserializeRecordsIntoIter<File, Window>, Re
     Ok(csv::Reader::from_reader(file).into_deserialize())
 }
 
-/// The busiest directions without their windows, whose number times that of all directions may be large, and how many others there are.
+/// The busiest directions without their windows, as these take much memory for many links, and the number of other directions.
 fn busiest(path: &Path) -> Result<(BTreeMap<String, Sums>, usize), ReportError> {
     let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
     for window in open(path)? {

@@ -31,7 +31,7 @@ pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, Pat
 
 /// Ranks of the programs, with variables and folders of each.
 pub(super) struct Ranks<'a> {
-    /// How many of each.
+    /// Their number.
     pub(super) counts: &'a [u32],
     /// Variables of each.
     pub(super) environments: &'a [BTreeMap<String, String>],
@@ -39,11 +39,11 @@ pub(super) struct Ranks<'a> {
     pub(super) folders: &'a [Option<String>],
     /// Words to the launcher for their order.
     pub(super) placement: &'a Placement,
-    /// Whether lines of output have the rank before them.
+    /// True if each line of output begins with its rank.
     pub(super) is_tagged: bool,
 }
 
-/// Where node 0 has the list of the ranks' nodes.
+/// Path on node 0 of the list of the ranks' nodes.
 const SEQUENCE: &str = "/tmp/belljar-sequence";
 
 /// Returns the command that starts the ranks.

@@ -27,8 +27,7 @@ const MOST_BYTES: u64 = 1 << 24;
 /// The version of the rules of simulation and of rows: rows of another version are simulated again.
 const RULES: u32 = 3;
 
-/// How many times, and how long between, the folder's lock is tried: a process that was killed
-/// has its memory to give back first.
+/// Attempts to lock the folder, and the time between them: a killed process holds the lock until the kernel has freed its memory.
 const LOCK_TRIES: u32 = 20;
 const LOCK_NAP: Duration = Duration::from_millis(100);
 

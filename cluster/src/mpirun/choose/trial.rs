@@ -28,7 +28,7 @@ pub(super) struct Trial<'a> {
     pub(super) libraries: BTreeMap<String, PathBuf>,
     /// The programs in words.
     pub(super) lines: Vec<String>,
-    /// Which of two programs of a name is run.
+    /// The choice between two programs of one name.
     pub(super) notices: Vec<String>,
     /// Libraries that are not those of this host.
     pub(super) warnings: Vec<String>,
@@ -69,7 +69,7 @@ impl Trial<'_> {
             false => None,
         };
         if let Some(real) = of_image.filter(|_| !is_bare || !is_program(&path)) {
-            // Where people keep their own programs, two of one path are hardly the same.
+            // In folders of users' own programs, two files of one path rarely are the same program.
             let is_own = !is_bare
                 && ["/bin/", "/usr/", "/sbin/"]
                     .iter()

@@ -1,4 +1,4 @@
-//! Where libraries are looked for, and those that stand for parts of glibc.
+//! Folders of libraries, and empty libraries in place of parts of glibc.
 
 use super::*;
 

@@ -121,7 +121,7 @@ pub enum RequestError {
     Network {
         /// The value.
         text: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }

@@ -72,8 +72,7 @@ impl Found {
         })
     }
 
-    /// Checks that what the run wrote all the time is still as long as it was, that the trace, records of probes and
-    /// profiles have their checksums, and that what was typed can be typed again; what is wrong, in words, otherwise. No file is changed.
+    /// Checks the lengths of the run's growing files, the checksums of trace, probes and profiles, and the recorded input. Returns the fault in words. No file is changed.
     pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), String> {
         let words = |error: RunDirectoryError| error.to_string();
         for node in 0..self.record.nodes() {

@@ -1,6 +1,6 @@
 //! What a container's configuration says of the processes that run in it: variables, folder, user and commands.
 //!
-//! What it leaves out, or has as null, is empty. Called where a container image is opened.
+//! An absent or null key is empty. Called where a container image is opened.
 
 use std::collections::BTreeMap;
 

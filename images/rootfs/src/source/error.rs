@@ -190,8 +190,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Pays for a look at a path of so many bytes, of which a hostile source may ask for as many as there are folders
-    /// above each file.
+    /// Counts a lookup of a path of so many bytes. A hostile source may ask for one lookup for each folder above each file.
     pub(super) fn look_up(&mut self, place: &str, bytes: usize) -> Result<(), SourceError> {
         match self.looked_up.checked_sub(bytes as u64 + 1) {
             Some(left) => self.looked_up = left,

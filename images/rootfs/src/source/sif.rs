@@ -15,8 +15,7 @@ use super::environment::Environment;
 use super::squashfs;
 use crate::FileTree;
 
-/// Where an Apptainer image has the scripts that set its variables, and those of them that are Apptainer's own, the same in
-/// every image.
+/// Folder of the scripts that set the variables of an Apptainer image, and Apptainer's own scripts, which are the same in every image.
 const ENVIRONMENT: &[u8] = b".singularity.d/env";
 const OWN: [&[u8]; 5] = [
     b"01-base.sh",
@@ -115,7 +114,7 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
 /// Reads a script by its path in the tree; none where it is no file or too long.
 type ScriptReader<'a> = dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, SourceError> + 'a;
 
-/// The variables that an Apptainer image's scripts set, and what of them is left out.
+/// The variables that the scripts of an Apptainer image set, and the lines that are left out.
 pub(super) fn environment(
     tree: &FileTree,
     bytes: &ScriptReader<'_>,

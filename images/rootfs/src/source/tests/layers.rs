@@ -198,7 +198,7 @@ fn looks_at_deep_folders_are_bounded() {
         for _ in 0..2 {
             let mut layer = apply::Layer::new(&mut tree, budget, "layer 1", true);
             let files = (0..50).map(|number| format!("{deep}/{number}"));
-            // What each folder hides is all below it.
+            // Each folder hides everything below it.
             let opaque =
                 (1..50).map(|depth| format!("{}/.wh..wh..opq", ["a"; 1000][..depth].join("/")));
             for path in opaque.chain(files) {
