@@ -291,6 +291,9 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if groups.iter().any(|group| WITH_BINDINGS.contains(group)) {
         images.push(BINDINGS);
     }
+    if groups.contains(&Group::Mpirun) {
+        images.push("bookworm-slurm");
+    }
     const WITH_OPEN_MPI: [Group; 2] = [Group::Tutorial, Group::Containers];
     if groups.iter().any(|group| WITH_OPEN_MPI.contains(group)) {
         images.push(OPEN_MPI);
