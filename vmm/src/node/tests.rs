@@ -463,8 +463,8 @@ fn unfit_configurations_are_refused() {
             .contains("1 kHz")
     );
     assert!(
-        build(|config| config.disks = vec![config.disks[0].clone(); 6])
-            .contains("8 virtio devices")
+        build(|config| config.disks = vec![config.disks[0].clone(); 8])
+            .contains("10 virtio devices")
     );
     assert!(
         build(|config| config.net = Some(NetConfig {
