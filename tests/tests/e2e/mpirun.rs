@@ -346,7 +346,7 @@ fn holds_what_was_announced(dir: &Dir, image: &str) {
     let words = ["sbatch-script", "--image", image, "--dry-run", "job.sh"];
     let (_, notes, code) = dir.call(&words);
     assert_eq!(code, Some(0), "{notes}");
-    let environment = fs::read_to_string(dir.path("out/files/node0/root/environment"));
+    let environment = fs::read_to_string(dir.path("out/files/node0/environment"));
     let environment = environment.expect("the run hands it out");
     let lines = notes.lines().filter_map(|line| line.split_once(" = "));
     let announced: Vec<String> = lines
