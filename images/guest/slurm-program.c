@@ -4,7 +4,7 @@
  *
  * The image's root file system is mounted at TREE. Its programs need its C library and the other libraries that they were linked to, and the node's
  * root file system may have others or none. The loader of the tree is therefore called by its path, with the tree's folders of libraries. All
- * other paths are those of the node, and the environment is passed on as it is, so that a program that Slurm starts finds nothing of the tree. */
+ * other paths are those of the node (an absolute link in the tree leads to the node's files, too), and the environment is passed on as it is, so that a program that Slurm starts finds nothing of the tree. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ int main(int count, char **words)
     snprintf(program, sizeof program, "%s/%s", folders[0], name);
     if (access(program, X_OK))
         snprintf(program, sizeof program, "%s/%s", folders[1], name);
-    char *start[] = {TREE "/lib64/ld-linux-x86-64.so.2",
+    char *start[] = {TREE "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
                      "--argv0",
                      words[0],
                      "--audit",

@@ -14,7 +14,7 @@ fail() {
 }
 
 start() {
-    "$programs/$@" </dev/null >/dev/null 2>&1 || fail "cannot start $1; see the files in $state"
+    "$programs/$@" </dev/null >"$state/$1.out" 2>&1 || fail "cannot start $1: $(tail -n 3 "$state/$1.out" | tr '\n' ' ')"
 }
 
 start_node() {
@@ -24,10 +24,17 @@ start_node() {
     chmod 400 $state/munge.key
     start munged --force --key-file=$state/munge.key --socket=$state/munge.socket --pid-file=$state/munged.pid \
         --log-file=$state/munged.log --seed-file=$state/munge.seed
+    # Jobs with --export=NONE have the environment of a login shell.
+    [ -e /root/.profile ] || env | grep -E '^(PATH|SLURM_CONF|UCX_|OMPI_|PRTE_|FI_|I_MPI_)' | sed "s/=/='/; s/$/'/; s/^/export /" >/root/.profile
     if [ "$1" = node0 ]; then start slurmctld -c -f $SLURM_CONF; fi
     start slurmd -f $SLURM_CONF -N "$1" -d $programs/slurmstepd
     # For shells that do not have the workload's PATH; only the root file system of a container can be written.
-    [ ! -d /run/belljar/system ] || { mkdir -p /usr/local/bin && ln -sf $programs/* /usr/local/bin; }
+    if [ -d /run/belljar/system ]; then
+        mkdir -p /usr/local/bin
+        ln -sf $programs/* /usr/local/bin
+        # By which slurmd finds the user's environment for --export=NONE.
+        [ -e /bin/su ] || ln -s /run/belljar/system/busybox /bin/su
+    fi
 }
 
 if [ "${1:-}" = node ]; then
