@@ -113,6 +113,7 @@ impl Batch {
             parts: &parts,
             files: &files,
             folders: &[],
+            by_launcher: false,
         };
         let choice = image(&arguments.machine, asked)?;
         for (name, path) in &choice.libraries {

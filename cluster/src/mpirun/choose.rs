@@ -116,7 +116,7 @@ pub struct Choice {
     pub recipe: PathBuf,
     /// Its image.
     pub image: Image,
-    /// The MPI that starts them.
+    /// The MPI that starts them; under Slurm any where none is needed.
     pub mpi: Mpi,
     /// The name of what launches them.
     pub launcher: &'static str,
@@ -143,7 +143,12 @@ pub struct Asked<'a> {
     pub files: &'a BTreeMap<String, PathBuf>,
     /// Folders of the image that programs run in.
     pub folders: &'a [String],
+    /// True if a launcher of the image's MPI starts them, false if Slurm does.
+    pub by_launcher: bool,
 }
+
+/// The launcher of Slurm.
+const SLURM_LAUNCHER: &str = "srun";
 
 /// The recipes of images that are at hand: those in the next folder `images`, from this folder
 /// upward, then from this program's upward; and those built in whose names are not among them.
@@ -288,9 +293,17 @@ pub fn try_image(
     if let Some(folder) = asked.folders.iter().find(|folder| !root.has_folder(folder)) {
         return Err(ChoiceError::Folder(folder.clone(), name.to_owned()));
     }
-    let mpi = trial.launched_by()?;
-    let Some(launcher) = root.launcher(mpi) else {
-        return Err(ChoiceError::NoMpi(name.to_owned()));
+    let (mpi, launcher) = match trial.launched_by() {
+        Err(ChoiceError::NoMpi(_)) if !asked.by_launcher => (Mpi::Mpich, SLURM_LAUNCHER),
+        Err(error) => return Err(error),
+        Ok(mpi) if !asked.by_launcher => (mpi, SLURM_LAUNCHER),
+        Ok(mpi) => {
+            let launcher = root.launcher(mpi);
+            (
+                mpi,
+                launcher.ok_or_else(|| ChoiceError::NoMpi(name.to_owned()))?,
+            )
+        }
     };
     let (libraries, mut lines) = (trial.libraries, trial.lines);
     let (mut notices, mut warnings) = (trial.notices, trial.warnings);

@@ -50,7 +50,10 @@ pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<D
     }
     draft.section("image", &[]);
     let recipe = belljar_images::place(&env::current_dir()?, &request.choice.recipe);
-    let has = format!("has {}", request.choice.mpi);
+    let has = match request.slurm {
+        Some(_) => String::new(),
+        None => format!("has {}", request.choice.mpi),
+    };
     draft.entry("recipe", quoted(&recipe.to_string_lossy()), &has);
     nodes(arguments, request, &mut draft);
     network(arguments, &mut draft)?;

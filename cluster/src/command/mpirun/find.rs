@@ -43,6 +43,7 @@ pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
         parts: &parts,
         files: &files,
         folders: &of_image,
+        by_launcher: true,
     };
     let choice = image(&arguments.machine, asked)?;
     bring(&choice, &parts, &mut files)?;
