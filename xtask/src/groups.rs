@@ -291,7 +291,10 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     if groups.iter().any(|group| WITH_BINDINGS.contains(group)) {
         images.push(BINDINGS);
     }
-    if groups.contains(&Group::Mpirun) {
+    if [Group::Mpirun, Group::Containers]
+        .iter()
+        .any(|group| groups.contains(group))
+    {
         images.push("bookworm-slurm");
     }
     const WITH_OPEN_MPI: [Group; 2] = [Group::Tutorial, Group::Containers];

@@ -10,7 +10,9 @@ jobs=$(sbatch --parsable --wait "$@")
 code=$?
 [ -n "$jobs" ] || exit $code
 job=${jobs%%;*}
-rsh=$(command -v belljar-rsh) || rsh=/run/belljar/system/bin/belljar-rsh
+# A container may have few programs.
+[ ! -d /run/belljar/system ] || PATH=/run/belljar/system/bin:$PATH
+rsh=$(command -v belljar-rsh)
 
 # Node and path of KEY in the records of all tasks and components of the job.
 paths() {

@@ -2,10 +2,12 @@
 # Brings the files of a task's standard output and error to the node that started the step, as nodes share no folder. Slurm calls it on the node of the
 # task: `begin` is its TaskProlog, `end` its TaskEpilog, which ends before the step does.
 
+# A container may have few programs.
+[ ! -d /run/belljar/system ] || PATH=/run/belljar/system/bin:$PATH
 list=/run/slurm/task.$SLURM_JOB_ID.$SLURM_STEP_ID.$SLURM_PROCID
 starter=$(sed -n "s/^$SLURM_LAUNCH_NODE_IPADDR //p" /etc/hosts)
 [ -n "$starter" ] && [ "$starter" != "$SLURMD_NODENAME" ] || exit 0
-rsh=$(command -v belljar-rsh) || rsh=/run/belljar/system/bin/belljar-rsh
+rsh=$(command -v belljar-rsh)
 
 case ${0##*/} in
 begin)

@@ -200,6 +200,12 @@ fn a_folder_with_musl_and_no_glibc_runs() {
     let outcome = dir.run(&scenario, "out", &[]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(outcome.text("stdout"), "from musl\nnode0\n");
+    // Slurm brings its own C library.
+    let command = "srun -n 2 -N 2 say && srun -N 1 -w node1 uname -n";
+    let scenario = Scenario::new(2, command).on_root(&dir.path("root"));
+    let outcome = dir.run(&scenario.with("[slurm]"), "steps", &[]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(outcome.text("stdout"), "from musl\nfrom musl\nnode1\n");
 }
 
 #[test]
