@@ -37,9 +37,11 @@ pub(in crate::command) fn slots(path: &Path, topology: &Topology) -> Result<Vec<
     let place = |host: HostSlots| {
         let at = host_of(&host.name, topology);
         let absent = || {
+            let line = host.line.map(|line| format!(", line {line}"));
             format!(
-                "{}: the network has no host {:?}",
+                "{}{}: the network has no host {:?}",
                 path.display(),
+                line.unwrap_or_default(),
                 host.name
             )
         };

@@ -15,6 +15,8 @@ pub struct HostSlots {
     pub name: String,
     /// Ranks that it may have.
     pub slots: u32,
+    /// Its first line in a file, from 1.
+    pub line: Option<usize>,
 }
 
 /// Returns the hosts of a host file, in the order of its lines, each line by itself.
@@ -32,7 +34,10 @@ pub fn host_lines(text: &str) -> Result<Vec<HostSlots>, RequestError> {
             line: index + 1,
             text: line.to_owned(),
         })?;
-        hosts.push(host);
+        hosts.push(HostSlots {
+            line: Some(index + 1),
+            ..host
+        });
     }
     match hosts.is_empty() {
         true => Err(RequestError::NoHosts),
@@ -121,6 +126,7 @@ fn named(word: &str) -> Option<HostSlots> {
     is_plain.then(|| HostSlots {
         name: name.to_owned(),
         slots,
+        line: None,
     })
 }
 
