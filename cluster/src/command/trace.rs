@@ -131,6 +131,14 @@ pub(crate) struct FilterArguments {
     phase: Option<PhaseChoice>,
 }
 
+impl FilterArguments {
+    /// True if some calls may be left out.
+    pub(super) fn is_given(&self) -> bool {
+        let has_times = self.from.is_some() || self.to.is_some();
+        !self.rank.is_empty() || !self.function.is_empty() || has_times || self.phase.is_some()
+    }
+}
+
 /// A phase of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum PhaseChoice {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{Filter, Matrix, TrafficOf, seen_traffic, traffic, untimed_traffic};
+use belljar_analysis::{Matrix, TrafficOf, seen_traffic, traffic, untimed_traffic};
 use belljar_cluster::results::wire::WIRE_FILE;
 use belljar_files::{OutputFile, read_input_text};
 use belljar_trace::TraceState;
@@ -65,6 +65,13 @@ pub(crate) struct MatrixArguments {
 
 /// `belljar trace matrix`.
 pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
+    let is_part =
+        arguments.filter.is_given() || arguments.communicator.is_some() || arguments.job.is_some();
+    if matches!(arguments.by, By::Wire) && is_part {
+        bail!(
+            "what passed the wire is known of the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
+        );
+    }
     warn(&trace_file(&arguments.trace))?;
     let filter = filter(&arguments.filter, &trace_file(&arguments.trace))?;
     let of = TrafficOf {
@@ -81,14 +88,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         false => traffic(trace, &filter, of, tables),
     };
     let (matrix, state) = match arguments.by {
-        By::Wire => {
-            if filter != Filter::default() || of != TrafficOf::default() {
-                bail!(
-                    "what passed the wire is known of the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
-                );
-            }
-            (wire(&arguments.trace)?, TraceState::Complete)
-        }
+        By::Wire => (wire(&arguments.trace)?, TraceState::Complete),
         By::Seen => {
             if of.communicator.is_some() {
                 bail!(
