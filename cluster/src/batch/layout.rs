@@ -1,4 +1,6 @@
 //! From the options of a job to nodes, and the variables that Slurm sets in its script.
+//!
+//! A layout has room for all tasks of its job. Called by `belljar sbatch-script`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Options of `sbatch`, as far as the nodes depend on them; see sbatch(1) of Slurm 22.05.
+//!
+//! Other options are left to Slurm, which refuses unknown ones. Called by `belljar sbatch-script`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Words of a line, as sbatch splits the options of a script.
+//!
+//! An unfinished quote ends with the line. Called for each `#SBATCH` line, and for options of the command line.
 
 /// The words of `line`: blanks divide them, except in quotes and after a backslash, and `#` at the beginning of a word begins a comment.
 pub fn split(line: &str) -> Vec<String> {
