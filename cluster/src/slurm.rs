@@ -82,13 +82,14 @@ pub(crate) fn check_called(
     files: &BTreeMap<String, Vec<u8>>,
     root: &GuestRoot,
 ) -> Result<(), PlanError> {
+    if scenario.slurm.is_some() {
+        return Ok(());
+    }
     let command = &scenario.workload.command;
     let is_missing =
         |name: &&str| batch::calls(command, files, name) && root.program(name).is_none();
-    match CALLED.into_iter().find(is_missing) {
-        Some(name) if scenario.slurm.is_none() => Err(PlanError::NoSlurm { name }),
-        _ => Ok(()),
-    }
+    let missing = CALLED.into_iter().find(is_missing);
+    missing.map_or(Ok(()), |name| Err(PlanError::NoSlurm { name }))
 }
 
 /// PMI-2 for MPICH and its kin, PMIx for Open MPI.
