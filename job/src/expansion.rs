@@ -14,7 +14,7 @@ pub(crate) mod stated;
 
 use std::collections::BTreeMap;
 
-use belljar_collectives::{Algorithm, Call, Choice, Library, Tables};
+use belljar_collectives::{Algorithm, Call, Choice, Library, Nodes, Stage, Tables};
 use belljar_mpi::{Base, CallKind, Object, Operation};
 use belljar_trace::{Collective, Event, Implementation, MpiLibrary, standard_abi};
 
@@ -38,7 +38,7 @@ pub enum Unknown {
     Neighbors,
     /// The library is another than that of the tables.
     Library,
-    /// Members share nodes.
+    /// The trace does not have the nodes of all members.
     Nodes,
     /// The library's tables say nothing, or name an algorithm that is not known.
     Algorithm,
@@ -65,7 +65,7 @@ impl Unknown {
             Self::Library => {
                 "collective calls of another MPI library than the one whose tables are read"
             }
-            Self::Nodes => "collective calls of ranks that share nodes, and memory",
+            Self::Nodes => "collective calls of ranks whose nodes the trace does not have",
             Self::Algorithm => "collective calls whose algorithm is not known",
             Self::Reduction => {
                 "collective calls with an operation of which it is unknown whether it is commutative"
@@ -91,6 +91,8 @@ pub struct Expanded {
     pub algorithm: Algorithm,
     /// What the member passes.
     pub call: Call,
+    /// The stages that the member goes through where ranks share nodes, in place of the algorithm; else empty.
+    pub stages: Vec<Stage>,
 }
 
 /// Says what messages collective calls become.
@@ -98,8 +100,8 @@ pub struct Expanded {
 pub struct Expansion<'a> {
     communicators: &'a Communicators,
     tables: Option<&'a Tables>,
-    /// Whether a communicator has one member on each node.
-    spread: BTreeMap<u32, bool>,
+    /// The nodes of a communicator's members; `None` where they are not known.
+    nodes: BTreeMap<u32, Option<Nodes>>,
     reductions: BTreeMap<ProcessKey, Reductions>,
     prepared: Prepared,
 }
@@ -110,7 +112,7 @@ impl<'a> Expansion<'a> {
         Self {
             communicators,
             tables,
-            spread: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             reductions: BTreeMap::new(),
             prepared: Prepared::default(),
         }
@@ -188,12 +190,17 @@ impl<'a> Expansion<'a> {
         if event.implementation.library() != own {
             return Err(Unknown::Library);
         }
-        let (identity, members, _) = self.place(event, collective)?;
-        // Open MPI's rules do not ask where ranks are.
-        if own == MpiLibrary::Mpich && !self.is_spread(identity, members) {
-            return Err(Unknown::Nodes);
-        }
-        self.expand_by(tables, event, collective)
+        let (_, members, _) = self.place(event, collective)?;
+        let Some((identity, call)) = self.passed(event, collective)? else {
+            return Ok(None);
+        };
+        let choice = match self.nodes(identity, members) {
+            Some(nodes) => tables.choose_on(&call, nodes),
+            // Its rules do not ask where ranks are.
+            None if own == MpiLibrary::OpenMpi => tables.choose(&call),
+            None => return Err(Unknown::Nodes),
+        };
+        expanded(choice, identity, call)
     }
 
     /// The same by these tables, whichever library ran, and as if each member were on a node of its own.
@@ -206,6 +213,18 @@ impl<'a> Expansion<'a> {
         event: &Event,
         collective: &Collective,
     ) -> Result<Option<Expanded>, Unknown> {
+        let Some((identity, call)) = self.passed(event, collective)? else {
+            return Ok(None);
+        };
+        expanded(tables.choose(&call), identity, call)
+    }
+
+    /// The communicator and what the member passes; `None` for an operation among neighbours, and for a communicator of one.
+    fn passed(
+        &self,
+        event: &Event,
+        collective: &Collective,
+    ) -> Result<Option<(u32, Call)>, Unknown> {
         let (identity, members, rank) = self.place(event, collective)?;
         let (event, operation) = self.called(event, collective)?;
         if operation.is_neighborhood() {
@@ -213,17 +232,7 @@ impl<'a> Expansion<'a> {
         }
         let call = passed::call(event, operation, collective, (members.len(), rank))?;
         let call = self.with_reduction(call, event)?;
-        if call.members == 1 {
-            return Ok(None);
-        }
-        let Choice::Known(algorithm) = tables.choose(&call) else {
-            return Err(Unknown::Algorithm);
-        };
-        Ok(Some(Expanded {
-            communicator: identity,
-            algorithm,
-            call,
-        }))
+        Ok((call.members > 1).then_some((identity, call)))
     }
 
     /// The communicator's number for all of its members, these, and the caller's rank among them.
@@ -249,19 +258,14 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Whether no two members are on one node.
-    fn is_spread(&mut self, identity: u32, members: &Members) -> bool {
-        if let Some(spread) = self.spread.get(&identity) {
-            return *spread;
-        }
-        let nodes = members.iter().map(|member| self.communicators.node(member));
-        let mut nodes: Vec<Option<u32>> = nodes.collect();
-        let all = nodes.len();
-        nodes.sort_unstable();
-        nodes.dedup();
-        let spread = nodes.len() == all && nodes.iter().all(Option::is_some);
-        self.spread.insert(identity, spread);
-        spread
+    /// The nodes of a communicator's members.
+    fn nodes(&mut self, identity: u32, members: &Members) -> Option<&Nodes> {
+        let communicators = self.communicators;
+        let nodes = self.nodes.entry(identity).or_insert_with(|| {
+            let nodes = members.iter().map(|member| communicators.node(member));
+            nodes.collect::<Option<Vec<u32>>>().map(Nodes::new)
+        });
+        nodes.as_ref()
     }
 
     /// The call with what is known of its reduction, if it has one.
@@ -297,6 +301,21 @@ impl<'a> Expansion<'a> {
             ..call
         })
     }
+}
+
+/// A member's part by what the library takes for its call.
+fn expanded(choice: Choice, communicator: u32, call: Call) -> Result<Option<Expanded>, Unknown> {
+    let (algorithm, stages) = match choice {
+        Choice::Known(algorithm) => (algorithm, Vec::new()),
+        Choice::Staged(composition, stages) => (Algorithm::OnNodes(composition), stages),
+        Choice::Unknown(_) | Choice::None => return Err(Unknown::Algorithm),
+    };
+    Ok(Some(Expanded {
+        communicator,
+        algorithm,
+        call,
+        stages,
+    }))
 }
 
 /// True for a reduction that MPI predefines: the top two bits of MPICH's handles show it, and the constants of the standard ABI.

@@ -9,6 +9,7 @@ use crate::algorithms::{
     allgather, allreduce, alltoall, broadcast, gather, reduce, reduce_scatter, scan, scatter,
 };
 use crate::call::Call;
+use crate::nodes::{NodeComposition, Stage};
 use crate::open_mpi::OpenMpiAlgorithm;
 use crate::schedule::{Builder, Schedule};
 
@@ -77,6 +78,8 @@ pub enum Algorithm {
     ScanRecursiveDoubling,
     /// One that only Open MPI has.
     OpenMpi(OpenMpiAlgorithm),
+    /// Stages on nodes and among nodes, which stand beside it ([`Stage`](crate::Stage)).
+    OnNodes(NodeComposition),
 }
 
 /// Names as MPICH's tables have them, without the `MPIR_` and, in the nonblocking form, the `I` and the `_sched`.
@@ -232,6 +235,7 @@ impl Algorithm {
     pub fn name(self) -> String {
         match self {
             Self::OpenMpi(own) => format!("{own:?}"),
+            Self::OnNodes(own) => format!("{own:?}OnNodes"),
             own => format!("{own:?}"),
         }
     }
@@ -254,6 +258,14 @@ impl Algorithm {
         let mut builder = Builder::default();
         self.build(call, &mut builder);
         builder.finish()
+    }
+
+    /// The caller's part of the operation by its stages, or by the algorithm where there are none.
+    pub fn schedule_of(self, call: &Call, stages: &[Stage]) -> Schedule {
+        match stages {
+            [] => self.schedule(call),
+            stages => Schedule::of_stages(stages),
+        }
     }
 
     pub(crate) fn build(self, call: &Call, to: &mut Builder) {
@@ -286,7 +298,7 @@ impl Algorithm {
             Self::ReduceScatterGather => reduce::scatter_gather(call, to),
             Self::AllreduceRecursiveDoubling => allreduce::doubling(call, to),
             Self::AllreduceReduceScatterAllgather => allreduce::scatter_allgather(call, to),
-            Self::AllreduceByNode => {}
+            Self::AllreduceByNode | Self::OnNodes(_) => {}
             Self::ReduceScatterRecursiveHalving => reduce_scatter::halving(call, to),
             Self::ReduceScatterPairwise => reduce_scatter::pairwise(call, to),
             Self::ReduceScatterRecursiveDoubling => reduce_scatter::doubling(call, to),

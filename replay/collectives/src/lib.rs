@@ -2,7 +2,7 @@
 //!
 //! A [`Call`] is what a rank passes to a collective operation. [`Tables`], read out of the library's own file, choose
 //! the [`Algorithm`] that it takes for that; the algorithm gives the rank's [`Schedule`]: sends, receives and work of
-//! its own, with what each of these waits for. Libraries are MPICH 4.0 with one rank on each node, and Open MPI 4.1. Nothing
+//! its own, with what each of these waits for. Libraries are MPICH 4.0 and Open MPI 4.1. Nothing
 //! here knows of guests, of traces or of time. Called by the analysis of traffic.
 //!
 //! From top to bottom: `algorithm` names what `algorithms` build; those know `call` and `schedule`; `tables` know `call`.
@@ -24,6 +24,8 @@ mod algorithms;
 mod call;
 /// The tables in a library's file.
 mod library;
+/// Operations of communicators whose members share nodes.
+mod nodes;
 /// What Open MPI makes of collective operations.
 mod open_mpi;
 /// A rank's part in an operation, step by step.
@@ -38,6 +40,7 @@ pub use algorithm::Algorithm;
 pub use belljar_mpi::Operation;
 pub use call::Call;
 pub use library::MAX_LIBRARY_BYTES;
+pub use nodes::{NodeComposition, Nodes, Stage};
 pub use open_mpi::OpenMpiAlgorithm;
 pub use schedule::{Action, Schedule, Step};
 pub use tables::{Choice, Library, TableError, Tables};

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::nodes::Stage;
+
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -64,10 +66,33 @@ impl Schedule {
             let before = steps.len() as u32;
             steps.extend(self.steps.iter().map(|step| Step {
                 action: step.action,
-                needs: match step.needs.end {
-                    0 => 0..before,
-                    end => step.needs.start + before..end + before,
+                needs: after(&step.needs, before),
+            }));
+        }
+        Self { steps }
+    }
+
+    /// The schedules of stages, each after the one before.
+    #[must_use]
+    pub fn of_stages(stages: &[Stage]) -> Self {
+        let mut steps = Vec::new();
+        for stage in stages {
+            let before = steps.len() as u32;
+            let rank = |place: u32| stage.ranks.get(place as usize).copied().unwrap_or(u32::MAX);
+            let schedule = stage.algorithm.schedule(&stage.call);
+            steps.extend(schedule.steps.iter().map(|step| Step {
+                action: match step.action {
+                    Action::Send { to, bytes } => Action::Send {
+                        to: rank(to),
+                        bytes,
+                    },
+                    Action::Receive { from, bytes } => Action::Receive {
+                        from: rank(from),
+                        bytes,
+                    },
+                    own => own,
                 },
+                needs: after(&step.needs, before),
             }));
         }
         Self { steps }
@@ -79,6 +104,14 @@ impl Schedule {
             Action::Send { to, bytes } => Some((to, bytes)),
             _ => None,
         })
+    }
+}
+
+/// The steps that a step needs when its schedule follows so many steps: all of those where it needed none.
+fn after(needs: &Range<u32>, before: u32) -> Range<u32> {
+    match needs.end {
+        0 => 0..before,
+        end => needs.start + before..end + before,
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! MPICH's tables are decision trees in JSON: keys are conditions, tried in order, and the value of the first that holds is
 //! the tree that is next; there is no way back. A leaf names an algorithm. A library has three tables; the one for what
-//! goes over a network names `MPIR_` algorithms. With one rank on each node the others pass every blocking operation of a
-//! communicator to it as it is. Open MPI's rules are in its code, and here (`open_mpi`). A file may hold anything: it is parsed once, into trees of bounded size. Called by the analysis of
+//! goes over a network names `MPIR_` algorithms, and the one above it *compositions* on nodes and among nodes. With one rank on each node that passes every
+//! blocking operation of a communicator to the network's as it is. The third is of shared memory, and not read. Open MPI's rules are in its code, and here (`open_mpi`). A file may hold anything: it is parsed once, into trees of bounded size. Called by the analysis of
 //! traffic.
 
 use std::fmt;
@@ -15,6 +15,7 @@ use belljar_mpi::Operation;
 
 use crate::call::Call;
 use crate::library;
+use crate::nodes::{NodeComposition, Nodes, Stage};
 use crate::open_mpi;
 
 /// What one key asks.
@@ -23,8 +24,10 @@ enum Condition {
     Any,
     /// Whether it is an intracommunicator. Those of calls always are.
     Intra(bool),
-    /// Which hierarchy the communicator has. Those with one rank on each node have none.
+    /// Whether some ranks of the communicator share a node.
     Hierarchy,
+    /// Whether all ranks are on one node.
+    OneNode,
     Collective(String),
     MembersBelow(u64),
     MembersUpTo(u64),
@@ -61,7 +64,11 @@ pub struct Tables {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    Mpich(Tree),
+    Mpich {
+        network: Tree,
+        /// The table above it, where the library has one.
+        compositions: Option<Tree>,
+    },
     OpenMpi,
 }
 
@@ -79,6 +86,8 @@ pub enum Library {
 pub enum Choice {
     /// This algorithm is taken.
     Known(Algorithm),
+    /// These stages are gone through by the member, one after the other.
+    Staged(NodeComposition, Vec<Stage>),
     /// One of this name is taken, which is not known here.
     Unknown(String),
     /// Nothing is said of such calls.
@@ -105,12 +114,18 @@ impl Tables {
     /// When there are none, or they cannot be read.
     pub fn of_library(library: &[u8]) -> Result<Self, TableError> {
         let documents = library::documents(library);
-        let names = |document: &&&[u8]| {
-            let mut windows = document.windows(15);
-            windows.any(|window| window == b"algorithm=MPIR_")
+        let find = |name: &[u8]| {
+            documents
+                .iter()
+                .find(|document| library::has(document, name))
         };
-        if let Some(document) = documents.iter().find(names) {
-            return Self::parse(document);
+        if let Some(document) = find(b"algorithm=MPIR_") {
+            let mut tables = Self::parse(document)?;
+            if let Kind::Mpich { compositions, .. } = &mut tables.kind {
+                let document = find(b"composition=MPIDI_");
+                *compositions = document.map(|it| serde_json::from_slice(it)).transpose()?;
+            }
+            return Ok(tables);
         }
         if open_mpi::is_library(library) {
             return Ok(Self::open_mpi());
@@ -118,14 +133,18 @@ impl Tables {
         Err(TableError::Missing)
     }
 
-    /// The table in a JSON document.
+    /// The network's table in a JSON document.
     ///
     /// # Errors
     /// When it is no JSON, or has keys that are not known.
     pub fn parse(document: &[u8]) -> Result<Self, TableError> {
-        let tree = serde_json::from_slice(document)?;
+        let network = serde_json::from_slice(document)?;
+        let compositions = None;
         Ok(Self {
-            kind: Kind::Mpich(tree),
+            kind: Kind::Mpich {
+                network,
+                compositions,
+            },
         })
     }
 
@@ -139,38 +158,80 @@ impl Tables {
     /// Which library they are of.
     pub fn library(&self) -> Library {
         match self.kind {
-            Kind::Mpich(_) => Library::Mpich,
+            Kind::Mpich { .. } => Library::Mpich,
             Kind::OpenMpi => Library::OpenMpi,
         }
     }
 
     /// What the library takes for a call on an intracommunicator with one rank on each node.
     pub fn choose(&self, call: &Call) -> Choice {
-        let mut tree = match &self.kind {
-            Kind::Mpich(tree) => tree,
+        match &self.kind {
+            Kind::Mpich { network, .. } => known(network.find(call, None)),
             Kind::OpenMpi => {
                 let algorithm = open_mpi::choose(call);
-                return algorithm.map_or(Choice::None, Choice::Known);
+                algorithm.map_or(Choice::None, Choice::Known)
             }
+        }
+    }
+
+    /// What the library takes for a call on an intracommunicator whose ranks are on these nodes. Open MPI's rules do not ask for nodes.
+    pub fn choose_on(&self, call: &Call, nodes: &Nodes) -> Choice {
+        let Kind::Mpich {
+            network,
+            compositions,
+        } = &self.kind
+        else {
+            return self.choose(call);
         };
+        let fits = call.is_sound() && nodes.members() == call.members as usize;
+        if nodes.are_separate() || !fits {
+            return self.choose(call);
+        }
+        let above = compositions.as_ref().filter(|_| !call.nonblocking);
+        let above = above.and_then(|tree| tree.find(call, Some(nodes)));
+        let staged = |name: &str| {
+            let composition = NodeComposition::named(name)?;
+            let of_stage = |call: &Call| match self.choose(call) {
+                Choice::Known(algorithm) => Some(algorithm),
+                _ => None,
+            };
+            let stages = composition.stages(call, nodes, of_stage);
+            Some(stages.map_or(Choice::None, |stages| Choice::Staged(composition, stages)))
+        };
+        if let Some(choice) = above.and_then(staged) {
+            return choice;
+        }
+        let name = network.find(call, Some(nodes));
+        name.and_then(staged).unwrap_or_else(|| known(name))
+    }
+}
+
+/// The algorithm of a name in a table.
+fn known(name: Option<&str>) -> Choice {
+    match name {
+        None => Choice::None,
+        Some(name) => match Algorithm::named(name) {
+            Some(algorithm) => Choice::Known(algorithm),
+            None => Choice::Unknown(name.to_owned()),
+        },
+    }
+}
+
+impl Tree {
+    /// The name at the leaf for a call of a communicator on these nodes, by default one for each rank.
+    fn find(&self, call: &Call, nodes: Option<&Nodes>) -> Option<&str> {
+        let mut tree = self;
         // A communicator's trees are cut back when it is made, as far as nothing but the communicator is asked. There
         // "less" is what it says; later, MPICH 4.0 compares numbers of members by "no more".
         let mut made = true;
         loop {
-            let mut branches = tree.0.iter();
             let holds = |(condition, _): &&(Condition, Tree)| {
                 made &= condition.is_of_communicator();
-                condition.holds(call, made)
+                condition.holds(call, nodes, made)
             };
-            match branches.find(holds) {
-                None => return Choice::None,
-                Some((Condition::Take(name), _)) => {
-                    return match Algorithm::named(name) {
-                        Some(algorithm) => Choice::Known(algorithm),
-                        None => Choice::Unknown(name.clone()),
-                    };
-                }
-                Some((_, next)) => tree = next,
+            match tree.0.iter().find(holds)? {
+                (Condition::Take(name), _) => return Some(name),
+                (_, next) => tree = next,
             }
         }
     }
@@ -184,6 +245,7 @@ impl Condition {
             Self::Any
                 | Self::Intra(_)
                 | Self::Hierarchy
+                | Self::OneNode
                 | Self::Collective(_)
                 | Self::MembersBelow(_)
                 | Self::MembersUpTo(_)
@@ -193,12 +255,13 @@ impl Condition {
         )
     }
 
-    fn holds(&self, call: &Call, made: bool) -> bool {
+    fn holds(&self, call: &Call, nodes: Option<&Nodes>, made: bool) -> bool {
         let members = u64::from(call.members);
         match self {
             Self::Any | Self::Take(_) => true,
             Self::Intra(intra) => *intra,
-            Self::Hierarchy => false,
+            Self::Hierarchy => nodes.is_some_and(Nodes::divide),
+            Self::OneNode => nodes.is_some_and(Nodes::are_one),
             Self::Collective(name) => {
                 let form = if call.nonblocking { "i" } else { "" };
                 name.strip_prefix(form) == Some(call.operation.name())
@@ -219,8 +282,10 @@ impl Condition {
                 let pieces = call.sent.get(..call.members as usize).unwrap_or(&call.sent);
                 pieces.windows(2).all(|pair| pair[0] == pair[1]) == *are
             }
-            Self::NodesConsecutive(are) => !are,
-            Self::MembersPerNodeUpTo(bound) => *bound >= 1,
+            Self::NodesConsecutive(are) => {
+                nodes.is_some_and(|it| it.divide() && it.are_consecutive()) == *are
+            }
+            Self::MembersPerNodeUpTo(bound) => *bound >= nodes.map_or(1, Nodes::members_per_node),
             Self::MultiThreaded(is) => !is,
         }
     }
@@ -270,7 +335,7 @@ impl Condition {
             ("comm_type", "intra", _) => Self::Intra(true),
             ("comm_type", "inter", _) => Self::Intra(false),
             ("comm_size", "pow2", _) => Self::MembersPowerOfTwo,
-            ("comm_size", "node_comm_size", _) => Self::Hierarchy,
+            ("comm_size", "node_comm_size", _) => Self::OneNode,
             ("is_commutative", _, Some(is)) => Self::Commutative(is),
             ("is_op_built_in", _, Some(is)) => Self::BuiltIn(is),
             ("is_sendbuf_inplace", _, Some(is)) => Self::InPlace(is),

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use belljar_collectives::{Algorithm, Call as Passed};
+use belljar_collectives::{Algorithm, Call as Passed, Schedule, Stage};
 use belljar_mpi::SendMode;
 use serde::{Deserialize, Serialize};
 
@@ -277,6 +277,8 @@ pub enum Part {
         algorithm: Algorithm,
         /// What it passes.
         call: Passed,
+        /// The stages in which the member carries it out where ranks share nodes, in place of the algorithm; else empty.
+        stages: Vec<Stage>,
         /// How many times, one after the other.
         times: u32,
     },
@@ -310,6 +312,27 @@ pub struct Unknown {
     pub unfinished: u64,
     /// Calls that were not recorded, by the trace's own account.
     pub unrecorded: u64,
+}
+
+impl Part {
+    /// The steps by a library's algorithm, in the order of their beginnings; none where messages go straight.
+    pub fn schedule(&self) -> Schedule {
+        match self {
+            Self::Direct { .. } => Schedule::default(),
+            Self::Library {
+                algorithm,
+                call,
+                stages,
+                times,
+            } => {
+                let once = algorithm.schedule_of(call, stages);
+                match times {
+                    1 => once,
+                    times => once.repeated(*times),
+                }
+            }
+        }
+    }
 }
 
 impl Thread {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::{Channel, Collective, Operation, Part, Process, ProcessId, Program, Thread};
 
+/// Stages of an operation on nodes and among nodes, at most.
+const MOST_STAGES: usize = 3;
 /// Times that a collective operation is done by one part, at most.
 const MOST_TIMES: u32 = 1 << 16;
 
@@ -189,9 +191,16 @@ impl ProgramState {
     fn can_do(&self, part: &Part) -> bool {
         match part {
             Part::Direct { .. } => true,
-            Part::Library { call, times, .. } => {
+            Part::Library {
+                call,
+                times,
+                stages,
+                ..
+            } => {
                 let members = self.processes.len();
-                call.is_sound() && call.members as usize <= members && *times <= MOST_TIMES
+                let staged = stages.iter().all(|stage| stage.is_sound(call.members));
+                let few = stages.len() <= MOST_STAGES && call.members as usize <= members;
+                call.is_sound() && staged && few && *times <= MOST_TIMES
             }
         }
     }
@@ -236,6 +245,7 @@ mod tests {
         let part = |rank| Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, 2, rank),
+            stages: Vec::new(),
             times: 1,
         };
         Program {

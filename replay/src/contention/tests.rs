@@ -123,6 +123,7 @@ fn mixed() -> Program {
             let part = Part::Library {
                 algorithm: Algorithm::AllreduceRecursiveDoubling,
                 call,
+                stages: Vec::new(),
                 times: 1,
             };
             let slot = builder.take_part(rank, part);

@@ -11,6 +11,8 @@ use belljar_networks::Network;
 use belljar_program::{Part, ProcessId};
 use serde::{Deserialize, Serialize};
 
+use crate::costs::Medium;
+
 use super::{Deferred, Engine, MessageId, OperationId, Party};
 
 /// A collective operation that is under way.
@@ -123,19 +125,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             self.schedules.clear();
         }
         let parts = &self.program.parts;
-        let schedule = self.schedules.entry(part).or_insert_with(|| {
-            Arc::new(match &parts[part as usize] {
-                Part::Library {
-                    algorithm,
-                    call,
-                    times,
-                } => match times {
-                    1 => algorithm.schedule(call),
-                    _ => algorithm.schedule(call).repeated(*times),
-                },
-                Part::Direct { .. } => Schedule::default(),
-            })
-        });
+        let schedule = self
+            .schedules
+            .entry(part)
+            .or_insert_with(|| Arc::new(parts[part as usize].schedule()));
         Arc::clone(schedule)
     }
 
@@ -293,18 +286,25 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let Some(member) = self.member(collective, place) else {
             return;
         };
-        let bytes = match &member.steps {
+        let (from, bytes) = match &member.steps {
             Steps::Schedule(schedule) => match schedule.steps().get(step as usize) {
                 Some(step) => match step.action {
-                    Action::Receive { bytes, .. } => bytes,
-                    _ => 0,
+                    Action::Receive { from, bytes } => (Some(from), bytes),
+                    _ => (None, 0),
                 },
-                None => 0,
+                None => (None, 0),
             },
-            Steps::Direct { .. } => 0,
+            Steps::Direct { .. } => (None, 0),
         };
         let process = member.process;
-        self.work(process, now, self.spans.receive(process, bytes));
+        let members = &self.program.collectives[collective as usize].members;
+        let from = from.and_then(|place| members.get(place as usize).copied());
+        let medium = from.map_or(Medium::Network, |from| self.medium(from, process));
+        // A large message through memory was copied when it came.
+        let copied = medium == Medium::Memory && self.spans.is_large(process, medium, bytes);
+        if !copied {
+            self.work(process, now, self.spans.receive(process, medium, bytes));
+        }
         self.note(collective, place, step);
         self.advance_part(now, collective, place);
     }

@@ -86,9 +86,10 @@ fn sends(part: &Part) -> Vec<(u32, u64)> {
         Part::Library {
             algorithm,
             call,
+            stages,
             times,
         } => {
-            let schedule = algorithm.schedule(call);
+            let schedule = algorithm.schedule_of(call, stages);
             let sends = schedule.sends();
             sends
                 .map(|(to, bytes)| (to, frames_of(bytes).saturating_mul((*times).into())))

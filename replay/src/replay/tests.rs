@@ -202,6 +202,7 @@ fn all_leave_a_barrier_after_the_last_has_come() {
             let part = Part::Library {
                 algorithm: Algorithm::BarrierDissemination,
                 call: Call::new(Operation::Barrier, ranks, rank),
+                stages: Vec::new(),
                 times: 1,
             };
             let slot = builder.take_part(rank, part);
@@ -329,3 +330,4 @@ fn the_main_part_is_between_the_first_start_and_the_last_end() {
 /// One-sided operations.
 mod one_sided;
 mod scheduled;
+mod shared_memory;

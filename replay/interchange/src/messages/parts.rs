@@ -73,15 +73,9 @@ impl Parts {
 
 /// The messages of a part by a library's algorithm.
 pub(super) fn scheduled(program: &Program, part: u32) -> PartSteps {
-    let Some(Part::Library {
-        algorithm,
-        call,
-        times,
-    }) = program.parts.get(part as usize)
-    else {
+    let Some(schedule) = program.parts.get(part as usize).map(Part::schedule) else {
         return Arc::new([]);
     };
-    let schedule = algorithm.schedule(call).repeated(*times);
     let mut steps = Vec::new();
     // How many of the steps before each are messages.
     let mut messages = Vec::with_capacity(schedule.steps().len() + 1);

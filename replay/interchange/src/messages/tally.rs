@@ -230,12 +230,14 @@ impl<'p> Tally<'p> {
                 algorithm,
                 call,
                 times,
+                ..
             } => parts
                 .all(|(place, part)| match &self.program.parts[*part as usize] {
                     Part::Library {
                         algorithm: own,
                         call: other,
                         times: others,
+                        ..
                     } => {
                         (own, others) == (algorithm, times)
                             && (other.operation, other.root) == (call.operation, call.root)

@@ -77,6 +77,7 @@ fn collective_operations_are_whole_or_messages_that_pair() {
         let part = Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Call::new(Operation::Barrier, 4, rank),
+            stages: Vec::new(),
             times: 1,
         };
         let slot = builder.take_part(rank, part);

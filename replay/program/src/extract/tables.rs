@@ -235,6 +235,7 @@ impl<'a> Shared<'a> {
         let part = Part::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, members, rank),
+            stages: Vec::new(),
             times,
         };
         self.part_in((process, number), meeting, part)
@@ -246,6 +247,7 @@ fn library(expanded: Expanded) -> Part {
     Part::Library {
         algorithm: expanded.algorithm,
         call: expanded.call,
+        stages: expanded.stages,
         times: 1,
     }
 }

@@ -32,6 +32,7 @@ fn meet(builder: &mut Builder, rank: u32) {
     let part = Part::Library {
         algorithm: Algorithm::BarrierDissemination,
         call: Call::new(Operation::Barrier, 2, rank),
+        stages: Vec::new(),
         times: 1,
     };
     let slot = builder.take_part(rank, part);

@@ -147,3 +147,75 @@ fn messages_seen_are_those_that_decisions_of_open_mpi_make() {
     agree(&dir, "openmpi", 3);
     agree(&dir, "openmpi", 4);
 }
+
+/// Operations that MPICH divides by nodes, of sizes on both sides of its limits, with roots of all nodes.
+const DIVIDED: &str = r#"#include <mpi.h>
+enum { MOST = 5000 };
+static double out[MOST], in[MOST];
+int main(int argc, char **argv)
+{
+    int sizes[] = { 1, 256, 257, 1600, MOST }, size;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < 5; i++)
+        for (int root = 0; root < size; root++) {
+            int n = sizes[i];
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Bcast(out, n, MPI_DOUBLE, root, MPI_COMM_WORLD);
+            MPI_Reduce(out, in, n, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
+            MPI_Allreduce(out, in, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+            MPI_Ibcast(out, n, MPI_DOUBLE, root, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            MPI_Ireduce(out, in, n, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+    MPI_Finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn messages_of_ranks_that_share_nodes_are_those_of_compositions() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "divided", DIVIDED, &["-O1"]) {
+        return;
+    }
+    // Three nodes of two ranks, and four nodes of two: numbers of first ranks that are a power of two, and not.
+    for ranks in [6, 8] {
+        let (out, ranks) = (format!("divided-{ranks}"), ranks.to_string());
+        let words = [
+            "mpirun",
+            "--quiet",
+            "--image",
+            "bookworm-mpich",
+            "-n",
+            &ranks,
+            "-ppn",
+            "2",
+            "--set",
+            "trace.messages=true",
+            "--out",
+            &out,
+            "./divided",
+        ];
+        let (stdout, stderr, code) = dir.call(&words);
+        assert_eq!(code, Some(0), "{stdout}\n{stderr}");
+        let message = matrix(&dir, &out, &["--by", "message"]);
+        assert_eq!(message["unknown"].as_array().map(Vec::len), Some(0));
+        let seen = matrix(&dir, &out, &["--by", "seen"]);
+        let (expected, seen_pairs) = (pairs(&message, "bytes"), pairs(&seen, "bytes"));
+        for (pair, found) in &seen_pairs {
+            assert_eq!(Some(found), expected.get(pair), "{ranks} ranks: {pair:?}");
+        }
+        // Of the others, the receiving end has an address that was not seen: its first message was in shared memory.
+        let missing = expected
+            .iter()
+            .filter(|(pair, _)| !seen_pairs.contains_key(pair));
+        let missing: u64 = missing.map(|(_, (messages, _))| messages).sum();
+        let unknown = seen["unknown"].as_array().expect("a list").iter();
+        let unknown: u64 = unknown.filter_map(|it| it["count"].as_u64()).sum();
+        assert_eq!(missing, unknown, "{ranks} ranks");
+        assert!(seen_pairs.len() >= expected.len() / 2, "{expected:?}");
+    }
+}

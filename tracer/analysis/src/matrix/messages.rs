@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_collectives::{Algorithm, Call, Operation};
+use belljar_collectives::{Algorithm, Call, Operation, Stage};
 use belljar_job::{Expanded, Members};
 
 use super::AlgorithmTraffic;
@@ -21,7 +21,7 @@ const MOST_PIECES: usize = 1 << 22;
 #[derive(Debug, Default)]
 pub(super) struct Expander {
     /// How often each call was made, by the communicator's number for all, with one of its members' own.
-    calls: BTreeMap<(u32, Algorithm, Call), u64>,
+    calls: BTreeMap<(u32, Algorithm, Call, Vec<Stage>), u64>,
     /// Pieces in them.
     pieces: usize,
     members: BTreeMap<u32, Members>,
@@ -35,6 +35,7 @@ impl Expander {
             communicator,
             algorithm,
             call,
+            stages,
         } = expanded;
         self.members
             .entry(communicator)
@@ -42,7 +43,7 @@ impl Expander {
         let pieces = call.sent.len() + call.received.len();
         let count = self
             .calls
-            .entry((communicator, algorithm, call))
+            .entry((communicator, algorithm, call, stages))
             .or_insert(0);
         if *count == 0 {
             self.pieces += pieces;
@@ -56,7 +57,7 @@ impl Expander {
     /// Makes messages of the calls that are kept.
     pub(super) fn expand(&mut self, pairs: &mut Pairs) {
         self.pieces = 0;
-        for ((identity, algorithm, call), count) in std::mem::take(&mut self.calls) {
+        for ((identity, algorithm, call, stages), count) in std::mem::take(&mut self.calls) {
             let Some(members) = self.members.get(&identity) else {
                 continue;
             };
@@ -68,7 +69,7 @@ impl Expander {
             let Some(own) = members.get(call.rank) else {
                 continue;
             };
-            for (to, bytes) in algorithm.schedule(&call).sends() {
+            for (to, bytes) in algorithm.schedule_of(&call, &stages).sends() {
                 let bytes = bytes.saturating_mul(count);
                 entry.1.add(count, bytes);
                 if let Some(to) = members.get(to) {
