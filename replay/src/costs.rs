@@ -4,11 +4,18 @@
 //! `pingpong`: as it is, with 1 Gb/s, with 100 Gb/s, and with 20 us; what these do not determine (`begin`, `combine`, `copy`) is estimated. What they miss is in
 //! each call's residual. Called by the engine.
 
-use belljar_networks::{Pace, Paces, frames_of};
-use belljar_program::ProcessId;
-use belljar_sim::{Frequency, Span};
+/// Messages within a host.
+mod shared_memory;
+/// Costs as times.
+mod spans;
+
+use belljar_networks::frames_of;
+use belljar_sim::Frequency;
 use belljar_trace::{Implementation, MpiLibrary};
 use serde::{Deserialize, Serialize};
+
+pub use shared_memory::SharedMemory;
+pub(crate) use spans::{Medium, Spans};
 
 /// How a library sends what is too large to be sent before somebody wants it. Each leg of it is a message, which the process that gets it answers
 /// with the next as soon as it is in MPI.
@@ -19,6 +26,8 @@ pub enum Protocol {
     Put,
     /// Request, permission, data: Open MPI's over TCP.
     Send,
+    /// Request, acknowledgement: the receiver copies the data out of the sender's memory, on one host.
+    Get,
 }
 
 /// A leg of a protocol.
@@ -43,6 +52,8 @@ const LEGS: [Leg; 7] = [
     Leg::control(false),
     Leg::control(true),
 ];
+/// Legs of a message that the receiver copies.
+const LEGS_OF_GET: [Leg; 2] = [Leg::control(true), Leg::control(false)];
 /// Legs that only a first contact has.
 const FIRST_LEGS: usize = 2;
 
@@ -62,6 +73,7 @@ impl Protocol {
         match self {
             Self::Put => &LEGS[first..],
             Self::Send => &LEGS[first..FIRST_LEGS + 3],
+            Self::Get => &LEGS_OF_GET,
         }
     }
 
@@ -75,6 +87,7 @@ impl Protocol {
     pub(crate) fn sender_done(self, contact: bool) -> Option<usize> {
         match self {
             Self::Put => Some(self.legs(contact).len() - 2),
+            Self::Get => Some(1),
             Self::Send => None,
         }
     }
@@ -130,6 +143,9 @@ pub struct Costs {
     pub rendezvous: Option<u64>,
     /// How.
     pub protocol: Protocol,
+    /// Costs of messages between processes of one host.
+    #[serde(default)]
+    pub shared_memory: SharedMemory,
 }
 
 /// A cost that no host has.
@@ -149,7 +165,12 @@ impl Costs {
     /// # Errors
     /// [`CostsError`] of the first that they cannot.
     pub fn check(&self) -> Result<(), CostsError> {
-        let Self { send, receive, .. } = self;
+        let Self {
+            send,
+            receive,
+            shared_memory,
+            ..
+        } = self;
         for (name, value) in [
             ("send.first", send.first),
             ("send.several", send.several),
@@ -164,6 +185,11 @@ impl Costs {
             ("combine", self.combine),
             ("copy", self.copy),
             ("header", self.header as f64),
+            ("shared_memory.send", shared_memory.send),
+            ("shared_memory.receive", shared_memory.receive),
+            ("shared_memory.get", shared_memory.get),
+            ("shared_memory.latency", shared_memory.latency),
+            ("shared_memory.copy", shared_memory.copy),
         ] {
             if !(0.0..=MOST_CYCLES).contains(&value) {
                 return Err(CostsError { name, value });
@@ -194,6 +220,7 @@ impl Costs {
             header: 16,
             rendezvous: None,
             protocol: Protocol::Put,
+            shared_memory: SharedMemory::MPICH,
         };
         match implementation.library() {
             MpiLibrary::Mpich | MpiLibrary::Unknown => own,
@@ -201,6 +228,7 @@ impl Costs {
                 contact: 0.0,
                 rendezvous: Some(65_500),
                 protocol: Protocol::Send,
+                shared_memory: SharedMemory::OPEN_MPI,
                 ..own
             },
         }
@@ -220,6 +248,7 @@ impl Costs {
             control: 0.0,
             contact: 0.0,
             begin: 0.0,
+            shared_memory: SharedMemory::none(&of.shared_memory),
             ..*of
         }
     }
@@ -247,95 +276,6 @@ impl Costs {
 fn ucx_rendezvous(bandwidth: u64) -> u64 {
     let per_gigabit = 1e9 / bandwidth.max(1) as f64;
     ((19_511.3 + 368.5 * per_gigabit) / (1.0 + 0.013_55 * per_gigabit)) as u64
-}
-
-/// Costs in picoseconds.
-#[derive(Clone, Debug)]
-pub(crate) struct Spans {
-    pub(crate) costs: Costs,
-    /// Picoseconds of a cycle, by process.
-    ps: Vec<f64>,
-    /// Bytes from which on a message is large, by its sender; those of the library without a link where there is none.
-    rendezvous: Vec<u64>,
-}
-
-/// Cycles from a process to another of its host, and for each full frame's data.
-const WITHIN: f64 = 1_500.0;
-const COPIES: f64 = 150.0;
-
-impl Spans {
-    /// For processes whose hosts' links have these bandwidths, in bits per second.
-    pub(crate) fn over(self, bandwidths: impl Iterator<Item = u64>) -> Self {
-        Self {
-            rendezvous: bandwidths.map(|bits| self.costs.large(bits)).collect(),
-            ..self
-        }
-    }
-
-    /// True if a message of a process is sent by the rendezvous protocol.
-    pub(crate) fn is_large(&self, process: ProcessId, bytes: u64) -> bool {
-        let own = self.rendezvous.get(process as usize);
-        bytes >= own.copied().unwrap_or_else(|| self.costs.large(u64::MAX))
-    }
-
-    fn of(&self, process: ProcessId, cycles: f64) -> u64 {
-        let own = self.ps.get(process as usize).or(self.ps.last());
-        (cycles * own.copied().unwrap_or(0.0)) as u64
-    }
-
-    /// Until a message's first frame leaves.
-    pub(crate) fn first(&self, process: ProcessId) -> u64 {
-        self.of(process, self.costs.send.first)
-    }
-
-    /// Until all of it has been handed over.
-    pub(crate) fn send(&self, process: ProcessId, bytes: u64) -> u64 {
-        self.of(process, self.costs.send.cycles(bytes))
-    }
-
-    pub(crate) fn receive(&self, process: ProcessId, bytes: u64) -> u64 {
-        self.of(process, self.costs.receive.cycles(bytes))
-    }
-
-    pub(crate) fn control(&self, process: ProcessId) -> u64 {
-        self.of(process, self.costs.control)
-    }
-
-    pub(crate) fn contact(&self, process: ProcessId) -> u64 {
-        self.of(process, self.costs.contact)
-    }
-
-    pub(crate) fn begin(&self, process: ProcessId) -> u64 {
-        self.of(process, self.costs.begin)
-    }
-
-    pub(crate) fn combine(&self, process: ProcessId, bytes: u64) -> u64 {
-        self.of(process, self.costs.combine * bytes as f64)
-    }
-
-    pub(crate) fn copy(&self, process: ProcessId, bytes: u64) -> u64 {
-        self.of(process, self.costs.copy * bytes as f64)
-    }
-
-    /// What hosts do for each frame: as their first process's processor does, and hosts without a process as the last one's.
-    pub(crate) fn paces(&self, hosts: &[u32]) -> Paces {
-        let last = self.ps.len().saturating_sub(1) as ProcessId;
-        let paces = Paces::from(self.pace(last));
-        let processes = hosts.iter().enumerate().rev();
-        processes.fold(paces, |paces, (process, host)| {
-            paces.with(*host, self.pace(process as ProcessId))
-        })
-    }
-
-    fn pace(&self, process: ProcessId) -> Pace {
-        let span = |cycles| Span::from_ps(self.of(process, cycles));
-        Pace {
-            sends: span(self.costs.send.frame),
-            receives: span(self.costs.take_in),
-            within: span(WITHIN),
-            copies: span(COPIES),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -366,17 +306,17 @@ mod tests {
         let mpich = Costs::of(Implementation::Mpich).at(&clocks, 1.0);
         let spans = mpich.over([1_000_000_000, 100_000_000_000].into_iter());
         assert_eq!(
-            [0, 1].map(|process| spans.is_large(process, 19_550)),
+            [0, 1].map(|process| spans.is_large(process, Medium::Network, 19_550)),
             [false, true]
         );
         let open_mpi = Costs::of(Implementation::OpenMpi).at(&clocks, 1.0);
         let spans = open_mpi.over([1_000_000_000, 100_000_000_000].into_iter());
         assert_eq!(
-            [0, 1].map(|process| spans.is_large(process, 65_499)),
+            [0, 1].map(|process| spans.is_large(process, Medium::Network, 65_499)),
             [false; 2]
         );
         assert_eq!(
-            [0, 1].map(|process| spans.is_large(process, 65_500)),
+            [0, 1].map(|process| spans.is_large(process, Medium::Network, 65_500)),
             [true; 2]
         );
     }

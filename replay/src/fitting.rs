@@ -49,7 +49,7 @@ impl Dial {
     }
 }
 
-const DIALS: [Dial; 12] = [
+const DIALS: [Dial; 17] = [
     Dial::new("send.first", LEAST, |costs| &mut costs.send.first),
     Dial::new("receive.first", LEAST, |costs| &mut costs.receive.first),
     Dial::new("send.frame", LEAST, |costs| &mut costs.send.frame),
@@ -62,6 +62,21 @@ const DIALS: [Dial; 12] = [
     Dial::new("begin", LEAST, |costs| &mut costs.begin),
     Dial::new("combine", LEAST_BY_BYTE, |costs| &mut costs.combine),
     Dial::new("copy", LEAST_BY_BYTE, |costs| &mut costs.copy),
+    Dial::new("shared_memory.send", LEAST, |costs| {
+        &mut costs.shared_memory.send
+    }),
+    Dial::new("shared_memory.receive", LEAST, |costs| {
+        &mut costs.shared_memory.receive
+    }),
+    Dial::new("shared_memory.get", LEAST, |costs| {
+        &mut costs.shared_memory.get
+    }),
+    Dial::new("shared_memory.latency", LEAST, |costs| {
+        &mut costs.shared_memory.latency
+    }),
+    Dial::new("shared_memory.copy", LEAST_BY_BYTE, |costs| {
+        &mut costs.shared_memory.copy
+    }),
 ];
 
 /// A traced program, and what it was traced on. The costs of the setting are where the search begins.

@@ -42,7 +42,7 @@ pub use background::{
 };
 pub use calibration::{Calibration, Fit};
 pub use contention::{Contention, ContentionState, ContentionStateError, Joined, NextEnd};
-pub use costs::{Costs, CostsError, Protocol, Work};
+pub use costs::{Costs, CostsError, Protocol, SharedMemory, Work};
 pub use dependence::{Cost, Without, without};
 pub use fitting::{Fitted, FittedCost, Traced, fit_costs};
 pub use ideal::ideal;

@@ -127,7 +127,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let (from, to, sender) = (message.from, message.to, message.sender);
         if back {
             self.messages.remove(number);
-            let done = self.work(from, now, self.spans.receive(from, received));
+            let medium = self.medium(from, to);
+            let done = self.work(from, now, self.spans.receive(from, medium, received));
             self.end(done, sender, 0);
             return self.answered(now, (from, to), request);
         }
@@ -164,11 +165,14 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             Request::Access(AccessCompletion::Flush) => 0,
             _ => self.spans.combine(to, bytes),
         };
-        let receives = self.spans.receive(to, bytes).saturating_add(combines);
-        let first = self.spans.first(to);
+        let medium = self.medium(from, to);
+        let receives = self.spans.receive(to, medium, bytes);
+        let receives = receives.saturating_add(combines);
+        let first = self.spans.first(to, medium, 0);
         self.next_leg(now, number, back, (to, receives.saturating_add(first)));
         if received > 0 {
-            let further = self.spans.send(to, received).saturating_sub(first);
+            let further = self.spans.send(to, medium, received);
+            let further = further.saturating_sub(first);
             self.work(to, now, further);
         }
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Request;
 use super::{Deferred, Engine, Event, MessageId, OperationId, Party};
-use crate::costs::{Leg, Protocol};
+use crate::costs::{Leg, Medium, Protocol};
 
 /// Messages between two processes that do not overtake each other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -140,8 +140,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport(of.from, bytes, mode),
-            protocol: self.protocol(pieces),
+            transport: self.transport((of.from, of.to), bytes, mode),
+            protocol: self.protocol((of.from, of.to), pieces),
             contact: false,
             there: false,
             seen: false,
@@ -157,16 +157,30 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// The protocol of a large message. What lies in pieces cannot be written into the other's memory.
-    fn protocol(&self, pieces: bool) -> Protocol {
-        match pieces {
-            true => Protocol::Send,
-            false => self.spans.costs.protocol,
+    /// What a message between two processes goes through.
+    pub(super) fn medium(&self, from: ProcessId, to: ProcessId) -> Medium {
+        match self.hosts[from as usize] == self.hosts[to as usize] {
+            true => Medium::Memory,
+            false => Medium::Network,
         }
     }
 
-    fn transport(&self, from: ProcessId, bytes: u64, mode: SendMode) -> Transport {
-        let large = self.spans.is_large(from, bytes);
+    /// The protocol of a large message. Data in pieces cannot be written into or read out of the other's memory.
+    fn protocol(&self, (from, to): (ProcessId, ProcessId), pieces: bool) -> Protocol {
+        match (pieces, self.medium(from, to)) {
+            (true, _) => Protocol::Send,
+            (false, Medium::Memory) => Protocol::Get,
+            (false, Medium::Network) => self.spans.costs.protocol,
+        }
+    }
+
+    fn transport(
+        &self,
+        (from, to): (ProcessId, ProcessId),
+        bytes: u64,
+        mode: SendMode,
+    ) -> Transport {
+        let large = self.spans.is_large(from, self.medium(from, to), bytes);
         match mode {
             SendMode::Synchronous => Transport::Protocol(0),
             SendMode::Standard | SendMode::Ready if large => Transport::Protocol(0),
@@ -189,8 +203,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport(from, bytes, SendMode::Standard),
-            protocol: self.protocol(false),
+            transport: self.transport((from, to), bytes, SendMode::Standard),
+            protocol: self.protocol((from, to), false),
             contact: false,
             there: false,
             seen: false,
@@ -205,28 +219,24 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let Some(message) = self.messages.get(number) else {
             return;
         };
-        let (from, transport, bytes, sender) = (
-            message.from,
-            message.transport,
-            message.bytes,
-            message.sender,
-        );
+        let (from, to, transport) = (message.from, message.to, message.transport);
+        let (bytes, sender) = (message.bytes, message.sender);
         let begins = self.free(from, now);
+        let medium = self.medium(from, to);
         match transport {
-            Transport::Eager => {
-                let leaves = begins.saturating_add(self.spans.first(from));
-                self.schedule_event(leaves, Event::Leaves(number));
-                let done = self.work(from, now, self.spans.send(from, bytes));
-                self.end(done, sender, 0);
-            }
-            Transport::Access { .. } => {
-                let leaves = begins.saturating_add(self.spans.first(from));
-                self.schedule_event(leaves, Event::Leaves(number));
-                self.work(from, now, self.spans.send(from, bytes));
+            Transport::Eager | Transport::Access { .. } => {
+                let first = self.spans.first(from, medium, bytes);
+                self.schedule_event(begins.saturating_add(first), Event::Leaves(number));
+                let done = self.work(from, now, self.spans.send(from, medium, bytes));
+                if transport == Transport::Eager {
+                    self.end(done, sender, 0);
+                }
             }
             Transport::Protocol(_) => {
-                self.first_contact(number);
-                let leaves = self.work(from, now, self.spans.first(from));
+                if medium == Medium::Network {
+                    self.first_contact(number);
+                }
+                let leaves = self.work(from, now, self.spans.first(from, medium, 0));
                 self.schedule_event(leaves, Event::Leaves(number));
             }
         }
@@ -364,9 +374,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         if message.transport != Transport::Eager {
             return self.answer(now, number);
         }
-        let (to, bytes) = (message.to, message.bytes);
+        let (from, to, bytes) = (message.from, message.to, message.bytes);
         self.messages.remove(number);
-        self.end(now, receiver, self.spans.receive(to, bytes));
+        let work = self.spans.receive(to, self.medium(from, to), bytes);
+        self.end(now, receiver, work);
     }
 
     /// The process at which a message's present leg arrives.
@@ -400,15 +411,16 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 request,
             } => self.answer_request(now, number, (back, received, request)),
             Transport::Protocol(leg) => {
+                let medium = self.medium(from, to);
                 if protocol.sender_done(contact) == Some(leg) {
-                    self.end(now, sender, self.spans.control(from));
+                    self.end(now, sender, self.spans.control(from, medium));
                 }
                 if leg + 1 < protocol.legs(contact).len() {
                     return self.next(now, number, Transport::Protocol(leg + 1), process);
                 }
                 self.messages.remove(number);
                 if let Some(receiver) = receiver {
-                    self.end(now, receiver, self.spans.receive(to, bytes));
+                    self.end(now, receiver, self.spans.receive(to, medium, bytes));
                 }
             }
         }
@@ -421,20 +433,39 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         };
         let (bytes, sender, protocol) = (message.bytes, message.sender, message.protocol);
         let contact = message.contact;
+        let medium = self.medium(message.from, message.to);
+        if protocol == Protocol::Get {
+            return self.copied(now, number, process);
+        }
         let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg, contact).data);
         let more = match transport {
             Transport::Protocol(1) if contact => self.spans.contact(process),
             _ => 0,
         };
-        let work = self.spans.control(process).saturating_add(more);
+        let work = self.spans.control(process, medium).saturating_add(more);
         self.next_leg(now, number, transport, (process, work));
         if data {
-            let all = self.spans.send(process, bytes);
-            let further = all.saturating_sub(self.spans.first(process));
+            let all = self.spans.send(process, medium, bytes);
+            let further = all.saturating_sub(self.spans.first(process, medium, 0));
             let done = self.work(process, now, further);
             if protocol.sender_done(contact).is_none() {
                 self.end(done, sender, 0);
             }
+        }
+    }
+
+    /// The receiver copies a message's data out of the sender's memory, is done, and acknowledges it.
+    fn copied(&mut self, now: u64, number: MessageId, process: ProcessId) {
+        let Some(message) = self.messages.get_mut(number) else {
+            return;
+        };
+        let bytes = message.bytes;
+        let receiver = message.receiver.replace(Party::Nobody);
+        let work = self.spans.get(process, bytes);
+        self.next_leg(now, number, Transport::Protocol(1), (process, work));
+        // Its process is busy with the copy: what follows begins later.
+        if let Some(receiver) = receiver {
+            self.end(now, receiver, 0);
         }
     }
 
