@@ -125,6 +125,8 @@ pub struct Topology {
     cut_rule: CutRule,
     /// A dragonfly's global ports.
     global_ports: Option<GlobalPorts>,
+    /// Attributes of the network's file that no part of the topology has.
+    unread: Vec<String>,
 }
 
 /// Most switches of a topology.
@@ -178,6 +180,7 @@ impl Topology {
             names,
             cut_rule: CutRule::Graph,
             global_ports: None,
+            unread: Vec::new(),
         };
         topology.check_links()?;
         topology.attach()?;
@@ -195,6 +198,17 @@ impl Topology {
     fn cut_by(mut self, rule: CutRule) -> Self {
         self.cut_rule = rule;
         self
+    }
+
+    /// Attributes of nodes and links in the network's file that the topology does not have, sorted: `link delay`.
+    #[must_use]
+    pub fn unread_attributes(&self) -> &[String] {
+        &self.unread
+    }
+
+    /// Notes attributes of the network's file that the topology does not have.
+    pub fn set_unread_attributes(&mut self, attributes: Vec<String>) {
+        self.unread = attributes;
     }
 
     /// The global ports of a dragonfly; `None` for other shapes.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_sim::Frequency;
 
-use self::rank::Rank;
+use self::rank::{Rank, Surplus};
 use crate::calls::Functions;
 use crate::layout::{self, Layout};
 use crate::spool::Spool;
@@ -70,6 +70,7 @@ pub(crate) fn import(
     let functions = Functions::new();
     let layout = Layout::new(count);
     let ticks_per_flop = TICKS_PER_SECOND as f64 / rates.flops_per_second;
+    let mut surplus = Surplus::default();
     for rank in 0..count {
         spool.begin_thread();
         let place = layout::place(rank, count);
@@ -83,11 +84,12 @@ pub(crate) fn import(
                 lines.try_for_each(|(number, line)| rank.line((path, *number), line))?;
             }
         }
-        rank.finish()?;
+        surplus.merge(rank.finish()?);
     }
     let clock = Frequency::from_hz(TICKS_PER_SECOND);
     let clock = clock.unwrap_or_else(|| unreachable!("it is not zero"));
-    let format = (Format::Ti, notes(rates));
+    let notes = notes(rates).into_iter().chain(surplus.note()).collect();
+    let format = (Format::Ti, notes);
     crate::write::write(spool, (out, name), format, (layout::nodes(count), clock))
 }
 

@@ -297,6 +297,19 @@ fn a_test_leaves_its_message_to_a_later_wait() {
 }
 
 #[test]
+fn words_after_the_last_argument_are_reported() {
+    let text = "0 init\n1 init\n0 waitall 1\n0 send 1 0 5 1 7 8\n1 recv 0 0 5 1 # seven\n1 barrier 3\n0 barrier\n";
+    let (imported, _) = listed(text.as_bytes(), "all.ti").expect("it is sound");
+    let note = imported.notes.last().expect("a note");
+    let expected =
+        "3 words after the last argument of actions are ignored, the first in line 4 of ";
+    assert!(note.starts_with(expected), "{note}");
+    let (imported, _) =
+        listed(b"0 init\n0 compute 5\n0 location 0 a b\n", "all.ti").expect("it is sound");
+    assert_eq!(imported.notes.len(), 2, "{:?}", imported.notes);
+}
+
+#[test]
 fn what_is_wrong_with_actions_is_said_by_its_line() {
     for (text, line, reason) in [
         ("0 init\n0 send 1 0 5\n", 2, "there is no rank 1"),

@@ -5,6 +5,7 @@
 //! absent is as the scenario says. Where no node is a host, the scenario's nodes are put
 //! at the switches, in the file's order.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -41,6 +42,9 @@ struct Builder<'a> {
     parts: PartSpecs,
     per_switch: Option<u32>,
 }
+
+/// Attributes of links that are read.
+const LINK_ATTRIBUTES: [&str; 4] = ["bandwidth", "latency", "queue", "cost"];
 
 /// What edges say besides bandwidth and latency.
 type Extras = Vec<(LinkId, Option<u8>, Option<u64>)>;
@@ -84,7 +88,8 @@ impl Builder<'_> {
                 "it names its hosts, so network.hosts-per-switch says nothing; remove it".into(),
             ));
         }
-        let topology = Topology::with_names(hosts, switches, links, Some(names))?;
+        let mut topology = Topology::with_names(hosts, switches, links, Some(names))?;
+        topology.set_unread_attributes(unread(graph, &places));
         finish(topology, extras)
     }
 
@@ -103,7 +108,7 @@ impl Builder<'_> {
             )));
         }
         // A switch may have a host's usual name.
-        let taken: std::collections::BTreeSet<String> = names[1].iter().cloned().collect();
+        let taken: BTreeSet<String> = names[1].iter().cloned().collect();
         for host in 0..hosts {
             let name = format!("host{host}");
             if taken.contains(&name) {
@@ -205,6 +210,25 @@ impl Builder<'_> {
             reason,
         }
     }
+}
+
+/// Attributes that the file has and the topology does not, sorted: of hosts, of switches, of links.
+fn unread(graph: &Graph, places: &[Endpoint]) -> Vec<String> {
+    let of_nodes = graph.nodes.iter().zip(places).map(|(node, place)| {
+        let (owner, read): (_, &[&str]) = match place {
+            Endpoint::Host(_) => ("host", &["kind"]),
+            Endpoint::Switch(_) => ("switch", &["kind", "latency", "queue"]),
+        };
+        (owner, read, &node.data)
+    });
+    let links = graph.edges.iter();
+    let of_links = links.map(|edge| ("link", LINK_ATTRIBUTES.as_slice(), &edge.data));
+    let unread = of_nodes.chain(of_links).flat_map(|(owner, read, data)| {
+        let names = data.keys().filter(|name| !read.contains(&name.as_str()));
+        names.map(move |name| format!("{owner} {}", name.escape_debug()))
+    });
+    let sorted: BTreeSet<String> = unread.collect();
+    sorted.into_iter().collect()
 }
 
 fn name(graph: &Graph, edge: &Edge) -> String {

@@ -102,6 +102,28 @@ fn parallel_links_of_a_graph_carry_something_or_are_reported() {
 }
 
 #[test]
+fn ignored_attributes_of_a_graph_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = [("a", "Delay"), ("b", "latency"), ("c", "kind"), ("d", "x")];
+    let keys = keys.map(|(id, name)| format!("<key id=\"{id}\" attr.name=\"{name}\"/>"));
+    let text = format!(
+        "<graphml>{}<graph><node id=\"s\"><data key=\"b\">1 us</data><data key=\"d\">3</data></node>\
+         <node id=\"h\"><data key=\"c\">host</data><data key=\"b\">1 us</data></node>\
+         <edge source=\"s\" target=\"h\"><data key=\"a\">5</data><data key=\"b\">1 us</data></edge></graph></graphml>",
+        keys.join("")
+    );
+    std::fs::write(dir.path().join("n.graphml"), text).unwrap();
+    let plan = resolve(1, "topology = { graphml = \"n.graphml\" }", dir.path()).unwrap();
+    assert_eq!(
+        plan.warnings().unwrap(),
+        [
+            "attributes of the GraphML file are ignored: host latency, link delay, switch x; a link may have bandwidth, latency, \
+             queue and cost, a switch latency and queue, and a node kind"
+        ]
+    );
+}
+
+#[test]
 fn what_fits_no_network_is_refused_with_key_and_remedy() {
     for (network, words) in [
         ("topology = \"ring\"", "unknown value `ring`; known: `star`"),

@@ -1,6 +1,6 @@
-//! Links and ports of a network that carry nothing.
+//! Links and ports of a network that carry nothing, and attributes of its file that are ignored.
 //!
-//! Nothing fails because of them, but the network has less bandwidth than its parts would give. Printed by the commands
+//! Nothing fails because of them, but the network is another one than its parts suggest. Printed by the commands
 //! that check, run, replay and simulate.
 
 use belljar_fabric::{GlobalPorts, LinkUsage, Routing, RoutingError, Settings, Topology};
@@ -9,8 +9,10 @@ use crate::scenario::RoutingName;
 
 /// In a survey of some routes alone, a smaller part of the links than this is no evidence.
 const IDLE_SHARE: u32 = 8;
+/// Attributes that a warning lists at most.
+const LISTED: usize = 8;
 
-/// Describes links that no route uses, and global ports without a link, each with a remedy.
+/// Describes links that no route uses, global ports without a link, each with a remedy, and ignored attributes of a GraphML file.
 ///
 /// # Errors
 /// When the topology does not fit the routing.
@@ -23,6 +25,7 @@ pub fn network_warnings(
     warnings.extend(idle(topology, settings.routing, usage));
     warnings.extend(costly(topology, usage));
     warnings.extend(topology.global_ports().and_then(ports));
+    warnings.extend(unread(topology.unread_attributes()));
     Ok(warnings)
 }
 
@@ -68,6 +71,22 @@ fn costly(topology: &Topology, usage: LinkUsage) -> Option<String> {
             "{} of {} links between switches{example} cost more than another way between their ends, so they carry nothing while \
              all links work; lower their cost to use them",
             usage.costly, usage.links
+        )
+    })
+}
+
+/// Attributes of a GraphML file that are ignored.
+fn unread(attributes: &[String]) -> Option<String> {
+    let listed = attributes.iter().take(LISTED).map(String::as_str);
+    let listed = listed.collect::<Vec<_>>().join(", ");
+    let more = match attributes.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!attributes.is_empty()).then(|| {
+        format!(
+            "attributes of the GraphML file are ignored: {listed}{more}; a link may have bandwidth, latency, queue and cost, a switch \
+             latency and queue, and a node kind"
         )
     })
 }

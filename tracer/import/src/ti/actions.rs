@@ -46,6 +46,12 @@ const MORE: [&str; 20] = [
     "iprobe",
 ];
 
+/// Whether SimGrid's replay ignores the words of an action, as it has written some itself.
+pub(super) fn ignores_words(action: &str) -> bool {
+    let without_effect = ["comm_size", "comm_split", "comm_dup", "location", "iprobe"];
+    without_effect.contains(&action) || matches!(action, "init" | "finalize" | "waitall")
+}
+
 /// Whether an action is known, by its name in lower case.
 pub(super) fn is_known(action: &str) -> bool {
     OTHERS.contains(&action) || MORE.contains(&action)

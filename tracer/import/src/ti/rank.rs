@@ -3,7 +3,7 @@
 //! Requests are waited for by the two ranks and the tag of a message, the oldest of those first, or all at once. Called for each line.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use belljar_trace::{Amount, Collective, Direction, Event, Peer, Phase, WORLD};
 
@@ -34,6 +34,38 @@ pub(super) struct Rank<'a> {
     open: BTreeMap<Key, VecDeque<(u64, Option<Message>)>>,
     count: usize,
     pub(super) element: u64,
+    surplus: Surplus,
+}
+
+/// Words after the last argument of actions.
+#[derive(Debug, Default)]
+pub(super) struct Surplus {
+    words: usize,
+    /// File and line of the first ones.
+    first: Option<(PathBuf, u64)>,
+}
+
+impl Surplus {
+    fn add(&mut self, (path, line): (&Path, u64), words: usize) {
+        self.words += words;
+        self.first.get_or_insert_with(|| (path.to_owned(), line));
+    }
+
+    /// Adds those of another rank.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.words += other.words;
+        self.first = self.first.take().or(other.first);
+    }
+
+    /// Describes them, if there are any.
+    pub(super) fn note(&self) -> Option<String> {
+        let (path, line) = self.first.as_ref()?;
+        Some(format!(
+            "{} words after the last argument of actions are ignored, the first in line {line} of {}",
+            self.words,
+            path.display()
+        ))
+    }
 }
 
 impl<'a> Rank<'a> {
@@ -54,6 +86,7 @@ impl<'a> Rank<'a> {
             open: BTreeMap::new(),
             count: 0,
             element: BYTE,
+            surplus: Surplus::default(),
         }
     }
 
@@ -74,20 +107,21 @@ impl<'a> Rank<'a> {
             return Err(wrong(&format!("{first:?} stands where rank {own} should")));
         }
         let action = words.next().ok_or_else(|| wrong("there is no action"))?;
+        let action = action.to_ascii_lowercase();
         let mut words = Words::new(words.collect(), self.element);
-        match actions::carry_out(self, &action.to_ascii_lowercase(), &mut words) {
-            Ok(Some(event)) => self.spool.push(&event),
-            Ok(None) => Ok(()),
-            Err(reason) => Err(wrong(&reason)),
+        let event = actions::carry_out(self, &action, &mut words).map_err(|error| wrong(&error))?;
+        if words.left() > 0 && !actions::ignores_words(&action) {
+            self.surplus.add(place, words.left());
         }
+        event.map_or(Ok(()), |event| self.spool.push(&event))
     }
 
-    /// Waits for what nobody waited for.
-    pub(super) fn finish(mut self) -> Result<(), ImportError> {
-        match self.wait_for_all() {
-            Ok(Some(event)) => self.spool.push(&event),
-            _ => Ok(()),
+    /// Waits for requests that no action waited for.
+    pub(super) fn finish(mut self) -> Result<Surplus, ImportError> {
+        if let Ok(Some(event)) = self.wait_for_all() {
+            self.spool.push(&event)?;
         }
+        Ok(self.surplus)
     }
 
     /// Works.
