@@ -3,12 +3,12 @@
 //! Debian's own daemons and commands run beside the node's root file system, from the disk of an image that has them; nodes of any image can have
 //! them. Its configuration follows from the plan's nodes. Made where a plan is made; its files are on the run disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_images::Image;
 
 use crate::batch;
-use crate::mpirun::{GuestRoot, Mpi};
+use crate::mpirun::{Binary, GuestRoot, Mpi};
 use crate::plan::error::PlanError;
 use crate::scenario::{Scenario, Slurm};
 
@@ -25,6 +25,8 @@ pub const SETTINGS: &str = "/run/belljar/slurm-settings";
 pub(crate) const FOLDER: &str = "slurm-settings";
 /// Commands of users that only nodes with Slurm have.
 pub(crate) const CALLED: [&str; 6] = ["srun", "sbatch", "salloc", "scontrol", "squeue", "sinfo"];
+/// Libraries of a program that are followed.
+const MOST_LIBRARIES: usize = 512;
 /// Characters of a name besides letters and digits.
 const NAME_MARKS: &str = "_-.";
 
@@ -44,11 +46,16 @@ pub struct SlurmPlan {
 }
 
 impl SlurmPlan {
-    /// The plan of `table` for nodes whose first image has the tree `root`.
+    /// The plan of `table` for nodes whose first image has the tree `root`, and a workload with these files.
     ///
     /// # Errors
     /// When a name cannot stand in Slurm's configuration.
-    pub(crate) fn new(table: &Slurm, image: Image, root: &GuestRoot) -> Result<Self, PlanError> {
+    pub(crate) fn new(
+        table: &Slurm,
+        image: Image,
+        root: &GuestRoot,
+        files: &BTreeMap<String, Vec<u8>>,
+    ) -> Result<Self, PlanError> {
         for (key, names, marks) in [
             ("slurm.partitions", &table.partitions, ""),
             ("slurm.features", &table.features, ""),
@@ -68,7 +75,7 @@ impl SlurmPlan {
             partitions: table.partitions.clone(),
             features: table.features.clone(),
             licenses: table.licenses.clone(),
-            mpi: mpi_of(root),
+            mpi: pmi_of(root, files),
         })
     }
 }
@@ -92,12 +99,46 @@ pub(crate) fn check_called(
     missing.map_or(Ok(()), |name| Err(PlanError::NoSlurm { name }))
 }
 
-/// PMI-2 for MPICH and its kin, PMIx for Open MPI.
-fn mpi_of(root: &GuestRoot) -> &'static str {
-    match root.has(Mpi::OpenMpi) && !root.has(Mpi::Mpich) {
-        true => "pmix",
-        false => "pmi2",
+/// The default of `srun --mpi`: PMI-2 for MPICH and its kin, PMIx for Open MPI. Where the image has both, the first program that says it decides: one of
+/// the workload's own, or one of the image that a script names.
+fn pmi_of(root: &GuestRoot, files: &BTreeMap<String, Vec<u8>>) -> &'static str {
+    let of_image = match root.has(Mpi::OpenMpi) && !root.has(Mpi::Mpich) {
+        true => Mpi::OpenMpi,
+        false => Mpi::Mpich,
+    };
+    let is_open = root.has(Mpi::OpenMpi) && root.has(Mpi::Mpich);
+    let own = || files.values().filter_map(|bytes| Binary::read(&bytes[..]));
+    let mut of_files = own().filter_map(|binary| mpi_of(binary, root));
+    let scripts = files.values().filter(|bytes| bytes.starts_with(b"#!"));
+    let mut of_scripts = scripts.filter_map(|bytes| {
+        let text = str::from_utf8(bytes).ok()?;
+        let lines = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with('#'));
+        let mut words = lines.flat_map(str::split_whitespace);
+        words.find_map(|word| mpi_of(root.binary(&root.program(word)?)?, root))
+    });
+    let named = is_open.then(|| of_files.next().or_else(|| of_scripts.next()));
+    match named.flatten().unwrap_or(of_image) {
+        Mpi::OpenMpi => "pmix",
+        Mpi::Mpich => "pmi2",
     }
+}
+
+/// The MPI library of a program, which it may have by way of other libraries of the image.
+fn mpi_of(binary: Binary, root: &GuestRoot) -> Option<Mpi> {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut left = binary.needed;
+    while let Some(name) = left.pop() {
+        if let Some(mpi) = Mpi::of_library(&name) {
+            return Some(mpi);
+        }
+        if seen.len() < MOST_LIBRARIES && seen.insert(name.clone()) {
+            let found = root.library(&name).and_then(|path| root.binary(&path));
+            left.extend(found.into_iter().flat_map(|binary| binary.needed));
+        }
+    }
+    None
 }
 
 fn check_names(key: &'static str, names: &[String], marks: &str) -> Result<(), PlanError> {

@@ -2,9 +2,12 @@
 //!
 //! The nodes have the resources of its `#SBATCH` lines, and the run brings the files that it names. Everything else works as in `belljar mpirun`.
 
+/// Files that a script names.
+mod named;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -18,13 +21,12 @@ use belljar_cluster::scenario::quantity::Bytes;
 use belljar_cluster::slurm::SETTINGS;
 use clap::Args;
 
+use self::named::named_files;
 use super::mpirun::{MachineArguments, Request, add, image, perform, take_in};
 
 const MIB: u64 = 1 << 20;
 /// The most processors of a node.
 const MOST_CPUS: u32 = 64;
-/// The most files that words of a script bring.
-const MOST_FILES: usize = 10_000;
 
 /// Arguments of `belljar sbatch-script`.
 #[derive(Args)]
@@ -180,59 +182,6 @@ impl Batch {
         }
         Ok(text)
     }
-}
-
-/// Files below this folder that a script or its command line names: by path, by folder, or by pattern.
-fn named_files(text: &str, arguments: &[String]) -> Result<Vec<PathBuf>> {
-    let ends = |c: char| c.is_whitespace() || "\"'`;|&()<>=$".contains(c);
-    let lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'));
-    let words = lines.flat_map(|line| line.split(ends));
-    let words = words.chain(arguments.iter().map(String::as_str));
-    let is_below = |path: &Path| {
-        let mut parts = path.components();
-        path.is_relative()
-            && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-    };
-    let mut found = Vec::new();
-    for word in words.filter(|word| !word.is_empty() && is_below(Path::new(word))) {
-        let path = Path::new(word);
-        if word.contains(['*', '?', '[']) {
-            let matches = glob::glob(word)
-                .into_iter()
-                .flatten()
-                .filter_map(Result::ok);
-            found.extend(matches.filter(|path| path.is_file()));
-        } else if path.components().all(|part| part == Component::CurDir) {
-            // The folder itself, as in `cd .`.
-        } else {
-            take_below(path, &mut found)?;
-        }
-        found.sort();
-        found.dedup();
-    }
-    Ok(found)
-}
-
-/// Adds the file at `path`, or all files of the folder there.
-fn take_below(path: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    if path.is_file() {
-        found.push(path.to_owned());
-    } else if path.is_dir() {
-        let entries =
-            fs::read_dir(path).with_context(|| format!("cannot list {}", path.display()))?;
-        for entry in entries {
-            take_below(&entry?.path(), found)?;
-        }
-    }
-    if found.len() > MOST_FILES {
-        bail!(
-            "the script names {}, which has more than {MOST_FILES} files with those named before; pack them into an archive, or give the script another folder",
-            path.display()
-        );
-    }
-    Ok(())
 }
 
 /// Those of the files that are linked to MPI, as programs to choose an image for; a shell where there

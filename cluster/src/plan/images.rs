@@ -76,18 +76,18 @@ pub(super) fn apart(scenario: &Scenario, mut images: Vec<Image>) -> (Vec<Image>,
     (images, slurm)
 }
 
-/// Slurm from its `image`, for nodes whose trees are `roots`.
+/// Slurm from its `image`, for nodes with these trees and a workload with these files.
 ///
 /// # Errors
 /// See [`SlurmPlan::new`].
 pub(super) fn slurm(
     scenario: &Scenario,
     image: Option<Image>,
-    roots: &[GuestRoot],
+    (roots, files): (&[GuestRoot], &BTreeMap<String, Vec<u8>>),
 ) -> Result<Option<SlurmPlan>, PlanError> {
     let parts = scenario.slurm.as_ref().zip(image).zip(roots.first());
     parts
-        .map(|((table, image), root)| SlurmPlan::new(table, image, root))
+        .map(|((table, image), root)| SlurmPlan::new(table, image, root, files))
         .transpose()
 }
 
