@@ -3,7 +3,7 @@
 //! Libraries that read guests' rings complain of each one that is wrong, and a guest can make as many
 //! as it likes. So of what they say the first few lines are told, and the rest is counted.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tracing::{Metadata, Subscriber};
@@ -33,10 +33,7 @@ pub(crate) fn are_wanted() -> bool {
 /// Has everything told from now on, or if `quiet` warnings and errors alone.
 pub(crate) fn tell(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
-    // https://no-color.org
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colours = io::stderr().is_terminal() && !unwanted;
-    subscriber(io::stderr, colours, quiet).init();
+    subscriber(io::stderr, super::colour::of_errors(), quiet).init();
 }
 
 /// How many lines were not told.

@@ -1,97 +1,60 @@
-//! How far a replay is, on a terminal, and its end by the user.
+//! Replays and simulations under way: their progress, and their end by the user.
 //!
-//! The first Ctrl-C has it end with what it has, the second ends the program. Many are carried out at once under one watch. Called by `replay` and `simulate`.
+//! The first Ctrl-C has them end with what they have. Many are carried out at once under one watch. Called by `replay`, `simulate` and `model`.
 
-use std::io::{self, IsTerminal};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use anyhow::{Context, Result};
 use belljar_program::Program;
-use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::SIGINT;
-use signal_hook::flag;
 
-/// Calls between two looks at the terminal.
+use super::interrupt::Deferral;
+use super::progress::Task;
+
+/// Calls between two reports of progress.
 const SELDOM: u64 = 1 << 14;
 
-/// True while nothing is watched: Ctrl-C ends the program at once then, as no step would notice it.
-fn idle() -> &'static Arc<AtomicBool> {
-    static IDLE: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    IDLE.get_or_init(|| Arc::new(AtomicBool::new(true)))
-}
-
-/// What is asked at each step, by all threads that take some.
+/// Counts the steps of all threads, and asks at each whether the user wants the end.
 pub(in crate::command) struct Watch {
-    bar: ProgressBar,
+    task: Task,
     steps: AtomicU64,
-    /// Steps between two looks at the terminal.
+    /// Steps between two reports of progress.
     seldom: u64,
-    interrupted: Arc<AtomicBool>,
+    deferral: Deferral,
 }
 
 impl Watch {
     /// Watches the replay of a program, whose steps are calls.
-    ///
-    /// # Errors
-    /// When the host lets no signal be handled.
-    pub(in crate::command) fn over(program: &Program) -> Result<Self> {
+    pub(in crate::command) fn over(program: &Program) -> Self {
         let all: usize = program.threads.iter().map(|it| it.calls.len()).sum();
-        Self::of(
-            Some(all as u64),
-            SELDOM,
-            "{pos} of {len} calls played {wide_bar} {eta}",
-        )
+        Self {
+            seldom: SELDOM,
+            ..Self::of("calls played", Some(all as u64))
+        }
     }
 
-    /// Watches so many steps, if it is known how many; the bar is as indicatif's templates say.
-    ///
-    /// # Errors
-    /// When the host lets no signal be handled.
-    pub(in crate::command) fn of(all: Option<u64>, seldom: u64, template: &str) -> Result<Self> {
-        let bar = match (io::stderr().is_terminal(), all) {
-            (false, _) => ProgressBar::hidden(),
-            (true, Some(all)) => ProgressBar::new(all),
-            (true, None) => ProgressBar::new_spinner(),
-        };
-        let style = ProgressStyle::with_template(template);
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let interrupted = Arc::new(AtomicBool::new(false));
-        idle().store(false, Ordering::Relaxed);
-        // In this order: the second signal finds the flag set, and ends the program.
-        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(idle()))
-            .and_then(|_| {
-                flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))
-            })
-            .and_then(|_| flag::register(SIGINT, Arc::clone(&interrupted)))
-            .context("cannot handle Ctrl-C")?;
-        Ok(Self {
-            bar,
+    /// Watches so many steps of this name, if it is known how many.
+    pub(in crate::command) fn of(name: &str, all: Option<u64>) -> Self {
+        Self {
+            task: Task::of_steps(name, all),
             steps: AtomicU64::new(0),
-            seldom,
-            interrupted,
-        })
+            seldom: 1,
+            deferral: Deferral::of_steps(),
+        }
     }
 
-    /// A step is taken. Whether to continue.
+    /// A step is taken. Returns whether to continue.
     pub(in crate::command) fn step(&self) -> bool {
         let steps = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         if steps.is_multiple_of(self.seldom) {
-            self.bar.set_position(steps);
+            self.task.set(steps);
         }
         self.continues()
     }
 
     /// Whether to continue.
     pub(in crate::command) fn continues(&self) -> bool {
-        !self.interrupted.load(Ordering::Relaxed)
-    }
-
-    /// The replay is over.
-    pub(in crate::command) fn finish(&self) {
-        idle().store(true, Ordering::Relaxed);
-        self.bar.finish_and_clear();
+        !self.deferral.is_wanted()
     }
 }
 
