@@ -107,7 +107,7 @@ fn is_recipe(path: &Path) -> bool {
     is_toml(path) && says_so() || path.is_file() && is_archive()
 }
 
-/// Paths that continue what was typed: those that are wanted, and folders that may have some.
+/// Paths that begin with the typed text: wanted ones, and folders that may have some.
 fn paths(typed: &str, is_wanted: impl Fn(&Path) -> bool) -> Vec<CompletionCandidate> {
     let (above, start) = match typed.rfind('/') {
         Some(at) => typed.split_at(at + 1),

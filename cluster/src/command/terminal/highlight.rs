@@ -30,7 +30,7 @@ const WARNINGS: [&str; 2] = ["warning", "Warning"];
 const RANK: &str = "rank";
 const WAITING: &str = "waiting";
 
-/// Bytes of a line, and lines of a table, that are kept back; what is longer has no emphasis.
+/// Bytes of a line and rows of a table that are buffered, at most. Longer ones have no emphasis.
 const MOST_BYTES: usize = 1 << 16;
 const MOST_LINES: usize = 1 << 14;
 
@@ -94,7 +94,7 @@ impl<W: Write> Highlight<W> {
         Ok(())
     }
 
-    /// Writes what was kept back.
+    /// Writes the buffered rows and the rest of a line.
     fn settle(&mut self) -> io::Result<()> {
         self.end_table()?;
         let line = std::mem::take(&mut self.line);
@@ -103,7 +103,7 @@ impl<W: Write> Highlight<W> {
 }
 
 impl RankTable {
-    /// The table of which a line is the head.
+    /// The table that begins with this head; `None` for other lines.
     fn of(line: &str) -> Option<Self> {
         let is_head = line.split_whitespace().next() == Some(RANK);
         let at = line.find(&format!("  {WAITING}")).filter(|_| is_head)?;

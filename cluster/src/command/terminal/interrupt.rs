@@ -48,12 +48,12 @@ fn deferred() -> MutexGuard<'static, Option<Flags>> {
     DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of a command by a signal, with what is left of its work.
+/// The end of a command by a signal, with words about the work that is kept.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted: {0}")]
 pub(crate) struct Interrupted(pub(crate) String);
 
-/// Reports the end of a command by a signal, with what is left of its work. Returns its exit code.
+/// Reports the end of a command by a signal, with words about the work that is kept. Returns the exit code.
 pub(crate) fn report(kept: &str) -> ExitCode {
     super::colour::error_line("interrupted", Some(kept));
     ExitCode::from(exit_code())

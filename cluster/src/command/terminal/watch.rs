@@ -58,7 +58,8 @@ impl Watch {
     }
 }
 
-/// Does `work` for each number below `count` on all processors, until told to stop; what came of it in the order of numbers, `None` of what was not begun.
+/// Does `work` for each number below `count` on all processors, until the user ends it. Returns the results in the order of numbers, `None` for numbers
+/// that were not begun.
 pub(in crate::command) fn on_all_processors<T: Send>(
     count: usize,
     watch: &Watch,
