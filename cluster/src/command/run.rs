@@ -218,11 +218,8 @@ impl Task<'_> {
         }
         sandbox = sandbox.map(|sandbox| sandbox.reaching(directory.reach()));
         let deferral = Deferral::begin();
-        let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), deferral.flag());
-        if deferral.is_wanted() {
-            return Err(Interrupted("before the first round".to_owned()).into());
-        }
-        let (exchange, agents) = called?.unzip();
+        let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), &deferral)?;
+        let (exchange, agents) = called.unzip();
         // Other hosts hear of the end by their rounds; this one alone has nothing yet that is worth keeping.
         let deferral = Some(deferral).filter(|_| exchange.is_some());
         let unstarted = choice
@@ -285,9 +282,23 @@ impl Task<'_> {
 }
 
 impl Task<'_> {
+    /// As [`gather`](Self::gather), until the user ends it.
+    fn call_hosts(
+        &self,
+        choice: Option<&mut Choice>,
+        sandbox: Option<&Sandbox>,
+        deferral: &Deferral,
+    ) -> Result<Option<(Exchange, Agents)>> {
+        let called = self.gather(choice, sandbox, deferral.flag());
+        match deferral.is_wanted() {
+            true => Err(Interrupted("before the first round".to_owned()).into()),
+            false => called,
+        }
+    }
+
     /// Gathers the other hosts, if the run is to have any, and hands them what they need: this
     /// host's part, and the agents, which end with what is returned.
-    fn call_hosts(
+    fn gather(
         &self,
         choice: Option<&mut Choice>,
         sandbox: Option<&Sandbox>,

@@ -8,7 +8,7 @@ use belljar_fabric::{
     Captured, Delivery, Fabric, FabricState, Impairment, LinkRecord, LinkStatistics, Outage,
     Routing, Settings, Topology,
 };
-use belljar_sim::{Span, Time, codec};
+use belljar_sim::{Span, Time, decode, encode};
 use net::{any_graph, any_topology, broadcast, datagram, distances, links_between, number_of};
 use proptest::prelude::*;
 
@@ -253,8 +253,8 @@ proptest! {
         let mut rounds = 0;
         while now < end {
             if rounds == cut {
-                let bytes = codec::encode(&fabric.save()).unwrap();
-                let state: FabricState = codec::decode(&bytes).unwrap();
+                let bytes = encode(&fabric.save()).unwrap();
+                let state: FabricState = decode(&bytes).unwrap();
                 fabric = make();
                 fabric.restore(state.clone()).unwrap();
                 prop_assert_eq!(fabric.save(), state);
