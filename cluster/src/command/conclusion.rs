@@ -13,6 +13,7 @@ use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_report::Detail;
 
 use super::output::{print, say};
+use super::terminal::colour::error_line;
 use super::terminal::interrupt::Interrupted;
 use super::{exit_code, report, trace};
 
@@ -73,9 +74,10 @@ fn tell_failure(code: i32, warnings: &[String]) {
         .iter()
         .find(|warning| warning.contains("ran out of memory"));
     let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
-    eprintln!(
-        "error: the workload ended with exit code {code}, see stderr and console/node0.log{cause}"
+    let reason = format!(
+        "the workload ended with exit code {code}, see stderr and console/node0.log{cause}"
     );
+    error_line("error", Some(&reason));
 }
 
 /// What is left of a run that was broken off, and how it can be continued.

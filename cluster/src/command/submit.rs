@@ -20,6 +20,7 @@ use belljar_files::{open_input, write_file};
 use belljar_launch::job::{self, BatchJob, JobState, Wishes};
 use clap::Args;
 
+use super::terminal::colour::error_line;
 use super::terminal::interrupt::Deferral;
 use super::{exit_code, read_scenario};
 use crate::ScenarioArguments;
@@ -340,13 +341,14 @@ fn conclude(end: &End, out: &Path, log: &Path) -> Result<ExitCode> {
         note!("the job ended well on {}; {place}", end.hosts);
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
-        "error: the job ended as {} (status {}, signal {}), see {}; {place}",
+    let reason = format!(
+        "the job ended as {} (status {}, signal {}), see {}; {place}",
         end.how,
         end.status,
         end.signal,
         log.display()
     );
+    error_line("error", Some(&reason));
     Ok(match end.status {
         0 => ExitCode::FAILURE,
         status => exit_code(status),
