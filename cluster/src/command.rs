@@ -28,8 +28,6 @@ pub(crate) mod model;
 pub(crate) mod mpirun;
 /// `belljar new`: a scenario to start from.
 pub(crate) mod new;
-/// What the program's parts have to say while it works, on standard error.
-pub(crate) mod notes;
 /// Results on standard output.
 mod output;
 /// `belljar profile`: what processors were doing.
@@ -48,6 +46,8 @@ pub(crate) mod simulate;
 pub(crate) mod submit;
 /// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 pub(crate) mod sweep;
+/// The user's terminal: notes, warnings, progress, colours and Ctrl-C.
+pub(crate) mod terminal;
 /// `belljar trace`, and the table that ends a run.
 pub(crate) mod trace;
 

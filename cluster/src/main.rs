@@ -14,9 +14,17 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 /// Writes a line on standard error, unless nothing but results, warnings and errors is wanted.
 macro_rules! note {
     ($($line:tt)*) => {
-        if $crate::command::notes::are_wanted() {
-            eprintln!($($line)*);
+        if $crate::command::terminal::notes::are_wanted() {
+            let line = format!($($line)*);
+            $crate::command::terminal::progress::above(|| eprintln!("{line}"));
         }
+    };
+}
+
+/// Writes a warning on standard error.
+macro_rules! warning {
+    ($($line:tt)*) => {
+        $crate::command::terminal::colour::warning_line(&format!($($line)*))
     };
 }
 
@@ -33,6 +41,9 @@ struct Arguments {
     /// No progress and no notes: only results, warnings and errors.
     #[arg(long, short, global = true)]
     quiet: bool,
+    /// Colour warnings, errors and what stands out in results.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: clap::ColorChoice,
     #[command(subcommand)]
     command: Command,
 }
@@ -397,10 +408,15 @@ struct BuildArguments {
 }
 
 fn main() -> ExitCode {
+    command::manual::complete::answer(|| command::manual::grouped(Arguments::command()));
     let words = command::mpirun::plain(std::env::args_os());
     let matches = command::manual::grouped(Arguments::command()).get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    command::notes::tell(arguments.quiet);
+    command::terminal::colour::choose(arguments.color);
+    command::terminal::notes::tell(arguments.quiet);
+    if let Err(error) = command::terminal::interrupt::listen() {
+        warning!("Ctrl-C leaves unfinished files: {error}");
+    }
     let result = match arguments.command {
         Command::Run(arguments) => command::run::run(&arguments),
         Command::Mpirun(arguments) => command::mpirun::mpirun(&arguments),
@@ -428,20 +444,24 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => command::simulate::simulate(&arguments),
         Command::Place(arguments) => command::replay::place::place(&arguments),
         Command::Cache(command) => command::cache::cache(&command),
-        Command::Completions(arguments) => {
-            command::manual::completions(&arguments, Arguments::command())
-        }
+        Command::Completions(arguments) => command::manual::completions(&arguments),
         Command::Man(arguments) => command::manual::man(&arguments, Arguments::command()),
         Command::Image(ImageCommand::Build(arguments)) => command::build_image(&arguments),
         Command::Image(ImageCommand::List(arguments)) => command::list_images(arguments.json),
         Command::Image(ImageCommand::Verify { recipe }) => command::verify_image(&recipe),
     };
-    match command::notes::left_out() {
+    command::terminal::interrupt::give_way();
+    match command::terminal::notes::left_out() {
         0 => {}
         more => note!("note: {more} more lines about guests' virtio queues are left out"),
     }
     result.unwrap_or_else(|error| {
-        eprintln!("error: {}", command::fit_for_terminal(&with_causes(&error)));
+        use command::terminal::interrupt::{Interrupted, report};
+        if let Some(Interrupted(kept)) = error.downcast_ref() {
+            return report(&command::fit_for_terminal(kept));
+        }
+        let reason = command::fit_for_terminal(&with_causes(&error));
+        command::terminal::colour::error_line("error", Some(&reason));
         ExitCode::FAILURE
     })
 }

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{
@@ -23,6 +24,7 @@ use nix::fcntl::{
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use crate::abandoned::{Registration, Rest};
 use crate::output::temporary;
 
 /// Temporary files of one output at once, at most: each has a process that writes it.
@@ -263,11 +265,12 @@ pub fn publish(from: &Path, to: &Path) -> io::Result<()> {
 /// A temporary file beside the one that it becomes; removed unless [kept](Self::keep).
 #[derive(Debug)]
 pub(crate) struct Unfinished {
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     name: OsString,
     temporary: OsString,
     /// The open file, whose lock says that it is being written.
     file: Option<File>,
+    registration: Registration,
 }
 
 impl Unfinished {
@@ -278,11 +281,14 @@ impl Unfinished {
             let Some(file) = claim(&folder, &temporary)? else {
                 continue;
             };
+            let folder = Arc::new(folder);
+            let rest = Rest::File(Arc::clone(&folder), temporary.clone());
             let own = Self {
                 folder,
                 name: name.to_owned(),
                 temporary,
                 file: Some(file.try_clone()?),
+                registration: Registration::of(rest),
             };
             return Ok((file, own));
         }
@@ -293,7 +299,8 @@ impl Unfinished {
 
     /// Gives the file its name; a file of this name is replaced.
     pub(crate) fn keep(mut self) -> io::Result<()> {
-        renameat(&self.folder, &*self.temporary, &self.folder, &*self.name)?;
+        self.registration
+            .finish(|| renameat(&self.folder, &*self.temporary, &self.folder, &*self.name))?;
         self.file = None;
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::abandoned::{Registration, Rest};
 use crate::folder::{Folder, publish};
 
 /// Names that are tried: each that is taken has a process that fills it.
@@ -21,6 +22,7 @@ pub struct OutputFolder {
     named: Option<PathBuf>,
     /// Its lock says that a process fills it.
     _lock: Folder,
+    registration: Registration,
     finished: bool,
 }
 
@@ -46,6 +48,7 @@ impl OutputFolder {
                 path: path.to_owned(),
                 named: None,
                 _lock: Folder::open(path)?,
+                registration: Registration::of(Rest::Entries(path.to_owned())),
                 finished: false,
             });
         }
@@ -55,10 +58,12 @@ impl OutputFolder {
         for number in 1..=MOST_WRITERS {
             let own = unfinished(path, number)?;
             if let Some(lock) = claim(&own)? {
+                let registration = Registration::of(Rest::Folder(own.clone()));
                 return Ok(Self {
                     path: own,
                     named: Some(path.to_owned()),
                     _lock: lock,
+                    registration,
                     finished: false,
                 });
             }
@@ -76,9 +81,10 @@ impl OutputFolder {
     /// # Errors
     /// When something has that name by now, or the host refuses.
     pub fn finish(mut self) -> io::Result<()> {
-        if let Some(named) = &self.named {
-            publish(&self.path, named)?;
-        }
+        self.registration.finish(|| match &self.named {
+            Some(named) => publish(&self.path, named),
+            None => Ok(()),
+        })?;
         self.finished = true;
         Ok(())
     }
@@ -89,17 +95,9 @@ impl Drop for OutputFolder {
         if self.finished {
             return;
         }
-        // A rest would only take room.
-        if self.named.is_some() {
-            let _ = fs::remove_dir_all(&self.path);
-            return;
-        }
-        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let _ = match is_folder {
-                true => fs::remove_dir_all(entry.path()),
-                false => fs::remove_file(entry.path()),
-            };
+        match self.named {
+            Some(_) => Rest::Folder(self.path.clone()).remove(),
+            None => Rest::Entries(self.path.clone()).remove(),
         }
     }
 }

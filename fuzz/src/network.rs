@@ -8,6 +8,7 @@ use belljar_fabric::{
     Fabric, FabricState, Impairment, LinkSpec, Mac, Outage, PartSpecs, Settings, SwitchSpec, Torus,
 };
 use belljar_sim::{Span, Time};
+use bincode::Encoding;
 
 /// Events of a restored network are handled up to here, in picoseconds.
 const END: u64 = 1 << 40;
@@ -78,8 +79,7 @@ fn network() -> Fabric {
 
 /// Restores a state and lets the network run.
 pub(crate) fn state(data: &[u8]) {
-    let config = bincode::config::standard().with_limit::<{ 1 << 20 }>();
-    let decoded = bincode::serde::decode_from_slice::<FabricState, _>(data, config);
+    let decoded = Encoding::<{ 1 << 20 }>::decode_state::<FabricState>(data);
     let Ok((state, _)) = decoded else {
         return;
     };
@@ -109,8 +109,7 @@ pub(crate) fn state_seeds() -> Vec<Vec<u8>> {
         busy.send(time, host, number, frame.into());
     }
     for _ in busy.advance(Time::ZERO + Span::from_us(4)) {}
-    let save =
-        |fabric: &Fabric| bincode::serde::encode_to_vec(fabric.save(), bincode::config::standard());
+    let save = |fabric: &Fabric| Encoding::<{ 1 << 20 }>::encode_state(&fabric.save());
     [save(&network()), save(&busy)]
         .map(|bytes| bytes.expect("plain values"))
         .to_vec()

@@ -38,6 +38,9 @@ pub enum Method {
 }
 
 impl Method {
+    /// The number of methods that need no search: each placement of theirs is played once.
+    pub const CONSTRUCTIVE: u64 = 5;
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,6 +80,8 @@ pub struct Effort {
 
 /// Placements of a program in a setting, those first with which it takes least; of equal ones the method that stands first.
 ///
+/// Calls `each` after each placement that was tried, [`Method::CONSTRUCTIVE`] and [`Effort::tries`] times.
+///
 /// # Errors
 /// As [`replay`], and when there are fewer slots than processes.
 pub fn search(
@@ -84,6 +89,7 @@ pub fn search(
     calibration: &Calibration,
     setting: &Setting,
     effort: Effort,
+    mut each: impl FnMut(),
 ) -> Result<Vec<Placement>, ReplayError> {
     let (NetworkModel::Packet(topology, settings) | NetworkModel::Flow(topology, settings)) =
         &setting.network
@@ -118,10 +124,11 @@ pub fn search(
         if ground.fits(&hosts) {
             placements.push(judge.placement(method, hosts, &mut ground)?);
         }
+        each();
     }
     placements.sort_by_key(|placement| (placement.total_ps, placement.method));
     if let Some(best) = placements.first().cloned() {
-        placements.push(anneal(&mut judge, &mut ground, &best, effort)?);
+        placements.push(anneal(&mut judge, &mut ground, &best, effort, &mut each)?);
         placements.sort_by_key(|placement| (placement.total_ps, placement.method));
     }
     Ok(placements)
@@ -163,10 +170,12 @@ fn anneal(
     ground: &mut Ground<'_>,
     from: &Placement,
     effort: Effort,
+    each: &mut dyn FnMut(),
 ) -> Result<Placement, ReplayError> {
     let mut random = Random::new(Seed(effort.seed), "placement", 0);
     let (mut now, mut best) = (from.clone(), from.clone());
     for turn in 0..effort.tries {
+        each();
         let hosts = ground.swapped(&now.hosts, &mut random);
         if hosts == now.hosts {
             continue;

@@ -1,11 +1,9 @@
-//! The binary form of saved state: bincode's standard encoding of serde's data model.
+//! The binary form of saved state: the encoding of `belljar-codec`, by serde's data model.
 //!
-//! Integers are variable in length and little endian; nothing outside this module knows of bincode.
 //! Decoding takes no more memory than a limit, whatever the bytes claim. Used for checkpoints, snapshots
 //! and what hosts of a run send each other.
 
-use bincode::config::{self, Configuration, Limit, LittleEndian, Varint};
-use bincode::error::DecodeError;
+use bincode::Encoding;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -15,8 +13,7 @@ const DECODE_LIMIT: usize = 1 << 30;
 /// Most memory that a byte of a record stands for: that of a 128-bit number.
 const MOST_GROWTH: usize = 16;
 
-const CONFIGURATION: Configuration<LittleEndian, Varint, Limit<DECODE_LIMIT>> =
-    config::standard().with_limit::<DECODE_LIMIT>();
+type Limited = Encoding<DECODE_LIMIT>;
 
 /// State that cannot be saved, or bytes that are not saved state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,8 +31,7 @@ pub enum CodecError {
 /// # Errors
 /// When it cannot be encoded.
 pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, CodecError> {
-    bincode::serde::encode_to_vec(record, CONFIGURATION)
-        .map_err(|error| CodecError::Encode(error.to_string()))
+    Limited::encode_state(record).map_err(|error| CodecError::Encode(error.to_string()))
 }
 
 /// Sees that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as
@@ -57,8 +53,8 @@ pub fn check<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
 /// # Errors
 /// When they are anything else.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    let (record, used) = bincode::serde::decode_from_slice(bytes, CONFIGURATION)
-        .map_err(|error| CodecError::Decode(described(&error)))?;
+    let (record, used) =
+        Limited::decode_state(bytes).map_err(|error| CodecError::Decode(error.to_string()))?;
     if used == bytes.len() {
         Ok(record)
     } else {
@@ -66,16 +62,6 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
         Err(CodecError::Decode(format!(
             "{more} bytes follow the record"
         )))
-    }
-}
-
-fn described(error: &DecodeError) -> String {
-    match error {
-        DecodeError::LimitExceeded => {
-            let most = DECODE_LIMIT >> 20;
-            format!("they stand for more than {most} MiB of memory, which is the most")
-        }
-        error => error.to_string(),
     }
 }
 

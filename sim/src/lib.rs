@@ -8,7 +8,7 @@
 
 /// A queue of keys in the order of time.
 mod calendar;
-/// The binary form of saved state: bincode's standard encoding of serde's data model.
+/// The binary form of saved state.
 mod codec;
 /// Random lengths of time with a given mean.
 mod distribution;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+use crate::dependencies;
 use crate::packages::{self, BUILD, TEST};
 use crate::python;
 use crate::shell::{self, Profile, build_belljar, cargo, run_with};
@@ -167,7 +168,7 @@ fn python(binary: &str) -> Result<()> {
     python::environment().map_or(Ok(()), |python| python::test(&python, binary))
 }
 
-/// Format, lints, documentation, generated files, licences.
+/// Format, lints, documentation, generated files, licences, advisories.
 pub(crate) fn lint() -> Result<()> {
     let cargo = cargo();
     shell::run(&cargo, &["fmt", "--all", "--check"])?;
@@ -195,22 +196,7 @@ pub(crate) fn lint() -> Result<()> {
     ];
     run_with(&cargo, &arguments, &[("RUSTDOCFLAGS", "--deny warnings")])?;
     crate::generate::mpi(true)?;
-    deny(&cargo)
-}
-
-/// Licences and advisories, where cargo-deny is installed.
-fn deny(cargo: &str) -> Result<()> {
-    let installed = std::process::Command::new(cargo)
-        .args(["deny", "--version"])
-        .output();
-    if installed.is_ok_and(|output| output.status.success()) {
-        return shell::run(
-            cargo,
-            &["deny", "--offline", "check", "bans", "licenses", "sources"],
-        );
-    }
-    eprintln!("SKIPPED: cargo-deny is not installed (cargo install cargo-deny --locked)");
-    Ok(())
+    dependencies::deny(&cargo)
 }
 
 /// Always with the whole workspace, as all that is built for tests: a part of it has other features of the

@@ -18,6 +18,8 @@ mod book;
 mod check;
 /// `cargo xtask demo`: from nothing to a traced run.
 mod demo;
+/// Licences, sources and advisories of packages.
+mod dependencies;
 /// `cargo xtask frozen`: outputs of every reader on pinned traces.
 mod frozen;
 /// `cargo xtask fuzz`: property tests without an end.

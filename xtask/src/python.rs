@@ -40,6 +40,33 @@ pub(crate) fn environment() -> Option<PathBuf> {
     }
 }
 
+/// A run whose trace is in the tree.
+const RUN: &str = "tests/frozen/runs/allreduce";
+
+/// Reads a table by the package, where no Rust is installed.
+const READ: &str = "
+import shutil, sys, belljar
+assert not shutil.which('cargo') and not shutil.which('rustc'), 'Rust is on the PATH'
+assert belljar.open(sys.argv[1]).calls('rank').columns == ['rank']
+";
+
+/// Installs the wheel into an environment of its own and reads a trace, without Rust on the `PATH` and without a network.
+fn without_rust(wheel: &Path) -> Result<()> {
+    let folder = shell::target().join("python-plain");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    shell::run("python3", &["-m", "venv", &folder.to_string_lossy()])?;
+    let bin = folder.join("bin");
+    let python = bin.join("python").to_string_lossy().into_owned();
+    let alone = [("PATH", &*bin.to_string_lossy())];
+    let install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"];
+    let wheel = wheel.to_string_lossy();
+    shell::run_with(&python, &[&install[..], &[&*wheel]].concat(), &alone)?;
+    let run = crate::root().join(RUN);
+    shell::run_with(&python, &["-c", READ, &run.to_string_lossy()], &alone)
+}
+
 /// Builds, installs and tests the package, with this `belljar`.
 pub(crate) fn test(python: &Path, belljar: &str) -> Result<()> {
     let wheels = shell::target().join("wheels");
@@ -74,6 +101,7 @@ pub(crate) fn test(python: &Path, belljar: &str) -> Result<()> {
         &wheel.to_string_lossy(),
     ];
     shell::run(&program, &install)?;
+    without_rust(&wheel)?;
     for tests in ["test_package", "test_notebook"] {
         let file = format!("python/tests/{tests}.py");
         shell::run_with(&program, &[&file], &[("BELLJAR", belljar)])?;

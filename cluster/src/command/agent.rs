@@ -15,15 +15,16 @@ use anyhow::{Result, bail};
 use belljar_cluster::hosts::agent::Agent;
 use belljar_cluster::run::coordinator::Ending;
 
-use super::run::stop_on_signal;
 use super::sandbox;
+use super::terminal::interrupt::Deferral;
 
 /// How long an agent may take to end when whoever started it is gone.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// `belljar agent`.
 pub(crate) fn agent() -> Result<ExitCode> {
-    let stop = stop_on_signal()?;
+    let deferral = Deferral::begin();
+    let stop = Arc::clone(deferral.flag());
     let mut input = BufReader::new(io::stdin());
     let agent = Agent::meet(&mut input, io::stdout(), &stop)?;
     end_with_input(input, stop.clone());

@@ -66,7 +66,7 @@ fn prepared(run: &Path) -> Result<PathBuf> {
         let job = read_input(&path).map_err(anyhow::Error::new);
         match job.and_then(|bytes| Ok(PreparedJob::from_bytes(&bytes)?)) {
             Ok(_) => return Ok(path),
-            Err(error) => eprintln!("warning: {}: {error}; it is prepared again", path.display()),
+            Err(error) => warning!("{}: {error}; it is prepared again", path.display()),
         }
     }
     let Calibrated {

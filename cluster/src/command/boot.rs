@@ -14,8 +14,8 @@ use belljar_sim::Time;
 use belljar_sim::figures::counted;
 use belljar_vmm::NodeStop;
 
-use super::run::stop_on_signal;
 use super::sandbox;
+use super::terminal::interrupt::{Deferral, Interrupted};
 use crate::BootArguments;
 
 pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
@@ -37,7 +37,7 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
         exit_device: arguments.exit_device,
         disks: arguments.disk.clone(),
     };
-    let stop = stop_on_signal()?;
+    let deferral = Deferral::begin();
     let sandbox = sandbox(arguments.no_sandbox, engine)?;
     let mut booted = Booted::new(&plan)?;
     let mut keyboard = if arguments.no_input {
@@ -45,10 +45,13 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
     } else {
         Keyboard::stdin()
     };
-    let ending = booted.run_in(sandbox.as_ref(), &mut keyboard, &stop);
+    let ending = booted.run_in(sandbox.as_ref(), &mut keyboard, deferral.flag());
     drop(keyboard);
     let ending = ending?;
     tell(&booted, engine);
+    if deferral.is_wanted() && matches!(ending, BootEnding::Left) {
+        return Err(Interrupted(format!("after {} of virtual time", booted.now())).into());
+    }
     conclude(&booted, ending)
 }
 

@@ -157,7 +157,7 @@ fn prune(arguments: &PruneArguments) -> Result<ExitCode> {
         }
         if let Removed::Failed(error) = &removed {
             failed = true;
-            eprintln!("warning: cannot remove {}: {error}", entry.path.display());
+            warning!("cannot remove {}: {error}", entry.path.display());
         }
         match arguments.json {
             true => all.push(as_json(entry, Some(&removed))),

@@ -13,6 +13,8 @@ use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_report::Detail;
 
 use super::output::{print, say};
+use super::terminal::colour::error_line;
+use super::terminal::interrupt::Interrupted;
 use super::{exit_code, report, trace};
 
 /// Completes a run that came to its end, and tells how it ended; with a `report` if that is wanted.
@@ -40,6 +42,10 @@ pub(super) fn conclude(
             tell_failure(*code, &summary.warnings);
             Ok(exit_code(*code))
         }
+        Ending::Interrupted => {
+            print(render(summary, host, directory.path()))?;
+            Err(Interrupted(what_is_kept(directory.path())).into())
+        }
         other => {
             print(render(summary, host, directory.path()))?;
             bail!("{}", explain(other, directory.path()));
@@ -53,7 +59,7 @@ fn tell_report(directory: &Path) -> Result<()> {
     match report::make(directory, None, Detail::default(), &path) {
         Ok(()) => say(format_args!("report: {}", path.display())),
         Err(error) => {
-            eprintln!("warning: there is no report of this run: {error:#}");
+            warning!("there is no report of this run: {error:#}");
             Ok(())
         }
     }
@@ -68,9 +74,10 @@ fn tell_failure(code: i32, warnings: &[String]) {
         .iter()
         .find(|warning| warning.contains("ran out of memory"));
     let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
-    eprintln!(
-        "error: the workload ended with exit code {code}, see stderr and console/node0.log{cause}"
+    let reason = format!(
+        "the workload ended with exit code {code}, see stderr and console/node0.log{cause}"
     );
+    error_line("error", Some(&reason));
 }
 
 /// What is left of a run that was broken off, and how it can be continued.

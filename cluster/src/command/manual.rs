@@ -2,15 +2,22 @@
 //!
 //! Both are made of the arguments' own description, so that they say what `--help` says. Called by `main`; packages have what they write.
 
+/// Values that shells complete.
+pub(crate) mod complete;
+/// One meaning for one option name.
+#[cfg(test)]
+mod names;
+
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use belljar_files::write_file;
+use belljar_files::{Registration, write_file};
 use clap::Args;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use super::output::show;
 
@@ -28,13 +35,16 @@ pub(crate) struct ManArguments {
     out: PathBuf,
 }
 
+/// The command's name, and that of its program.
+const NAME: &str = "belljar";
+
 /// `belljar completions`: a script for a shell, on standard output.
-pub(crate) fn completions(
-    arguments: &CompletionsArguments,
-    mut belljar: clap::Command,
-) -> Result<ExitCode> {
+pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<ExitCode> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(&arguments.shell.to_string());
+    let shell = shell.context("this shell has no completions")?;
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut belljar, "belljar", &mut script);
+    shell.write_registration(complete::VARIABLE, NAME, NAME, NAME, &mut script)?;
     show(|out| out.write_all(&script))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -45,6 +55,7 @@ pub(crate) fn man(arguments: &ManArguments, belljar: clap::Command) -> Result<Ex
     let failed = || format!("cannot write pages into {}", out.display());
     fs::create_dir_all(out).with_context(failed)?;
     let made = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let _registration = Registration::of_folder(made.path());
     clap_mangen::generate_to(belljar, made.path()).with_context(failed)?;
     for page in fs::read_dir(made.path()).with_context(failed)? {
         let page = page.with_context(failed)?;

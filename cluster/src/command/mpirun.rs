@@ -213,7 +213,7 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
         note!("note: {note}");
     }
     for warning in &request.warnings {
-        eprintln!("warning: {warning}");
+        warning!("{warning}");
     }
     let plan = Plan::resolve(&scenario, here)?;
     for default in scenario.network.defaults_of_shape() {

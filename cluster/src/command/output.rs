@@ -12,14 +12,20 @@ use std::io::{self, ErrorKind, StdoutLock, Write};
 
 use anyhow::{Context, Result};
 
+use super::terminal::highlight::Highlight;
+use super::terminal::{colour, progress};
+
+/// Standard output for results.
+pub(super) type Results<'a> = Harmless<Highlight<StdoutLock<'a>>>;
+
 /// Writes results by `write`.
 ///
 /// # Errors
 /// Standard output takes no more, say because its disk is full; not when nobody reads it.
-pub(super) fn show(
-    write: impl FnOnce(&mut Harmless<StdoutLock<'_>>) -> io::Result<()>,
-) -> Result<()> {
-    let mut out = Harmless::new(io::stdout().lock());
+pub(super) fn show(write: impl FnOnce(&mut Results<'_>) -> io::Result<()>) -> Result<()> {
+    progress::clear();
+    let highlighted = Highlight::new(io::stdout().lock(), colour::of_results());
+    let mut out = Harmless::new(highlighted);
     let written = write(&mut out).and_then(|()| out.flush());
     read_or_not(written)
 }

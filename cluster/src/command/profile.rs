@@ -28,7 +28,7 @@ use super::trace::{PhaseChoice, RunFiles, time, trace_file};
 )]
 pub(crate) struct ProfileArguments {
     /// A run directory; of several, functions' shares stand next to each other.
-    #[arg(required = true, value_name = "DIRECTORY")]
+    #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Folded stacks instead of the table: a line for each, for other tools.
     #[arg(long, conflicts_with = "json")]
@@ -43,7 +43,7 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Keep stacks of different nodes, or ranks, apart.
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "BY")]
     by: Option<By>,
     /// Only samples of this node; may be repeated.
     #[arg(long, value_name = "NODE")]
@@ -129,7 +129,7 @@ fn named(arguments: &ProfileArguments, directory: &Path) -> Result<(Named, State
     let files = match RunFiles::of(&directory.join(SCENARIO_FILE)) {
         Ok(files) => Some(files),
         Err(error) => {
-            eprintln!("warning: functions are not named: {error:#}");
+            warning!("functions are not named: {error:#}");
             None
         }
     };
@@ -232,8 +232,8 @@ pub(super) fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)>
     for path in paths {
         if belljar_profile::read(&path, &mut tally)? == State::Cut {
             if directory.join(SUMMARY).exists() {
-                eprintln!(
-                    "warning: {} is damaged: it ends within a record, although the run has ended",
+                warning!(
+                    "{} is damaged: it ends within a record, although the run has ended",
                     path.display()
                 );
             }
@@ -247,7 +247,7 @@ pub(super) fn read(directory: &Path, mut tally: Tally) -> Result<(Tally, State)>
 fn kernels(files: Option<&RunFiles>) -> Vec<(u32, KernelFunctions)> {
     let symbols = files.map_or_else(|| Ok(Vec::new()), RunFiles::kernel_symbols);
     let symbols = symbols.unwrap_or_else(|error| {
-        eprintln!("warning: the kernel's functions are not named: {error:#}");
+        warning!("the kernel's functions are not named: {error:#}");
         Vec::new()
     });
     let each = symbols.into_iter().map(|(first, symbols)| {

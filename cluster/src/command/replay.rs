@@ -28,19 +28,20 @@ mod stuck;
 mod tolerance;
 /// Many replays of one run.
 mod vary;
-/// How far a replay is, and its end by the user.
-pub(super) mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_files::Registration;
 use belljar_replay::{Outcome, without, write_trace};
 use belljar_trace::TRACE_FILE;
 use clap::{Args, Subcommand};
 
 use super::output::show;
+use super::terminal::interrupt;
+use super::terminal::watch::Watch;
 use super::trace::generated::{ORIGIN_FILE, origin_text};
 use by_loop::{LoopOutcome, by_loop};
 use calibrate::CalibrateArguments;
@@ -48,7 +49,6 @@ use job::{Job, JobArguments};
 use placement::PlacementArguments;
 pub(super) use plan::PLAN_FILE;
 use render::Said;
-use watch::Watch;
 
 /// What a replay said, in its directory.
 pub(super) const REPLAY_FILE: &str = "replay.json";
@@ -96,7 +96,7 @@ struct PlayArguments {
     vary: Vec<String>,
     /// With `--vary`: write the table here as comma-separated values, too.
     #[arg(long, value_name = "FILE", requires = "vary")]
-    csv: Option<PathBuf>,
+    csv_file: Option<PathBuf>,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -120,12 +120,12 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let wanted = job.wanted(&arguments.placement)?;
     let warnings = job.network_warnings(job.arguments, &wanted)?;
     for warning in &warnings {
-        eprintln!("warning: {warning}");
+        warning!("{warning}");
     }
     let calibration = belljar_replay::calibrate(program, &job.traced()?)?;
-    let watch = Watch::over(program)?;
+    let watch = Watch::over(program);
     let outcome = belljar_replay::replay(program, &calibration, &wanted, || watch.step())?;
-    watch.finish();
+    drop(watch);
     let bounds = match arguments.bounds && !outcome.broken_off {
         true => without(program, &calibration, &wanted)?,
         false => Vec::new(),
@@ -183,6 +183,7 @@ fn is_changed(job: &Job<'_>, arguments: &PlayArguments) -> bool {
 /// What the program's loops take.
 fn loops(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<LoopOutcome>> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let _registration = Registration::of_folder(folder.path());
     let played = folder.path().join(TRACE_FILE);
     write_trace(&job.trace, &played, &job.program, outcome)?;
     by_loop(&job.trace, &played)
@@ -192,6 +193,7 @@ fn loops(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<LoopOutcome>> {
 fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     let changed = job.scenario_to_keep()?;
     let directory = RunDirectory::create(Some(out), "replay")?;
+    let registration = Registration::of_folder(directory.path());
     for (input, name) in &changed.inputs {
         directory.copy(input, name)?;
     }
@@ -205,6 +207,7 @@ fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     directory.write(REPLAY_FILE, &String::from_utf8_lossy(&whole))?;
     let to = directory.path().join(TRACE_FILE);
     write_trace(&job.trace, &to, &job.program, said.outcome)?;
+    drop(registration);
     // What was broken off keeps the name of what is not complete.
     if !said.outcome.broken_off {
         directory.complete("checkpoint")?;
@@ -213,7 +216,10 @@ fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
 }
 
 fn ending(outcome: &Outcome) -> ExitCode {
-    match outcome.stuck.is_empty() && !outcome.broken_off {
+    if outcome.broken_off {
+        return interrupt::report("all figures are of the calls that had returned by then");
+    }
+    match outcome.stuck.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

@@ -23,6 +23,7 @@ use clap::Args;
 use super::output::say;
 use super::profile;
 use super::replay::PLAN_FILE;
+use super::terminal::progress;
 use super::trace::collected::warn;
 use super::trace::efficiency::add_ideal;
 use super::trace::generated::never_ran;
@@ -75,12 +76,8 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<ExitCode> {
             true => arguments.directory.join(REPORT_FILE),
             false => PathBuf::from(REPORT_FILE),
         });
-    make(
-        &arguments.directory,
-        arguments.other.as_deref(),
-        detail,
-        &out,
-    )?;
+    let other = arguments.other.as_deref();
+    progress::of_traces(|| make(&arguments.directory, other, detail, &out))?;
     say(out.display())?;
     Ok(ExitCode::SUCCESS)
 }

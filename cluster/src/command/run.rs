@@ -26,11 +26,12 @@ use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
-use belljar_files::read_input_text;
+use belljar_files::{Registration, read_input_text};
 
 use super::conclusion::{conclude, what_is_kept};
 use super::output::{print, say};
 use super::replay::hostfile::places;
+use super::terminal::interrupt::{Deferral, Interrupted};
 use super::{read_scenario, sandbox};
 use crate::{CheckpointArguments, HostArguments, HostsArguments, ResumeArguments, RunArguments};
 
@@ -205,9 +206,8 @@ impl Task<'_> {
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
             .clamp(1, plan.nodes as usize);
         for warning in &plan.network_warnings {
-            eprintln!("warning: {warning}");
+            warning!("{warning}");
         }
-        let stop = stop_on_signal()?;
         let mut sandbox = sandbox(self.host.no_sandbox, plan.engine)?;
         // Before the sandbox closes: no socket is made after that.
         let mailbox = Arc::new(Mailbox::default());
@@ -217,8 +217,14 @@ impl Task<'_> {
             sandbox = sandbox.map(listening).transpose()?;
         }
         sandbox = sandbox.map(|sandbox| sandbox.reaching(directory.reach()));
-        let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), &stop)?;
+        let deferral = Deferral::begin();
+        let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), &deferral)?;
         let (exchange, agents) = called.unzip();
+        // Other hosts hear of the end by their rounds; this one alone has nothing yet that is worth keeping.
+        let deferral = Some(deferral).filter(|_| exchange.is_some());
+        let unstarted = choice
+            .is_none()
+            .then(|| Registration::of_folder(directory.path()));
         let mut progress = Progress::start(self.host.showing());
         let setup = Setup {
             plan,
@@ -239,6 +245,9 @@ impl Task<'_> {
             None => Run::prepare(setup)?,
         };
         let prepared = progress.elapsed();
+        let deferral = deferral.unwrap_or_else(Deferral::begin);
+        let stop = deferral.flag();
+        drop(unstarted);
         if let Some(every) = self.state_hash {
             run.log_states(directory, every)?;
         }
@@ -246,7 +255,7 @@ impl Task<'_> {
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
             (!self.host.quiet).then(|| Follower::start(directory.path(), progress.line()));
-        let ending = run.go_in(sandbox.as_ref(), &stop, &mut progress);
+        let ending = run.go_in(sandbox.as_ref(), stop, &mut progress);
         let kept = run.finish_checkpoints();
         drop(server);
         drop(agents);
@@ -267,14 +276,29 @@ impl Task<'_> {
             return Ok(ExitCode::SUCCESS);
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
+        drop(deferral);
         conclude(self.directory, &summary, &host, &ending, self.report)
     }
 }
 
 impl Task<'_> {
+    /// As [`gather`](Self::gather), until the user ends it.
+    fn call_hosts(
+        &self,
+        choice: Option<&mut Choice>,
+        sandbox: Option<&Sandbox>,
+        deferral: &Deferral,
+    ) -> Result<Option<(Exchange, Agents)>> {
+        let called = self.gather(choice, sandbox, deferral.flag());
+        match deferral.is_wanted() {
+            true => Err(Interrupted("before the first round".to_owned()).into()),
+            false => called,
+        }
+    }
+
     /// Gathers the other hosts, if the run is to have any, and hands them what they need: this
     /// host's part, and the agents, which end with what is returned.
-    fn call_hosts(
+    fn gather(
         &self,
         choice: Option<&mut Choice>,
         sandbox: Option<&Sandbox>,
@@ -349,23 +373,10 @@ fn serve(directory: &Path, plan: &Plan, mailbox: &Arc<Mailbox>) -> Option<Server
     match Server::open(directory, &plan.name, plan.nodes, mailbox.clone()) {
         Ok(server) => Some(server),
         Err(error) => {
-            eprintln!("warning: belljar watch and console will not find this run: {error}");
+            warning!("belljar watch and console will not find this run: {error}");
             None
         }
     }
-}
-
-/// Ctrl-C and SIGTERM end a run at the next round; a second one ends the program.
-pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })
-    .context("cannot watch for Ctrl-C")?;
-    Ok(stop)
 }
 
 impl HostArguments {

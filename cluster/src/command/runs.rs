@@ -149,7 +149,7 @@ fn of_folder(folder: &Path) -> Result<Vec<Run>> {
 }
 
 /// True for directories that a run, a replay or an import fills.
-fn is_run(path: &Path) -> bool {
+pub(super) fn is_run(path: &Path) -> bool {
     path.is_dir()
         && [SUMMARY, SCENARIO_FILE, TRACE_FILE]
             .iter()

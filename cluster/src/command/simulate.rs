@@ -39,7 +39,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::output::show;
-use super::replay::watch::{Watch, on_all_processors};
+use super::terminal::interrupt;
+use super::terminal::watch::{Watch, on_all_processors};
 use messages::AllPlayed;
 use play::{Outcome, play};
 use resume::Results;
@@ -125,12 +126,6 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let keys: Vec<String> = all.first().map_or_else(Vec::new, |of| {
         of.values.iter().map(|(key, _)| key.clone()).collect()
     });
-    if rows.len() < all.len() {
-        note!("broken off: {} of {} were simulated", rows.len(), all.len());
-        if results.is_some() {
-            note!("continue with the same command and --resume");
-        }
-    }
     if let Some(results) = &results {
         files::table(results.folder(), "results.csv", &keys, &rows)?;
         parquet::table(results.folder(), "results.parquet", &keys, &rows)?;
@@ -142,10 +137,15 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
         }
         false => text(&keys, &rows, out),
     })?;
-    Ok(match rows.len() == all.len() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    if rows.len() == all.len() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let how = match results.is_some() {
+        true => "; continue with the same command and --resume",
+        false => "",
+    };
+    let kept = format!("{} of {} were simulated{how}", rows.len(), all.len());
+    Ok(interrupt::report(&kept))
 }
 
 /// An error of a combination with the file, and with the combination's values if any vary.
@@ -213,7 +213,7 @@ impl<'p> Reading<'p> {
                 warnings
                     .filter(|line| !known.contains(*line))
                     .cloned()
-                    .inspect(|line| eprintln!("warning: {line}"))
+                    .inspect(|line| warning!("{line}"))
                     .collect::<Vec<_>>(),
             );
             Ok(Checked {
@@ -280,8 +280,7 @@ fn simulate_all(
     all: &[Checked],
     out: Option<(&Results, std::time::Duration)>,
 ) -> Result<Vec<Row>> {
-    let template = "{pos} of {len} simulated {wide_bar} {eta}";
-    let watch = Watch::of(Some(all.len() as u64), 1, template)?;
+    let watch = Watch::of("simulated", Some(all.len() as u64));
     let rows = on_all_processors(all.len(), &watch, |index| {
         let checked = &all[index];
         let alone = || reading.alone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -295,7 +294,7 @@ fn simulate_all(
             Some(out) => in_folder(reading.path, (index, &wanted), out, &watch),
         }
     });
-    watch.finish();
+    drop(watch);
     let rows: Vec<Option<Row>> = rows.into_iter().flatten().collect::<Result<_>>()?;
     Ok(rows.into_iter().flatten().collect())
 }

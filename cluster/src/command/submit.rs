@@ -20,6 +20,8 @@ use belljar_files::{open_input, write_file};
 use belljar_launch::job::{self, BatchJob, JobState, Wishes};
 use clap::Args;
 
+use super::terminal::colour::error_line;
+use super::terminal::interrupt::Deferral;
 use super::{exit_code, read_scenario};
 use crate::ScenarioArguments;
 
@@ -81,9 +83,9 @@ pub(crate) fn submit(arguments: &SubmitArguments) -> Result<ExitCode> {
     };
     let number = hand_in(&batch)?;
     note!("job {number}; {}", how_to_follow(number, &folder));
-    let stop = super::run::stop_on_signal()?;
+    let deferral = Deferral::begin();
     let log = folder.join(BatchJob::LOG);
-    match follow(number, &log, &stop)? {
+    match follow(number, &log, deferral.flag())? {
         Some(end) => conclude(&end, &out, &log),
         None => {
             note!("job {number} continues; {}", how_to_follow(number, &folder));
@@ -144,7 +146,7 @@ pub(super) fn run_command(out: &Path) -> Result<Vec<String>> {
 /// see that it is not would be a pity.
 pub(super) fn warn_of_a_bad_plan(scenario: &Scenario, path: &Path) {
     if let Err(error) = Plan::resolve(scenario, path) {
-        eprintln!("warning: on this host the scenario could not run: {error}");
+        warning!("on this host the scenario could not run: {error}");
     }
 }
 
@@ -237,7 +239,7 @@ pub(super) fn hand_in(batch: &BatchJob) -> Result<u32> {
     };
     keep_and_submit().inspect_err(|_| {
         if let Err(error) = fs::remove_dir_all(&batch.folder) {
-            eprintln!("warning: {} stays: {error}", batch.folder.display());
+            warning!("{} stays: {error}", batch.folder.display());
         }
     })
 }
@@ -270,7 +272,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
                 // A controller may be away for a while; the job does not need it.
                 unanswered += 1;
                 if unanswered == PATIENCE {
-                    eprintln!("warning: Slurm gives no answer, asking on: {error}");
+                    warning!("Slurm gives no answer, asking on: {error}");
                 }
                 thread::sleep(TURN);
                 continue;
@@ -339,13 +341,14 @@ fn conclude(end: &End, out: &Path, log: &Path) -> Result<ExitCode> {
         note!("the job ended well on {}; {place}", end.hosts);
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
-        "error: the job ended as {} (status {}, signal {}), see {}; {place}",
+    let reason = format!(
+        "the job ended as {} (status {}, signal {}), see {}; {place}",
         end.how,
         end.status,
         end.signal,
         log.display()
     );
+    error_line("error", Some(&reason));
     Ok(match end.status {
         0 => ExitCode::FAILURE,
         status => exit_code(status),

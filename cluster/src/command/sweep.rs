@@ -24,11 +24,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::output::{print, say};
+use super::read_scenario;
 use super::submit::{
     JobArguments, TURN, hand_in, make_if_free, make_new, run_command, warn_of_a_bad_plan,
     write_scenario,
 };
-use super::{read_scenario, run};
+use super::terminal::interrupt::{self, Deferral};
+use super::terminal::progress::Task;
 use crate::ScenarioArguments;
 
 /// Arguments of `belljar sweep`.
@@ -88,12 +90,13 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     let path = folder.join(SWEEP);
     write_file(&path, serde_json::to_string_pretty(&sweep)?.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
-    let stop = run::stop_on_signal()?;
+    let deferral = Deferral::begin();
+    let stop = deferral.flag();
     let outcomes = if !arguments.here && has_slurm() {
         let array = batch(arguments, &folder, &name, count)?;
         let number = hand_in(&array)?;
         note!("job {number}, an array of {count}; cancel it with: scancel {number}");
-        match follow(number, count, &stop)? {
+        match follow(number, count, stop)? {
             Some(outcomes) => outcomes,
             None => {
                 note!(
@@ -105,9 +108,18 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
             }
         }
     } else {
-        one_after_another(&sweep, &folder, &stop)?
+        one_after_another(&sweep, &folder, stop)?
     };
-    gather(&sweep, &folder, &outcomes, arguments.json)
+    let gathered = gather(&sweep, &folder, &outcomes, arguments.json)?;
+    if !deferral.is_wanted() {
+        return Ok(gathered);
+    }
+    let ended = outcomes.values().filter(|it| it.code == Some(0)).count();
+    let again = format!(
+        "{ended} of {count} runs are whole; their table is that of belljar sweep {}",
+        folder.display()
+    );
+    Ok(interrupt::report(&again))
 }
 
 /// Makes the table of what is in `folder`.
@@ -261,9 +273,9 @@ fn one_after_another(
 ) -> Result<BTreeMap<usize, Outcome>> {
     let count = sweep.combinations.len();
     let mut outcomes = BTreeMap::new();
+    let task = Task::of_steps("runs", Some(count as u64));
     for index in 0..count {
         if stop.load(Ordering::Relaxed) {
-            note!("{index} of {count} ran; the others do not");
             break;
         }
         let words = run_command(Path::new(RUN))?;
@@ -290,6 +302,7 @@ fn one_after_another(
             ending: status.to_string(),
         };
         outcomes.insert(index, outcome);
+        task.step();
     }
     Ok(outcomes)
 }

@@ -28,7 +28,7 @@ pub(super) mod tables;
 /// Who waits for whom, what that makes of the whole, and what changed.
 mod waiting;
 
-use std::io::{self, StdoutLock, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ use belljar_sim::Time;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::output::{Harmless, read_or_not, show};
+use super::output::{Harmless, Results, read_or_not, show};
+use super::terminal::progress;
 use collected::{CollectArguments, warn};
 use export::ExportArguments;
 use import::ImportArguments;
@@ -184,6 +185,10 @@ pub(crate) struct ConvertArguments {
 
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
+    progress::of_traces(|| carry_out(command))
+}
+
+fn carry_out(command: &TraceCommand) -> Result<ExitCode> {
     match command {
         TraceCommand::Dump(arguments) => dump(arguments),
         TraceCommand::Stat(arguments) => stat::stat(arguments),
@@ -274,8 +279,8 @@ pub(super) fn time(option: &'static str, text: Option<&str>) -> Result<Option<Ti
 /// Says on standard error that a trace is not whole.
 fn remark(state: &TraceState) {
     if let TraceState::Incomplete { offset, reason } = state {
-        eprintln!(
-            "warning: the trace is incomplete: {reason} (at byte {offset}); what comes before is whole"
+        warning!(
+            "the trace is incomplete: {reason} (at byte {offset}); what comes before is whole"
         );
     }
 }
@@ -287,6 +292,10 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     } else {
         DumpFormat::Text
     };
+    if io::stdout().is_terminal() {
+        // Its lines and the progress would share the terminal.
+        progress::clear();
+    }
     let mut out = io::BufWriter::new(Harmless::new(io::stdout().lock()));
     let path = trace_file(&arguments.trace);
     warn(&path)?;
@@ -349,7 +358,7 @@ fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
 /// Writes results to standard output, and then what is to be said of their trace.
 fn results(
     state: &TraceState,
-    write: impl FnOnce(&mut Harmless<StdoutLock<'_>>) -> io::Result<()>,
+    write: impl FnOnce(&mut Results<'_>) -> io::Result<()>,
 ) -> Result<ExitCode> {
     show(write)?;
     remark(state);

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use belljar_files::read_input_text;
+use belljar_files::{Registration, read_input_text};
 use belljar_sim::Time;
 use tempfile::TempDir;
 
@@ -121,6 +121,7 @@ struct Repeatable {
 /// Where runs are repeated, and how guests are kept in there.
 struct Workspace {
     folder: TempDir,
+    _registration: Registration,
     sandbox: Option<Sandbox>,
 }
 
@@ -143,7 +144,11 @@ impl Workspace {
         }
         let reaching = |sandbox: &Sandbox| sandbox.clone().reaching(reach).repeating();
         let sandbox = sandbox.map(reaching).transpose().map_err(RunError::from)?;
-        Ok(Self { folder, sandbox })
+        Ok(Self {
+            _registration: Registration::of_folder(folder.path()),
+            folder,
+            sandbox,
+        })
     }
 }
 

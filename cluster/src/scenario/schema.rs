@@ -90,6 +90,46 @@ pub fn mix_schema() -> Schema {
     schema
 }
 
+/// The keys that `--set` takes, such as `network.latency`, in the order of their names.
+pub fn keys() -> Vec<String> {
+    let schema = schema().to_value();
+    let mut keys = Vec::new();
+    add_keys(&schema, &schema, "", DEEPEST, &mut keys);
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// Tables in tables, at most.
+const DEEPEST: u32 = 5;
+
+/// Adds the keys of a table, those of the tables in it below their own.
+fn add_keys(of: &Value, whole: &Value, before: &str, depth: u32, keys: &mut Vec<String>) {
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
+    for alternative in ["allOf", "anyOf", "oneOf"] {
+        for one in of[alternative].as_array().into_iter().flatten() {
+            add_keys(one, whole, before, depth, keys);
+        }
+    }
+    if let Some(name) = of["$ref"]
+        .as_str()
+        .and_then(|it| it.strip_prefix("#/$defs/"))
+    {
+        return add_keys(&whole["$defs"][name], whole, before, depth, keys);
+    }
+    let properties = of["properties"].as_object();
+    for (name, value) in properties.into_iter().flatten() {
+        let key = format!("{before}{name}");
+        let known = keys.len();
+        add_keys(value, whole, &format!("{key}."), depth, keys);
+        if keys.len() == known {
+            keys.push(key);
+        }
+    }
+}
+
 /// The description of a key of a type. The type `top` is the schema itself.
 fn property<'s>(schema: &'s mut Schema, top: &str, of: &str, key: &str) -> Option<&'s mut Value> {
     let path = match of == top {

@@ -9,6 +9,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use belljar_files::Registration;
+
 use crate::store::manifest::{Image, MANIFEST, ManifestError};
 use crate::store::verified::{self, Trust};
 
@@ -59,6 +61,8 @@ const BUILDING_LOCK: &str = "building.lock";
 #[derive(Debug)]
 pub(crate) struct WorkFolder {
     folder: tempfile::TempDir,
+    /// An interrupted build leaves nothing.
+    _registration: Registration,
     _lock: File,
 }
 
@@ -179,6 +183,7 @@ impl Cache {
             let lock = File::open(folder.path())?;
             lock.lock()?;
             Ok(WorkFolder {
+                _registration: Registration::of_folder(folder.path()),
                 folder,
                 _lock: lock,
             })

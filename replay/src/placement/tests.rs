@@ -55,7 +55,11 @@ fn found(slots: u32, tries: u32) -> Vec<Placement> {
         tries,
         seed: 7,
     };
-    search(&program, &calibration, &setting, effort).unwrap()
+    let mut tried = 0;
+    let each = || tried += 1;
+    let found = search(&program, &calibration, &setting, effort, each).unwrap();
+    assert_eq!(tried, Method::CONSTRUCTIVE + u64::from(tries));
+    found
 }
 
 /// Whether ranks that exchange messages are at one switch.
@@ -117,7 +121,7 @@ fn too_few_slots_are_refused() {
         network: NetworkModel::Flow(tree(4), Settings::default()),
         ..setting(8)
     };
-    let error = search(&program, &calibration, &small, effort).unwrap_err();
+    let error = search(&program, &calibration, &small, effort, || {}).unwrap_err();
     assert_eq!(
         error.to_string(),
         "8 processes need as many slots, and the network has 4: allow more on each host, or take a larger network"

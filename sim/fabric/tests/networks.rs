@@ -8,7 +8,7 @@ use belljar_fabric::{
     Captured, Delivery, Fabric, FabricState, Impairment, LinkRecord, LinkStatistics, Outage,
     Routing, Settings, Topology,
 };
-use belljar_sim::{Span, Time};
+use belljar_sim::{Span, Time, decode, encode};
 use net::{any_graph, any_topology, broadcast, datagram, distances, links_between, number_of};
 use proptest::prelude::*;
 
@@ -253,9 +253,8 @@ proptest! {
         let mut rounds = 0;
         while now < end {
             if rounds == cut {
-                let bytes = bincode::serde::encode_to_vec(fabric.save(), bincode::config::standard()).unwrap();
-                let (state, _): (FabricState, _) =
-                    bincode::serde::decode_from_slice(&bytes, bincode::config::standard()).unwrap();
+                let bytes = encode(&fabric.save()).unwrap();
+                let state: FabricState = decode(&bytes).unwrap();
                 fabric = make();
                 fabric.restore(state.clone()).unwrap();
                 prop_assert_eq!(fabric.save(), state);
@@ -337,7 +336,6 @@ fn a_state_of_another_network_is_refused() {
 
 #[test]
 fn damaged_states_are_refused() {
-    let config = bincode::config::standard().with_fixed_int_encoding();
     let make = || {
         let settings = Settings {
             statistics: Some(MILLISECOND),
@@ -351,14 +349,17 @@ fn damaged_states_are_refused() {
         fabric.send(Time::ZERO, host, 0, datagram(host, (host + 1) % 3, 0, 0));
     }
     fabric.advance(Time::ZERO + Span::from_us(1)).for_each(drop);
-    let sound = bincode::serde::encode_to_vec(fabric.save(), config).unwrap();
+    // Integers of a fixed length, so that a word of ones falls on whole fields.
+    let config = bincode::config::standard().with_fixed_int_encoding();
+    let sound = bincode::by_serde::encode_to_vec(fabric.save(), config).unwrap();
     let mut refused = 0;
     // A word of ones anywhere: a length, a count, a time, a number of a host.
     for at in 0..sound.len() - 8 {
         let mut damaged = sound.clone();
         damaged[at..at + 8].fill(0xff);
         let limited = config.with_limit::<{ 1 << 20 }>();
-        let Ok((state, _)) = bincode::serde::decode_from_slice::<FabricState, _>(&damaged, limited)
+        let Ok((state, _)) =
+            bincode::by_serde::decode_from_slice::<FabricState, _>(&damaged, limited)
         else {
             continue;
         };

@@ -149,7 +149,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
     thread::sleep(Duration::from_millis(300));
     interrupt(&run);
     let (code, error) = finish(run);
-    assert_eq!(code, Some(1), "{error}");
+    assert_eq!(code, Some(130), "{error}");
     assert!(error.contains("interrupted"), "{error}");
     assert!(error.contains("continue from checkpoint 2 at"), "{error}");
     assert!(error.contains("belljar resume"), "{error}");

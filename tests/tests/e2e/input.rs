@@ -1,5 +1,6 @@
 //! What is wrong is named, once, with what to do about it.
 
+use std::fs;
 use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -258,8 +259,14 @@ fn too_little_memory_is_refused() {
 #[test]
 fn ctrl_c_ends_a_run_cleanly() {
     let Some(dir) = Dir::new() else { return };
-    let mut child = dir.start(&Scenario::new(1, "spin"), "out");
-    thread::sleep(Duration::from_secs(4));
+    let scenario = Scenario::new(1, "echo begun; while :; do :; done");
+    let mut child = dir.start(&scenario, "out");
+    let said = dir.path("out.incomplete/stdout");
+    let begun = || fs::read_to_string(&said).is_ok_and(|text| text.contains("begun"));
+    while !begun() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        thread::sleep(Duration::from_millis(20));
+    }
     interrupt(&child);
     let status = child.wait().unwrap();
     let mut error = String::new();
@@ -269,7 +276,7 @@ fn ctrl_c_ends_a_run_cleanly() {
         .unwrap()
         .read_to_string(&mut error)
         .unwrap();
-    assert!(!status.success());
+    assert_eq!(status.code(), Some(130));
     assert!(error.contains("interrupted"), "{error}");
     assert!(dir.path("out.incomplete/summary.json").is_file());
 }

@@ -198,7 +198,11 @@ fn varied(dir: &Dir, far: &[String; 2]) {
     let bandwidth = format!("{bandwidth}]");
     let models = "model=[packet, flow]";
     let words = ["--vary", latencies, "--vary", &bandwidth, "--vary", models];
-    let told = replayed(dir, "near", &[&words[..], &["--csv", "table.csv"]].concat());
+    let told = replayed(
+        dir,
+        "near",
+        &[&words[..], &["--csv-file", "table.csv"]].concat(),
+    );
     let rows = told.as_array().expect("rows");
     assert_eq!(rows.len(), 4);
     let last = replayed(

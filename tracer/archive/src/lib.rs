@@ -78,6 +78,8 @@ mod explained;
 mod frame;
 /// What is known before the first call.
 mod header;
+/// Readers that report how far they are.
+mod observed;
 /// Words that differ from call to call.
 mod operands;
 /// What probes of the user's saw, in a file of its own.
@@ -106,6 +108,7 @@ pub use coding::grammar::{Grammar, Rule};
 pub use convert::convert;
 pub use frame::Kind;
 pub use header::Contents;
+pub use observed::{ReadPosition, observed};
 pub use probes::{ProbesHeader, ProbesReader, ProbesWriter};
 pub use reader::StructureReader;
 pub use structure::Structure;

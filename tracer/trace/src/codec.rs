@@ -1,11 +1,9 @@
-//! The binary encoding of records: bincode's standard one (variable-length integers, little endian).
+//! The binary encoding of records: that of `belljar-codec`.
 //!
-//! Nothing outside this module knows of bincode. Decoding takes no more memory than a limit, whatever
+//! Decoding takes no more memory than a limit, whatever
 //! lengths the bytes claim. Called where traces are written and read, and where a tracer's state is saved.
 
-use bincode::config::{self, Configuration, Limit, LittleEndian, Varint};
-use bincode::error::DecodeError;
-use bincode::{Decode, Encode};
+use bincode::{Decode, Encode, Encoding};
 
 /// Most memory that decoding one chunk may take, in bytes: hostile lengths ask for more.
 const DECODE_LIMIT: usize = 256 << 20;
@@ -14,8 +12,7 @@ const DECODE_LIMIT: usize = 256 << 20;
 /// a byte says so.
 const MOST_GROWTH: usize = 128;
 
-const CONFIGURATION: Configuration<LittleEndian, Varint, Limit<DECODE_LIMIT>> =
-    config::standard().with_limit::<DECODE_LIMIT>();
+type Limited = Encoding<DECODE_LIMIT>;
 
 /// Bytes that are not an encoded record.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +21,7 @@ pub struct CodecError(String);
 
 /// Appends `record` to `into`. Returns the number of bytes.
 pub fn encode<T: Encode>(record: &T, into: &mut Vec<u8>) -> Result<usize, CodecError> {
-    bincode::encode_into_std_write(record, into, CONFIGURATION)
-        .map_err(|error| CodecError(error.to_string()))
+    Limited::encode(record, into).map_err(|error| CodecError(error.to_string()))
 }
 
 /// Sees that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as
@@ -39,7 +35,7 @@ pub fn check<T: Decode<()>>(bytes: &[u8]) -> Result<(), CodecError> {
 
 /// Decodes the record that `bytes` begin with. Returns its number of bytes, too.
 pub fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize), CodecError> {
-    bincode::decode_from_slice(bytes, CONFIGURATION).map_err(|error| CodecError(described(&error)))
+    Limited::decode(bytes).map_err(|error| CodecError(error.to_string()))
 }
 
 /// Decodes a record that fills the whole of `bytes`.
@@ -52,16 +48,6 @@ pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
             "{} bytes follow the record",
             bytes.len() - used
         )))
-    }
-}
-
-fn described(error: &DecodeError) -> String {
-    match error {
-        DecodeError::LimitExceeded => {
-            let most = DECODE_LIMIT >> 20;
-            format!("they stand for more than {most} MiB of memory, which is the most")
-        }
-        error => error.to_string(),
     }
 }
 

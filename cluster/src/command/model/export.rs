@@ -61,8 +61,8 @@ fn measurements(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> 
     let measurements = extra_p(model);
     write_file(out, &measurements.text)?;
     if measurements.left_out > 0 {
-        eprintln!(
-            "warning: functions without a value in each run, which Extra-P refuses, are left out: {}",
+        warning!(
+            "functions without a value in each run, which Extra-P refuses, are left out: {}",
             measurements.left_out
         );
     }
@@ -71,8 +71,8 @@ fn measurements(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> 
         (model.sizes().len(), "size"),
     ] {
         if (2..EXTRA_P_POINTS).contains(&all) {
-            eprintln!(
-                "warning: the model is of {all} values of {name}; Extra-P asks for {EXTRA_P_POINTS} of each parameter"
+            warning!(
+                "the model is of {all} values of {name}; Extra-P asks for {EXTRA_P_POINTS} of each parameter"
             );
         }
     }
@@ -96,10 +96,7 @@ fn motif(arguments: &ExportArguments, model: &Model) -> Result<ExitCode> {
         write_file(&unfinished.path().join(file), text)?;
     }
     unfinished.finish()?;
-    motif
-        .warnings
-        .iter()
-        .for_each(|it| eprintln!("warning: {it}"));
+    motif.warnings.iter().for_each(|it| warning!("{it}"));
     say(format!(
         "{0}/ember{name}.cc, .h: motif ember.{name}Motif; {0}/msg.model, exec.model: its parameters",
         folder.display()

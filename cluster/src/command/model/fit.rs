@@ -67,9 +67,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
     let scenario = largest.map(|run| scenario_of(&run.directory)).transpose()?;
     let model = learn(&traced, scenario)?;
     write_file(&arguments.out, model.save()?)?;
-    warnings(&model)
-        .iter()
-        .for_each(|it| eprintln!("warning: {it}"));
+    warnings(&model).iter().for_each(|it| warning!("{it}"));
     show(|out| match arguments.json {
         true => {
             serde_json::to_writer_pretty(&mut *out, &rounded(told(&model)))?;
@@ -118,8 +116,8 @@ fn scenario_of(directory: &Path) -> Result<String> {
     let without = ["workload.files={}".to_owned()];
     let kept = Scenario::standalone(&path, &text, &without, &folder)?;
     if let Some((file, _)) = kept.inputs.first() {
-        eprintln!(
-            "warning: the model does not keep {}, which its scenario names: give its place again when a run is made of it",
+        warning!(
+            "the model does not keep {}, which its scenario names: give its place again when a run is made of it",
             file.display()
         );
     }

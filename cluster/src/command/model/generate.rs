@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::time_words;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::{Scenario, of_run_directory};
-use belljar_files::read_input_text;
+use belljar_files::{Registration, read_input_text};
 use belljar_model::{MOST_CALLS, Model, generate as make};
 use belljar_replay::{Calibration, write_trace};
 use belljar_sim::figures::counted;
@@ -22,7 +22,8 @@ use serde_json::json;
 use crate::command::output::show;
 use crate::command::replay::job::{JobArguments, Model as NetworkModel};
 use crate::command::replay::network_warnings::network_warnings_of;
-use crate::command::replay::watch::Watch;
+use crate::command::terminal::interrupt;
+use crate::command::terminal::watch::Watch;
 use crate::command::trace::generated::ORIGIN_FILE;
 
 /// The largest file that is taken for a model, in bytes.
@@ -69,6 +70,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let kept = Scenario::standalone(&arguments.model, &scenario, &overrides, &folder)?;
     // What ranks do without waiting is played, and the run is what comes of that.
     let unplayed = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let _registration = Registration::of_folder(unplayed.path());
     fs::write(unplayed.path().join(SCENARIO_FILE), &kept.text)
         .context("cannot write into a temporary folder")?;
     made.write(&unplayed.path().join(TRACE_FILE))?;
@@ -76,11 +78,14 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     let job = job.job()?;
     let setting = job.traced()?;
     warnings.extend(network_warnings_of(&setting)?);
-    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
+    warnings.iter().for_each(|it| warning!("{it}"));
     let own = Calibration::own(&job.program);
-    let watch = Watch::over(&job.program)?;
+    let watch = Watch::over(&job.program);
     let outcome = belljar_replay::replay(&job.program, &own, &setting, || watch.step())?;
-    watch.finish();
+    drop(watch);
+    if outcome.broken_off {
+        return Ok(interrupt::report("no run was generated"));
+    }
     if let Some(stuck) = outcome.stuck.first() {
         bail!(
             "call {} of rank {} would never return: the model's ranks do not agree at this size; fit it to more runs",
@@ -89,6 +94,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
         );
     }
     let directory = RunDirectory::create(Some(&arguments.out), "model")?;
+    let _incomplete = Registration::of_folder(directory.path());
     directory.write(SCENARIO_FILE, &kept.text)?;
     directory.write(ORIGIN_FILE, &about(arguments, &model, &warnings))?;
     write_trace(
@@ -97,9 +103,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
         &job.program,
         &outcome,
     )?;
-    if !outcome.broken_off {
-        directory.complete("checkpoint")?;
-    }
+    directory.complete("checkpoint")?;
     show(|out| match arguments.json {
         true => writeln!(
             out,
@@ -116,10 +120,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
             arguments.out.display()
         ),
     })?;
-    Ok(match outcome.broken_off {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The model in a file.

@@ -54,7 +54,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         say(serde_json::to_string_pretty(&all)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    warnings.iter().for_each(|it| eprintln!("warning: {it}"));
+    warnings.iter().for_each(|it| warning!("{it}"));
     results(|out| text(&rows, (ranks, size), out))?;
     Ok(ExitCode::SUCCESS)
 }

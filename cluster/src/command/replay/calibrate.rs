@@ -14,8 +14,9 @@ use belljar_sim::figures::{decimal, percent};
 use clap::Args;
 
 use super::job::{Job, JobArguments, Model};
-use super::watch::Watch;
 use crate::command::output::show;
+use crate::command::terminal::interrupt;
+use crate::command::terminal::watch::Watch;
 
 #[derive(Args)]
 pub(crate) struct CalibrateArguments {
@@ -45,13 +46,9 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
         })
     });
     let traced: Vec<Traced<'_>> = traced.collect::<Result<_>>()?;
-    let watch = Watch::of(
-        None,
-        1,
-        "{spinner} the traces were played {pos} times, {elapsed}",
-    )?;
+    let watch = Watch::of("plays of the traces", None);
     let fitted = fit_costs(&traced, || watch.step())?;
-    watch.finish();
+    drop(watch);
     if let Some(out) = &arguments.out {
         let text = toml::to_string(&fitted.costs)?;
         write_file(out, text)?;
@@ -64,7 +61,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
         false => text(&fitted, &arguments.directories, out),
     })?;
     Ok(match fitted.broken_off {
-        true => ExitCode::FAILURE,
+        true => interrupt::report("these are the best costs until then"),
         false => ExitCode::SUCCESS,
     })
 }

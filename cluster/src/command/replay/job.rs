@@ -23,6 +23,7 @@ use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
+use crate::command::terminal::progress;
 use crate::command::trace::generated::never_ran;
 use crate::command::trace::tables::implementation;
 pub(in crate::command) use program::program_of;
@@ -51,7 +52,7 @@ pub(crate) struct JobArguments {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
     /// Another topology: a word of `network.topology` or a GraphML file.
-    #[arg(long, value_name = "TOPOLOGY")]
+    #[arg(long, value_name = "SHAPE")]
     pub(super) topology: Option<String>,
     /// How the network is modelled.
     #[arg(long, value_enum, default_value = "packet")]
@@ -93,9 +94,10 @@ impl JobArguments {
             )
         })?;
         let text = of_run_directory(text);
-        let (program, mut warnings) = program_with_warnings(&trace, &self.collectives)?;
+        let read = || program_with_warnings(&trace, &self.collectives);
+        let (program, mut warnings) = progress::of_traces(read)?;
         if let Some(origin) = never_ran(&trace)? {
-            eprintln!("warning: {origin}");
+            warning!("{origin}");
             warnings.insert(0, origin);
         }
         Ok(Job {

@@ -12,7 +12,7 @@ use belljar_analysis::{Table, time_words};
 use belljar_files::write_file;
 use belljar_program::Program;
 use belljar_replay::{
-    Calibration, Effort, NetworkModel, Placement, Setting, calibrate, replay, search,
+    Calibration, Effort, Method, NetworkModel, Placement, Setting, calibrate, replay, search,
 };
 use clap::Args;
 use serde_json::json;
@@ -23,6 +23,7 @@ use super::job::{Job, JobArguments};
 use super::placement::PlacementArguments;
 use super::render::change;
 use crate::command::output::show;
+use crate::command::terminal::progress::Task;
 
 #[derive(Args)]
 pub(crate) struct PlaceArguments {
@@ -59,7 +60,12 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
         tries: arguments.tries,
         seed: arguments.seed,
     };
-    let placements = search(program, &calibration, &setting, effort)?;
+    let all = Method::CONSTRUCTIVE + u64::from(effort.tries);
+    let task = Task::of_steps("placements", Some(all));
+    let placements = search(program, &calibration, &setting, effort, || {
+        task.step();
+    })?;
+    drop(task);
     if let Some(best) = placements.first() {
         let ranks = names(program, best, &setting);
         let list: String = ranks.iter().fold(String::new(), |mut text, host| {

@@ -12,7 +12,7 @@ use belljar_sim::figures::{self, counted};
 
 use super::job::Job;
 use super::placement::PlacementArguments;
-use super::watch::Watch;
+use crate::command::terminal::watch::Watch;
 
 /// The tolerance of a run as options change it; `None` where some of its calls never return, or the user broke it off.
 ///
@@ -21,10 +21,9 @@ use super::watch::Watch;
 pub(super) fn of(job: &Job<'_>, placement: &PlacementArguments) -> Result<Option<Tolerance>> {
     let (traced, wanted) = job.by_formulas(placement)?;
     let calibration = belljar_replay::calibrate(&job.program, &traced)?;
-    let watch = Watch::of(None, 1 << 14, "{pos} calls played for the tolerance")?;
-    let found = belljar_replay::tolerance(&job.program, &calibration, &wanted, || watch.step())?;
-    watch.finish();
-    Ok(found)
+    let watch = Watch::of("calls played for the tolerance", None);
+    let found = belljar_replay::tolerance(&job.program, &calibration, &wanted, || watch.step());
+    Ok(found?)
 }
 
 /// For people.

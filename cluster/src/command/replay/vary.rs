@@ -19,8 +19,9 @@ use super::doubts::doubts;
 use super::job::{Job, JobArguments, Model};
 use super::placement::PlacementArguments;
 use super::render::change;
-use super::watch::{Watch, on_all_processors};
 use crate::command::output::show;
+use crate::command::terminal::interrupt;
+use crate::command::terminal::watch::{Watch, on_all_processors};
 
 /// A combination: its values by key, and the options that they make.
 struct Combination {
@@ -86,10 +87,7 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
             Some(row(of, [warnings, doubts].concat(), &outcome))
         })
         .collect();
-    if rows.len() < all.len() {
-        note!("broken off: {} of {} were played", rows.len(), all.len());
-    }
-    if let Some(path) = &arguments.csv {
+    if let Some(path) = &arguments.csv_file {
         write_file(path, csv(&sweep.keys, &rows)?)?;
     }
     show(|out| match arguments.json {
@@ -99,8 +97,11 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
         }
         false => text(&sweep.keys, &rows, out),
     })?;
-    let whole = rows.len() == all.len() && rows.iter().all(|row| row.stuck == 0);
-    Ok(match whole {
+    if rows.len() < all.len() {
+        let kept = format!("{} of {} were played", rows.len(), all.len());
+        return Ok(interrupt::report(&kept));
+    }
+    Ok(match rows.iter().all(|row| row.stuck == 0) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
@@ -200,8 +201,7 @@ type WithDoubts = (Outcome, Vec<String>);
 /// Plays all on all processors, with warnings; `None` for replays that were broken off.
 fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> {
     let count = settings.len();
-    let template = "{pos} of {len} replays {wide_bar} {eta}";
-    let watch = Watch::of(Some(count as u64), 1, template)?;
+    let watch = Watch::of("replays", Some(count as u64));
     let outcomes = on_all_processors(count, &watch, |index| {
         let (shared, setting) = &settings[index];
         let (program, calibration) = (&shared.job.program, &shared.calibration);
@@ -209,7 +209,7 @@ fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> 
         let doubts = doubts(program, calibration, (setting, true), &outcome);
         Ok::<_, ReplayError>((outcome, doubts))
     });
-    watch.finish();
+    drop(watch);
     let played = outcomes.into_iter().map(|outcome| {
         let outcome: Option<WithDoubts> = outcome.transpose()?;
         Ok(outcome.filter(|(outcome, _)| !outcome.broken_off))

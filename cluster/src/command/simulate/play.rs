@@ -12,7 +12,7 @@ use belljar_replay::ContentionState;
 use super::Wanted;
 use super::messages::{self, Messages};
 use super::state::{Keeper, State};
-use crate::command::replay::watch::Watch;
+use crate::command::terminal::watch::Watch;
 
 /// What became of a combination, and at the level of messages what links carried.
 pub(super) type Outcome = (Simulated, Vec<LinkLoad>);

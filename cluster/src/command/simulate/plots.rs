@@ -67,10 +67,7 @@ pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated
         let boxes: Vec<[(f64, f64); 2]> = boxes.collect();
         shapes += boxes.len();
         if shapes > MOST_SHAPES {
-            eprintln!(
-                "warning: {} has the first {MOST_SHAPES} shapes only",
-                path.display()
-            );
+            warning!("{} has the first {MOST_SHAPES} shapes only", path.display());
             break;
         }
         let inner = boxes

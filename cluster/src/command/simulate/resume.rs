@@ -126,8 +126,8 @@ impl Results {
             Ok(row) => row,
             Err(reason) => {
                 let path = folder.path().join(ROW_FILE);
-                eprintln!(
-                    "warning: {}: {reason}; its combination is simulated again",
+                warning!(
+                    "{}: {reason}; its combination is simulated again",
                     path.display()
                 );
                 None

@@ -33,17 +33,17 @@ pub(crate) struct CollectArguments {
     #[arg(long, value_name = "N")]
     iterations: u64,
     /// The new run directory.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
 /// Warns on standard error of a trace that has some iterations only, and of one of a run that never ran.
 pub(in crate::command) fn warn(path: &Path) -> Result<()> {
     if let Some(origin) = never_ran(path)? {
-        eprintln!("warning: {origin}");
+        warning!("{origin}");
     }
     if let Some(collected) = Collected::of_trace(path)? {
-        eprintln!("warning: {}", words(&collected));
+        warning!("{}", words(&collected));
     }
     Ok(())
 }

@@ -60,8 +60,8 @@ pub(super) fn compare(found: &mut [(String, Statistics)], choice: Option<Scaling
     let all = || found.iter().filter_map(|(_, own)| own.efficiency.as_ref());
     let Some(scaling) = choice.map_or_else(|| recognised(&first, all()), |it| Some(it.scaling()))
     else {
-        eprintln!(
-            "warning: computation scaling is unknown: useful computation is neither the same of all ranks nor of each; use --scaling"
+        warning!(
+            "computation scaling is unknown: useful computation is neither the same of all ranks nor of each; use --scaling"
         );
         return;
     };

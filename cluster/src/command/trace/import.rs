@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::quantity::Rate;
+use belljar_files::Registration;
 use belljar_import::{Format, Imported, Rates};
 use belljar_trace::TRACE_FILE;
 use clap::{Args, ValueEnum};
@@ -73,6 +74,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     };
     let name = name_of(&arguments.file);
     let directory = RunDirectory::create(arguments.out.as_deref(), &name)?;
+    let registration = Registration::of_folder(directory.path());
     let rates = Rates { flops_per_second };
     let imported = match fill(&directory, arguments, (format, rates), &name) {
         Ok(imported) => imported,
@@ -83,6 +85,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
         }
     };
     let path = directory.complete("checkpoint")?;
+    drop(registration);
     for note in &imported.notes {
         note!("note: {note}");
     }

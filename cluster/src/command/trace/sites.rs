@@ -142,7 +142,7 @@ pub(super) fn files_of(trace: &Path) -> Option<RunFiles> {
     match RunFiles::of(&trace.with_file_name(SCENARIO_FILE)) {
         Ok(files) => Some(files),
         Err(error) => {
-            eprintln!("warning: functions and lines are not named: {error:#}");
+            warning!("functions and lines are not named: {error:#}");
             None
         }
     }

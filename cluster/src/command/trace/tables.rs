@@ -39,8 +39,8 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
         )
     })?;
     for name in choosing(&text) {
-        eprintln!(
-            "warning: {} names {name}; what it makes the MPI library choose is not taken into account",
+        warning!(
+            "{} names {name}; what it makes the MPI library choose is not taken into account",
             path.display()
         );
     }

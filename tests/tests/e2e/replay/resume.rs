@@ -75,7 +75,7 @@ fn break_off(dir: &Dir, mix: &str, out: &str, more: &[&str]) -> bool {
         sleep(Duration::from_millis(1));
     }
     interrupt(&child);
-    child.wait().expect("a child").code() == Some(1)
+    child.wait().expect("a child").code() == Some(130)
 }
 
 /// Breaks a mix off, continues it and breaks it off again; at last all files are those of a simulation that was left alone.

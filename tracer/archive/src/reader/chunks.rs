@@ -15,6 +15,7 @@ use belljar_trace::{
 use crate::calls::dictionary::Dictionary;
 use crate::frame::{self, Kind};
 use crate::header::Header;
+use crate::observed::Observation;
 use crate::structure::{self, Structure};
 use crate::{Footer, failed};
 
@@ -31,6 +32,8 @@ pub(super) struct Chunks {
     chunks: u64,
     pub(super) state: TraceState,
     pub(super) summary: Option<TraceSummary>,
+    /// Reports to an observer, if there is one.
+    observation: Option<Observation>,
 }
 
 /// What is read of a chunk; the rest is gone past.
@@ -65,7 +68,9 @@ impl Chunks {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
-        let mut file = BufReader::new(open_input(path).map_err(failed)?);
+        let file = open_input(path).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        let mut file = BufReader::new(file);
         let mut start = Vec::new();
         let length = MAGIC.len() as u64 + 2;
         let read = file.by_ref().take(length).read_to_end(&mut start);
@@ -94,6 +99,7 @@ impl Chunks {
             chunks: 0,
             state: TraceState::Reading,
             summary: None,
+            observation: Observation::begin(path, bytes),
         })
     }
 
@@ -105,6 +111,9 @@ impl Chunks {
         match self.read(wanted) {
             Ok((sections, length)) => {
                 self.offset += length;
+                if let Some(observation) = &self.observation {
+                    observation.report(self.offset);
+                }
                 sections
             }
             Err(reason) => {

@@ -38,7 +38,7 @@ pub(super) fn program_with_warnings(
     let (program, state) = extract(trace, algorithms)?;
     let warnings = lacks(&program, &state);
     for warning in &warnings {
-        eprintln!("warning: {warning}");
+        warning!("{warning}");
     }
     Ok((program, warnings))
 }
@@ -47,9 +47,7 @@ pub(super) fn program_with_warnings(
 fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
     match collectives {
         AS_RUN => Ok(tables_of_run(trace, None).unwrap_or_else(|error| {
-            eprintln!(
-                "warning: {error:#}; collective operations take the algorithms of Open MPI 4.1"
-            );
+            warning!("{error:#}; collective operations take the algorithms of Open MPI 4.1");
             Tables::open_mpi()
         })),
         "openmpi" => Ok(Tables::open_mpi()),

@@ -1,9 +1,9 @@
-//! What the program's parts have to say while it works, on standard error.
+//! Messages of libraries, on standard error.
 //!
-//! Libraries that read guests' rings complain of each one that is wrong, and a guest can make as many
-//! as it likes. So of what they say the first few lines are told, and the rest is counted.
+//! Libraries that read guests' rings complain of each damaged one, and a guest can make as many as it likes. The first few lines of these
+//! complaints are written, and the rest is counted.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tracing::{Metadata, Subscriber};
@@ -13,33 +13,30 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{filter, fmt, registry};
 
-/// Where what is said depends on guests.
+/// The library whose messages depend on guests.
 const OF_GUESTS: &str = "virtio_queue";
 
-/// Lines of it that are told.
+/// Its lines that are written.
 const MOST: u64 = 8;
 
-/// Lines of it that there were.
+/// Its lines so far.
 static SAID: AtomicU64 = AtomicU64::new(0);
 
-/// Whether nothing but results, warnings and errors is wanted.
+/// True if only results, warnings and errors are wanted.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether what is neither a result nor a warning or an error is wanted.
+/// True if notes and progress are wanted.
 pub(crate) fn are_wanted() -> bool {
     !QUIET.load(Ordering::Relaxed)
 }
 
-/// Has everything told from now on, or if `quiet` warnings and errors alone.
+/// Writes all messages from now on, or if `quiet` warnings and errors alone.
 pub(crate) fn tell(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
-    // https://no-color.org
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colours = io::stderr().is_terminal() && !unwanted;
-    subscriber(io::stderr, colours, quiet).init();
+    subscriber(io::stderr, super::colour::of_errors(), quiet).init();
 }
 
-/// How many lines were not told.
+/// The number of lines that were left out.
 pub(crate) fn left_out() -> u64 {
     SAID.load(Ordering::Relaxed).saturating_sub(MOST)
 }

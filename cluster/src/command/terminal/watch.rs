@@ -1,0 +1,94 @@
+//! Replays and simulations under way: their progress, and their end by the user.
+//!
+//! The first Ctrl-C has them end with what they have. Many are carried out at once under one watch. Called by `replay`, `simulate` and `model`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use belljar_program::Program;
+
+use super::interrupt::Deferral;
+use super::progress::Task;
+
+/// Calls between two reports of progress.
+const SELDOM: u64 = 1 << 14;
+
+/// Counts the steps of all threads, and asks at each whether the user wants the end.
+pub(in crate::command) struct Watch {
+    task: Task,
+    steps: AtomicU64,
+    /// Steps between two reports of progress.
+    seldom: u64,
+    deferral: Deferral,
+}
+
+impl Watch {
+    /// Watches the replay of a program, whose steps are calls.
+    pub(in crate::command) fn over(program: &Program) -> Self {
+        let all: usize = program.threads.iter().map(|it| it.calls.len()).sum();
+        Self {
+            seldom: SELDOM,
+            ..Self::of("calls played", Some(all as u64))
+        }
+    }
+
+    /// Watches so many steps of this name, if it is known how many.
+    pub(in crate::command) fn of(name: &str, all: Option<u64>) -> Self {
+        Self {
+            task: Task::of_steps(name, all),
+            steps: AtomicU64::new(0),
+            seldom: 1,
+            deferral: Deferral::of_steps(),
+        }
+    }
+
+    /// A step is taken. Returns whether to continue.
+    pub(in crate::command) fn step(&self) -> bool {
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        if steps.is_multiple_of(self.seldom) {
+            self.task.set(steps);
+        }
+        self.continues()
+    }
+
+    /// Whether to continue.
+    pub(in crate::command) fn continues(&self) -> bool {
+        !self.deferral.is_wanted()
+    }
+}
+
+/// Does `work` for each number below `count` on all processors, until the user ends it. Returns the results in the order of numbers, `None` for numbers
+/// that were not begun.
+pub(in crate::command) fn on_all_processors<T: Send>(
+    count: usize,
+    watch: &Watch,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<Option<T>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
+    let worker = || {
+        while watch.continues() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return;
+            }
+            let result = work(index);
+            watch.step();
+            if let Ok(mut done) = done.lock() {
+                done.push((index, result));
+            }
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors.min(count) {
+            scope.spawn(worker);
+        }
+    });
+    let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    for (index, result) in done.into_inner().unwrap_or_default() {
+        results[index] = Some(result);
+    }
+    results
+}
