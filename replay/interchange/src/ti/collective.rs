@@ -82,7 +82,8 @@ pub(super) fn action(together: Together<'_>) -> String {
         }
         Operation::ReduceScatterBlock => {
             let pieces = std::iter::repeat_n(bytes, call.members as usize);
-            format!("reducescatter{} {work}", counts(pieces))
+            let elements = work.saturating_mul(call.members.into());
+            format!("reducescatter{} {elements}", counts(pieces))
         }
         // Replays send the messages of neighbours straight, so that none comes here.
         Operation::NeighborAllgather

@@ -1,5 +1,6 @@
+use belljar_collectives::{Algorithm, Call, Operation};
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
-use belljar_program::Builder;
+use belljar_program::{Builder, Part};
 use belljar_sim::Span;
 
 use super::*;
@@ -35,6 +36,28 @@ fn what_is_waited_for_at_once_is_one_action() {
         text(1),
         "1 init\n1 irecv 0 0 100\n1 compute 2000\n1 wait 0 1 0\n1 finalize\n"
     );
+}
+
+#[test]
+fn a_reduce_scatter_combines_the_elements_of_all_blocks() {
+    let mut builder = Builder::new(2);
+    for rank in [0, 1] {
+        let part = Part::Library {
+            algorithm: Algorithm::ReduceScatterPairwise,
+            call: Call::new(Operation::ReduceScatterBlock, 2, rank).elements(23, 8),
+            stages: Vec::new(),
+            times: 1,
+        };
+        let slot = builder.take_part(rank, part);
+        builder.wait(rank, slot);
+        builder.call(rank, "MPI_Reduce_scatter_block", 5);
+    }
+    let program = builder.finish();
+    let messages = Messages::new(&program, true);
+    let mut out = Vec::new();
+    write_rank(&messages, 0, AMOUNTS, &mut out).expect("memory");
+    let text = String::from_utf8(out).expect("text");
+    assert_eq!(text, "0 init\n0 reducescatter 184 184 46\n0 finalize\n");
 }
 
 #[test]
