@@ -18,8 +18,7 @@ pub(super) fn roles(runs: &[Run], growing: &[Growing]) -> Vec<(Vec<usize>, Role)
         .filter(|role| generalizes(runs, *role))
         .map(|role| (partition(runs, growing, role), role))
         .collect();
-    // Where each rank has a kind of its own, no border explains it.
-    all.sort_by_key(|(kinds, role)| (kinds.iter().max().copied(), *role != Role::Rank));
+    all.sort_by_key(|(kinds, _)| kinds.iter().max().copied());
     all
 }
 
