@@ -59,6 +59,16 @@ pub fn ember(model: &Model, name: &str) -> Result<Motif, MotifError> {
     if !letters || !name.chars().all(|it| it.is_ascii_alphanumeric()) {
         return Err(MotifError::Name(name.to_owned()));
     }
+    let functions = model.functions();
+    let divided = functions
+        .iter()
+        .find(|it| it.values.divisions().next().is_some());
+    if let Some(divided) = divided {
+        return Err(MotifError::Missing {
+            function: divided.function.clone(),
+            why: "its values follow from a division of data among ranks, for which a motif has no form",
+        });
+    }
     let mut parameters = Parameters::default();
     let tables = Tables::of(model, &mut parameters)?;
     let size = model.runs.iter().map(|(_, size)| *size);

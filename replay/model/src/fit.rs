@@ -147,6 +147,9 @@ impl Trial {
     fn beats(&self, best: &Self, few: bool) -> bool {
         let more = self.cost(few).saturating_sub(best.cost(few));
         let share = if few { BETTER.0 } else { BETTER.1 };
+        if few && self.cost(few) < best.cost(few) && self.error <= best.error {
+            return true;
+        }
         let than = match more {
             0 => best.error,
             // Of few points each step of cost is paid for.

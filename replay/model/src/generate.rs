@@ -7,6 +7,8 @@
 mod calls;
 /// Who is in which communicator.
 mod groups;
+/// Sends and receives of a generated run, compared.
+mod matching;
 /// Which calls a rank makes, in order.
 mod plan;
 
@@ -15,9 +17,10 @@ use std::path::Path;
 
 use belljar_archive::{Contents, TraceWriter};
 use belljar_sim::Frequency;
+use belljar_sim::figures::counted;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceSummary};
 
-use crate::model::{Model, ModelError};
+use crate::model::{Model, ModelError, Role};
 use calls::RankCalls;
 use groups::Groups;
 use plan::plan;
@@ -61,12 +64,27 @@ pub enum GenerateError {
         /// Of so many.
         ranks: u32,
     },
+    /// Each rank does something else.
+    #[error(
+        "no rule of a rank's number gives the calls of ranks, as where a master hands out work in the order of requests: the model answers for ranks that its runs have, not for rank {rank} of {ranks}"
+    )]
+    Apart {
+        /// The rank.
+        rank: u32,
+        /// Of so many.
+        ranks: u32,
+    },
     /// A loop turns a number of times that is none.
     #[error("by the model a loop turns {0} times: that is far outside of what its runs tell")]
     Turns(f64),
     /// There would be too many.
     #[error("they would be more than {0} calls: ask for fewer ranks or a smaller size")]
     Calls(u64),
+    /// Sends and receives of two ranks differ.
+    #[error(
+        "the model's ranks do not agree at this size: {0}; fit the model to runs of more numbers of ranks, with call sites (`trace.frames = 1`)"
+    )]
+    Unmatched(String),
     /// Processes do not agree on a communicator, or it is made in a way that is not generalised.
     #[error(
         "who is in the communicator that {function} makes cannot be said of another size: {why}"
@@ -100,14 +118,18 @@ pub fn generate(
     let mut calls = 0;
     for rank in 0..ranks {
         let role = model.roles.class(rank, ranks);
-        let role = role.ok_or(GenerateError::Role { rank, ranks })?;
+        let role = role.ok_or(match model.roles.role {
+            Role::Rank => GenerateError::Apart { rank, ranks },
+            _ => GenerateError::Role { rank, ranks },
+        })?;
         let class = &model.classes[role];
-        let plan = plan(class, (f64::from(ranks), size), most - calls)?;
+        let plan = plan(class, (rank, (f64::from(ranks), size)), most - calls)?;
         calls += plan.len() as u64;
         plans.push((class, plan));
     }
     let per_node = model.per_node.clamp(1, MOST_RANKS);
     let groups = Groups::make(&templates, &plans, per_node)?;
+    let mut warnings = model.doubts(f64::from(ranks), size);
     let clock = Frequency::from_hz(model.clock_hz).ok_or(GenerateError::Ranks(ranks))?;
     let nodes = ranks.div_ceil(per_node) as usize;
     let mut events = Vec::with_capacity(usize::try_from(calls).unwrap_or(0));
@@ -115,12 +137,28 @@ pub fn generate(
         let own = RankCalls::new((rank, ranks, size), (&templates, class), &groups, per_node);
         own.make(plan, (model.start_ps as f64, clock), &mut events);
     }
+    matching::check(&events, &groups)?;
+    warnings.extend(uneven(&events));
     events.sort_by_key(|event: &Event| (event.exit, event.node, event.process));
     Ok(Generated {
         header: TraceHeader::new(&model.name, &vec![clock; nodes]),
         events,
-        warnings: model.doubts(f64::from(ranks), size),
+        warnings,
         origin: model.origin(f64::from(ranks), size),
+    })
+}
+
+/// The warning about messages that are no whole number of their datatype.
+fn uneven(events: &[Event]) -> Option<String> {
+    let transfers = events.iter().flat_map(|event| &event.transfers);
+    let sized = transfers.filter_map(|it| Some((it.bytes, it.datatype.size()?)));
+    let count = sized.filter(|(bytes, size)| *size > 0 && bytes % size != 0);
+    let count = count.count() as u64;
+    (count > 0).then(|| {
+        format!(
+            "bytes of {} are no multiple of the size of their datatype: the problem cannot be divided evenly among so many ranks, which no run shows",
+            counted(count, "message")
+        )
     })
 }
 

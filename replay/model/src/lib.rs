@@ -3,7 +3,7 @@
 //! A [`Model`] is learned from runs of several sizes: the loops of each class of ranks, whom calls reach as functions of the rank, how much they move and what the processor works as functions of
 //! ranks and size. [`generate()`] makes the calls of any size of it. It knows nothing of networks: how long calls wait is for a replay to say. Called by `belljar model`.
 //!
-//! From top to bottom: `generate` makes calls of a `model`, and `ember` a motif for another simulator; `learn`, below that, makes it of `run`s, by their `structure`s, `relation`s of ranks, and `values`, which are functions that `fit` finds.
+//! From top to bottom: `own_runs` learns a model and compares it with its runs; `generate` makes calls of a `model`, and `ember` a motif for another simulator; `learn`, below that, makes it of `run`s, by their `structure`s, `relation`s of ranks, and `values`, which are functions that `fit` finds.
 
 /// A model as a motif of SST's Ember.
 mod ember;
@@ -15,6 +15,8 @@ pub mod fit;
 mod generate;
 /// What a traced program does, as a function of ranks and size.
 mod model;
+/// A model held against its own runs.
+mod own_runs;
 /// Numbers as functions of a rank.
 mod relation;
 /// A traced run as sequences of calls.
@@ -29,9 +31,10 @@ pub use extra_p::{EXTRA_P_POINTS, Measurements, extra_p};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
     CallModel, Class, CollectiveModel, Completes, Counter, Function, LearnError, Model, ModelError,
-    Role, Roles, Shape, Tags, Times, TransferModel, learn, rounded,
+    Role, Roles, Shape, Tags, Times, TransferModel, rounded,
 };
+pub use own_runs::learn;
 pub use relation::{Grid, Place, Preference, Relation};
 pub use run::{RunError, Traced};
 pub use structure::{Node, Structure};
-pub use values::{Spread, Values};
+pub use values::{Division, Factor, PartOf, Rounding, Spread, Values};

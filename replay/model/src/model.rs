@@ -24,11 +24,12 @@ use crate::values::Values;
 
 pub(crate) use call::phase;
 pub use call::{CallModel, CollectiveModel, Completes, Counter, Shape, Tags, Times, TransferModel};
-pub use learn::{LearnError, learn};
+pub use learn::LearnError;
+pub(crate) use learn::{Distinction, learn, read};
 pub use roles::{Role, Roles};
 
 /// The version that is written.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// A model of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -147,7 +148,7 @@ impl Model {
         let known = model.roles.classes().all(|class| class < classes);
         let sound = model.functions().iter().all(|of| {
             let mut functions = of.values.functions().iter();
-            functions.all(Fitted::is_sound)
+            functions.all(Fitted::is_sound) && of.values.is_sound()
         });
         match known && sound && model.clock_hz > 0 && model.classes.iter().all(fits) {
             true => Ok(model),

@@ -5,10 +5,15 @@
 
 /// Relations that a sample may be of.
 mod candidates;
+/// Grids of ranks.
+mod grid;
 /// Relations in words.
 mod words;
 
 use serde::{Deserialize, Serialize};
+
+pub use grid::Grid;
+use grid::{along, number, transposed};
 
 /// Where a number is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,15 +24,6 @@ pub struct Place {
     pub ranks: u32,
     /// Which turn of the innermost loop it is.
     pub turn: u32,
-}
-
-/// A grid of all ranks, rows first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Grid {
-    /// How many dimensions it has: 2 to 4.
-    pub dimensions: u8,
-    /// Whether later dimensions are the longer ones; else those of `MPI_Dims_create`.
-    pub ascending: bool,
 }
 
 /// A number as a function of a rank. Those that end up outside are of nobody (`MPI_PROC_NULL`), or go round where they wrap.
@@ -172,52 +168,6 @@ pub enum Relation {
     TurnOfOthers(u32),
 }
 
-/// Numbers of ranks by the dimensions of a grid, none of which is longer than the one before: those of `MPI_Dims_create`, as equal as possible.
-pub(crate) fn dimensions(ranks: u32, count: u8) -> Vec<u32> {
-    fn best(left: u32, count: u8, most: u32) -> Option<Vec<u32>> {
-        if count <= 1 {
-            return (left <= most).then(|| vec![left]);
-        }
-        // From the smallest first dimension on: it is at least the root.
-        let least = (1..=left).find(|it| u64::from(*it).pow(u32::from(count)) >= u64::from(left));
-        (least.unwrap_or(1)..=left.min(most))
-            .filter(|first| left.is_multiple_of(*first))
-            .find_map(|first| {
-                let mut rest = best(left / first, count - 1, first)?;
-                rest.insert(0, first);
-                Some(rest)
-            })
-    }
-    best(ranks.max(1), count.clamp(1, 4), u32::MAX).unwrap_or_else(|| vec![ranks])
-}
-
-impl Grid {
-    /// Its dimensions for so many ranks.
-    pub fn of(self, ranks: u32) -> Vec<u32> {
-        let mut all = dimensions(ranks, self.dimensions);
-        if self.ascending {
-            all.reverse();
-        }
-        all
-    }
-
-    fn coordinates(self, place: Place) -> (Vec<u32>, Vec<u32>) {
-        let lengths = self.of(place.ranks);
-        let mut left = place.rank;
-        let mut at: Vec<u32> = lengths
-            .iter()
-            .rev()
-            .map(|length| {
-                let own = left % length;
-                left /= length;
-                own
-            })
-            .collect();
-        at.reverse();
-        (lengths, at)
-    }
-}
-
 fn shifted(place: Place, by: i64, wraps: bool) -> Option<u32> {
     let to = i64::from(place.rank).checked_add(by)?;
     let ranks = i64::from(place.ranks);
@@ -234,44 +184,9 @@ fn sign(back: bool, by: i64) -> i64 {
     if back { -by } else { by }
 }
 
-/// The rank at these coordinates of a grid.
-fn number(at: &[u32], lengths: &[u32]) -> u32 {
-    let both = at.iter().zip(lengths);
-    both.fold(0, |sum, (at, length)| sum * length + at)
-}
-
-/// The rank at another place along a dimension of a grid; `of` gives the place.
-fn along(
-    place: Place,
-    grid: Grid,
-    dimension: u8,
-    of: impl Fn(Place) -> Option<u32>,
-) -> Option<u32> {
-    let (lengths, mut at) = grid.coordinates(place);
-    let dimension = usize::from(dimension);
-    let own = Place {
-        rank: *at.get(dimension)?,
-        ranks: lengths[dimension],
-        turn: place.turn,
-    };
-    at[dimension] = of(own)?;
-    Some(number(&at, &lengths))
-}
-
-/// The other side of the diagonal of a square of ranks, or of a square of pairs.
-fn transposed(rank: u32, ranks: u32) -> Option<u32> {
-    let square = |count: u32| {
-        let side = count.isqrt();
-        (side > 0 && side.checked_mul(side) == Some(count)).then_some(side)
-    };
-    let turned = |rank: u32, side: u32| rank % side * side + rank / side;
-    match square(ranks) {
-        Some(side) => Some(turned(rank, side)),
-        None => {
-            let side = square(ranks / 2).filter(|_| ranks.is_multiple_of(2))?;
-            Some(2 * turned(rank / 2, side) + rank % 2)
-        }
-    }
+/// Half of so many, in the next turn a quarter; after one comes half again, as where exchanges follow one another.
+fn half(of: u32, turn: u32) -> u32 {
+    of.checked_shr(turn % of.max(2).ilog2() + 1).unwrap_or(0)
 }
 
 fn within(place: Place, to: u32) -> Option<u32> {
@@ -302,7 +217,7 @@ impl Relation {
             }
             Self::Flip(bits) => within(place, rank ^ bits),
             Self::FlipTurn => within(place, rank ^ 1_u32.checked_shl(turn)?),
-            Self::FlipHalves => within(place, rank ^ ranks.checked_shr(turn + 1)?),
+            Self::FlipHalves => within(place, rank ^ half(ranks, turn)),
             Self::FlipStep(from) => within(place, rank ^ turn.checked_add(from)?),
             Self::Half => shifted(place, i64::from(ranks / 2), true),
             Self::Share { parts, back } => {
@@ -376,8 +291,9 @@ impl Relation {
                 halves,
             } => along(place, grid, dimension, |own| {
                 let bits = match halves {
-                    true => own.ranks.checked_shr(turn.checked_add(1)?)?,
-                    false => 1_u32.checked_shl(turn)?,
+                    true => half(own.ranks, turn),
+                    // After the last bit comes the first one again: exchanges that follow one another.
+                    false => 1_u32.checked_shl(turn % own.ranks.max(2).ilog2())?,
                 };
                 within(own, own.rank ^ bits)
             }),

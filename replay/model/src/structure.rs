@@ -241,10 +241,21 @@ impl Structure {
 
     /// A sequence as this structure has it. `None` if it is none of it.
     pub fn parse(&self, tokens: &[u32]) -> Option<Reading> {
-        let numbers = Automaton::of(self).read(tokens)?;
+        self.parsed(tokens.len(), |at, token| tokens.get(at) == Some(&token))
+    }
+
+    /// The same of a sequence whose calls may each have one of several tokens.
+    pub fn parse_any(&self, tokens: &[Vec<u32>]) -> Option<Reading> {
+        self.parsed(tokens.len(), |at, token| {
+            tokens.get(at).is_some_and(|all| all.contains(&token))
+        })
+    }
+
+    fn parsed(&self, length: usize, fits: impl Fn(usize, u32) -> bool) -> Option<Reading> {
+        let numbers = Automaton::of(self).read(length, fits)?;
         let mut reading = Reading {
-            calls: Vec::with_capacity(tokens.len()),
-            around: Vec::with_capacity(tokens.len()),
+            calls: Vec::with_capacity(length),
+            around: Vec::with_capacity(length),
             turns: vec![Vec::new(); self.loops as usize],
         };
         let mut at = 0;
@@ -255,7 +266,7 @@ impl Structure {
             &mut reading,
         )
         .then_some(())?;
-        (at == tokens.len()).then_some(reading)
+        (at == length).then_some(reading)
     }
 
     /// Whether its numbers are those that it says it has, each once.

@@ -3,11 +3,22 @@
 //! An instance is one of the times at which a call of the program's text is made. Values are the same for all instances, or the same in each turn of the loop around it, or follow a
 //! profile over the course of the run; what remains is a function of ranks and size. Called by models and by whoever makes traces of them.
 
+/// Values that follow from how data are divided.
+mod division;
+/// Parts of the instances of a call.
+mod instances;
+/// How values lie around their function.
+mod spread;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fit::{FitError, Fitted, Point, fit};
+use crate::fit::{FitError, Fitted, Form, Point, fit};
+use crate::relation::{Grid, Place};
+pub use division::{Division, Factor, Rounding};
+use instances::{by_turn, ends, mean, periodic, profile, same};
+pub use spread::Spread;
 
 /// Turns that have functions of their own, at most.
 const MOST_TURNS: u32 = 256;
@@ -35,6 +46,8 @@ pub(crate) struct Sample {
     pub(crate) instance: (u32, u32),
     /// The turn of the loop around it.
     pub(crate) turn: u32,
+    /// The rank in the communicator.
+    pub(crate) place: Place,
     pub(crate) value: f64,
 }
 
@@ -52,6 +65,15 @@ pub enum Values {
     Periodic(Vec<Fitted>),
     /// In the mean so much, and in each part of the run so many times as much.
     Profile(Fitted, Vec<f64>),
+    /// Data are divided among ranks, in each part in its own way.
+    Divided {
+        /// The counter of the parts.
+        by: PartOf,
+        /// The division of each part; `None` where a function gives it.
+        parts: Vec<Option<Division>>,
+        /// Functions of each part's mean.
+        means: Vec<Fitted>,
+    },
 }
 
 /// Which instance a value is asked of.
@@ -61,14 +83,97 @@ pub(crate) struct Asked {
     pub(crate) size: f64,
     pub(crate) instance: (u32, u32),
     pub(crate) turn: u32,
+    pub(crate) place: Place,
 }
+
+/// The grid of a program, where it is known, for values that follow from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hint {
+    grid: Option<Grid>,
+    faces: bool,
+}
+
+impl Hint {
+    /// For values of all ranks.
+    pub(crate) fn of(grid: Option<Grid>) -> Self {
+        Self { grid, faces: false }
+    }
+
+    /// For messages, which are as large as a face of the grid's cells.
+    pub(crate) fn faces(grid: Option<Grid>) -> Self {
+        Self { grid, faces: true }
+    }
+
+    /// True if few numbers of ranks leave open how a value goes on: then it does so as the program's grid does.
+    fn comes_first(self, samples: &[Sample]) -> bool {
+        let few = points(samples);
+        self.grid.is_some() && (few == 2 || few == 3 && self.faces)
+    }
+}
+
+/// Counters of the parts of a divided value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartOf {
+    /// The turn of the loop around it; the last part stays.
+    Turn,
+    /// The number of the instance, in a period.
+    Period,
+}
+
+/// Parts of divided values that are looked for, at most.
+const MOST_DIVIDED: u32 = 16;
 
 impl Values {
     /// What these samples are instances of. Without any they are 0. `exact` ones are counts, which no noise is in.
-    pub(crate) fn of(samples: &[Sample], exact: bool) -> Result<Self, FitError> {
+    pub(crate) fn of(samples: &[Sample], exact: bool, hint: Hint) -> Result<Self, FitError> {
         if samples.is_empty() {
             return Ok(Self::Same(Fitted::constant(0.0)));
         }
+        let differs = samples.iter().any(|it| it.value != samples[0].value);
+        let first = differs && hint.comes_first(samples);
+        if exact
+            && first
+            && let Some(found) = divided(samples, hint.grid, true)
+        {
+            return Ok(found);
+        }
+        let plain = Self::plain(samples, exact)?;
+        if exact && !plain.gives(samples) {
+            return Ok(divided(samples, hint.grid, false).unwrap_or(plain));
+        }
+        Ok(plain)
+    }
+
+    /// One function or division of ranks and size that gives all of these samples.
+    pub(crate) fn whole(samples: &[Sample], hint: Hint) -> Option<Self> {
+        let all: Vec<&Sample> = samples.iter().collect();
+        Some(match part(&all, hint.grid, hint.comes_first(samples))? {
+            (None, fitted) => Self::Same(fitted),
+            (Some(division), mean) => Self::Divided {
+                by: PartOf::Turn,
+                parts: vec![Some(division)],
+                means: vec![mean],
+            },
+        })
+    }
+
+    /// True if it gives all of these samples.
+    pub(crate) fn gives(&self, samples: &[Sample]) -> bool {
+        samples.iter().all(|it| {
+            let is = self.at(Asked {
+                ranks: it.ranks,
+                size: it.size,
+                instance: it.instance,
+                turn: it.turn,
+                place: it.place,
+            });
+            (is - it.value).abs() <= SAME * it.value.abs().max(1.0)
+        })
+    }
+
+    /// Functions of ranks and size alone.
+    fn plain(samples: &[Sample], exact: bool) -> Result<Self, FitError> {
         let mut runs: BTreeMap<usize, Vec<&Sample>> = BTreeMap::new();
         for sample in samples {
             runs.entry(sample.run).or_default().push(sample);
@@ -138,6 +243,60 @@ impl Values {
                 let part = parts.get(at.min(parts.len().saturating_sub(1)));
                 of.at(ranks, size) * part.unwrap_or(&1.0)
             }
+            Self::Divided { by, parts, means } => {
+                let count = parts.len().max(1);
+                let at = match by {
+                    PartOf::Turn => (asked.turn as usize).min(count - 1),
+                    PartOf::Period => asked.instance.0 as usize % count,
+                };
+                match (parts.get(at), means.get(at)) {
+                    (Some(Some(division)), _) => division.at(asked.place, size),
+                    (_, Some(mean)) => mean.at(ranks, size),
+                    _ => 0.0,
+                }
+            }
+        }
+    }
+
+    /// True if its parts fit together.
+    pub(crate) fn is_sound(&self) -> bool {
+        let divided = match self {
+            Self::Divided { parts, means, .. } => !parts.is_empty() && parts.len() == means.len(),
+            _ => true,
+        };
+        divided && self.divisions().all(|(_, it)| it.is_sound())
+    }
+
+    /// Its divisions, each with the number of its part.
+    pub fn divisions(&self) -> impl Iterator<Item = (usize, &Division)> {
+        let parts = match self {
+            Self::Divided { parts, .. } => parts.as_slice(),
+            _ => &[],
+        };
+        let parts = parts.iter().enumerate();
+        parts.filter_map(|(at, division)| Some((at, division.as_ref()?)))
+    }
+
+    /// Relative errors of its functions at points that they were not fitted to. A division was not tried at others: it has none.
+    pub fn errors(&self) -> impl Iterator<Item = f64> + '_ {
+        let functions = self.functions().iter().enumerate();
+        let functions =
+            functions.filter(|(part, _)| self.divisions().all(|(divided, _)| divided != *part));
+        functions.filter_map(|(_, of)| of.error)
+    }
+
+    /// The value of the first rank at a number of ranks and a size, by the function of one part.
+    pub fn first(&self, part: usize, ranks: f64, size: f64) -> f64 {
+        let place = Place {
+            rank: 0,
+            ranks: ranks as u32,
+            turn: 0,
+        };
+        let division = self.divisions().find(|it| it.0 == part);
+        match (division, self.functions().get(part)) {
+            (Some((_, division)), _) => division.at(place, size),
+            (None, Some(of)) => of.at(ranks, size),
+            (None, None) => 0.0,
         }
     }
 
@@ -147,304 +306,78 @@ impl Values {
             Self::Same(of) | Self::Profile(of, _) => std::slice::from_ref(of),
             Self::Ends(ends) => ends.as_slice(),
             Self::ByTurn(turns) | Self::Periodic(turns) => turns,
+            Self::Divided { means, .. } => means,
         }
     }
 }
 
-/// How values lie around what their function says: those of a rank that is held up make others wait, so a mean alone is too good.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread(
-    /// Quantiles of values over what the function says, as many from one to the next; none where all are the same.
-    Vec<f64>,
-);
-
-/// Quantiles of a spread.
-const QUANTILES: usize = 64;
-
-impl Spread {
-    /// That of these samples around `values`.
-    pub(crate) fn of(samples: &[Sample], values: &Values) -> Self {
-        let ratio = |it: &Sample| {
-            let said = values.at(Asked {
-                ranks: it.ranks,
-                size: it.size,
-                instance: it.instance,
-                turn: it.turn,
-            });
-            (said > 0.0).then_some(it.value / said)
-        };
-        let mut ratios: Vec<f64> = samples.iter().filter_map(ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        let sum: f64 = ratios.iter().sum();
-        let ends = ratios.first().zip(ratios.last());
-        if ends.is_none_or(|(least, most)| most - least < NOISE) || sum <= 0.0 {
-            return Self::default();
-        }
-        let parts = QUANTILES.min(ratios.len());
-        // Each part's mean, so that the mean of all is the samples'.
-        let part = |at: usize| {
-            let own = &ratios[at * ratios.len() / parts..(at + 1) * ratios.len() / parts];
-            own.iter().sum::<f64>() / own.len() as f64
-        };
-        let all: Vec<f64> = (0..parts).map(part).collect();
-        let mean = all.iter().sum::<f64>() / parts as f64;
-        Self(all.iter().map(|it| it / mean).collect())
-    }
-
-    /// The value over the function's of what has this number: the same each time, and any of them as likely.
-    pub(crate) fn at(&self, number: u64) -> f64 {
-        // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-        let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let at = ((u128::from(mixed) * self.0.len() as u128) >> 64) as usize;
-        self.0.get(at).copied().unwrap_or(1.0)
-    }
+/// Numbers of ranks that samples are of.
+fn points(samples: &[Sample]) -> usize {
+    let mut all: Vec<u32> = samples.iter().map(|it| it.ranks as u32).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.len()
 }
 
-fn mean(own: &[&Sample]) -> Point {
-    let sum: f64 = own.iter().map(|it| it.value).sum();
-    Point {
-        ranks: own[0].ranks,
-        size: own[0].size,
-        value: sum / own.len() as f64,
-    }
-}
-
-fn same(own: &[&Sample]) -> bool {
-    if own.is_empty() {
-        return true;
-    }
-    let values = own.iter().map(|it| it.value);
-    let least = values.clone().fold(f64::INFINITY, f64::min);
-    let most = values.fold(f64::NEG_INFINITY, f64::max);
-    most - least <= SAME * most.abs()
-}
-
-/// The points of the first, the middle and the last instances, if in each run each of them are the same.
-fn ends(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<[Vec<Point>; 3]> {
-    let mut points = [const { Vec::new() }; 3];
-    for own in runs.values() {
-        let mut parts = [const { Vec::new() }; 3];
-        for sample in own {
-            let (instance, count) = sample.instance;
-            let part = match instance {
-                it if it + 1 >= count => 2,
-                0 => 0,
-                _ => 1,
+/// Divisions that give all samples: of all instances, of each turn of a loop, or of each place in a period.
+fn divided(samples: &[Sample], grid: Option<Grid>, first: bool) -> Option<Values> {
+    let turns = samples.iter().map(|it| it.turn).max()?.saturating_add(1);
+    let least = samples.iter().map(|it| it.instance.1).min()?;
+    let by_turn = (1..=MOST_DIVIDED.min(turns)).filter(|it| *it == 1 || *it == turns);
+    let by_turn = by_turn.map(|count| (PartOf::Turn, count));
+    let periods = (2..=MOST_PERIOD.min(least / 2)).filter(|period| is_periodic(samples, *period));
+    let periods = periods.map(|period| (PartOf::Period, period));
+    by_turn.chain(periods).find_map(|(by, count)| {
+        let mut groups: Vec<Vec<&Sample>> = vec![Vec::new(); count as usize];
+        for sample in samples {
+            let at = match by {
+                PartOf::Turn => sample.turn.min(count - 1),
+                PartOf::Period => sample.instance.0 % count,
             };
-            parts[part].push(*sample);
+            groups[at as usize].push(sample);
         }
-        for (points, part) in points.iter_mut().zip(&parts) {
-            if !same(part) {
-                return None;
-            }
-            if !part.is_empty() {
-                points.push(mean(part));
-            }
-        }
-    }
-    points.iter().all(|it| !it.is_empty()).then_some(points)
+        let parts = groups.iter().map(|it| part(it, grid, first));
+        let (parts, means): (Vec<_>, Vec<_>) =
+            parts.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let some = parts.iter().any(Option::is_some);
+        some.then_some(Values::Divided { by, parts, means })
+    })
 }
 
-/// The points of each turn, if in each run all values of a turn are the same.
-fn by_turn(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<Vec<Vec<Point>>> {
-    let most = runs.values().flatten().map(|it| it.turn).max()?;
-    if most == 0 || most >= MOST_TURNS {
-        return None;
-    }
-    let mut turns = vec![Vec::new(); most as usize + 1];
-    for own in runs.values() {
-        let mut by: BTreeMap<u32, Vec<&Sample>> = BTreeMap::new();
-        for sample in own {
-            by.entry(sample.turn).or_default().push(sample);
-        }
-        for (turn, own) in by {
-            if !same(&own) {
-                return None;
-            }
-            turns[turn as usize].push(mean(&own));
-        }
-    }
-    // A turn that no run has got makes no function.
-    turns.iter().all(|it| !it.is_empty()).then_some(turns)
+/// True if the values of each rank begin again after so many instances.
+fn is_periodic(samples: &[Sample], period: u32) -> bool {
+    let mut known: BTreeMap<(usize, u32, u32), f64> = BTreeMap::new();
+    samples.iter().all(|it| {
+        let at = it.instance.0 % period;
+        *known.entry((it.run, it.place.rank, at)).or_insert(it.value) == it.value
+    })
 }
 
-/// The points of each part of the shortest period after which values begin again; those of times do so if that explains most of how they differ.
-fn periodic(runs: &BTreeMap<usize, Vec<&Sample>>, exact: bool) -> Option<Vec<Vec<Point>>> {
-    let least = runs.values().flatten().map(|it| it.instance.1).min()?;
-    // A period that is seen less than four times might be none.
-    let longest = MOST_PERIOD.min(least / 4);
-    let explained: Vec<f64> = (2..=longest).map(|period| shared(runs, period)).collect();
-    let most = explained.iter().copied().fold(0.0, f64::max);
-    let enough = if exact {
-        1.0 - SAME
-    } else {
-        (0.95 * most).max(0.5)
-    };
-    let at = explained.iter().position(|share| *share >= enough)?;
-    let period = at as u32 + 2;
-    let mut points = vec![Vec::new(); period as usize];
-    for own in runs.values() {
-        let mut parts: Vec<Vec<&Sample>> = vec![Vec::new(); period as usize];
-        for sample in own {
-            parts[(sample.instance.0 % period) as usize].push(*sample);
-        }
-        for (points, part) in points.iter_mut().zip(&parts) {
-            if !part.is_empty() {
-                points.push(mean(part));
-            }
-        }
+/// A function that gives samples, or a division with a function of their means; the division comes first where it is asked for. `None` where neither does.
+fn part(
+    samples: &[&Sample],
+    grid: Option<Grid>,
+    first: bool,
+) -> Option<(Option<Division>, Fitted)> {
+    let mut runs: BTreeMap<usize, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        runs.entry(sample.run).or_default().push(sample);
     }
-    // Parts that none of these instances is of are never asked for.
     let means: Vec<Point> = runs.values().map(|own| mean(own)).collect();
-    for part in points.iter_mut().filter(|it| it.is_empty()) {
-        part.clone_from(&means);
-    }
-    Some(points)
-}
-
-/// Which share of how values differ a period explains, in the run in which it explains least.
-fn shared(runs: &BTreeMap<usize, Vec<&Sample>>, period: u32) -> f64 {
-    let of = |own: &Vec<&Sample>| {
-        let whole = mean(own).value;
-        let mut sums = vec![(0.0, 0.0); period as usize];
-        for sample in own {
-            let sum = &mut sums[(sample.instance.0 % period) as usize];
-            *sum = (sum.0 + sample.value, sum.1 + 1.0);
-        }
-        let all: f64 = own.iter().map(|it| (it.value - whole).powi(2)).sum();
-        let rest = own.iter().map(|it| {
-            let (sum, count) = sums[(it.instance.0 % period) as usize];
-            (it.value - sum / count).powi(2)
-        });
-        if all > 0.0 {
-            1.0 - rest.sum::<f64>() / all
-        } else {
-            1.0
-        }
+    let fitted = fit(&means).ok()?;
+    let gives = |it: &&Sample| {
+        (fitted.at(it.ranks, it.size) - it.value).abs() <= SAME * it.value.abs().max(1.0)
     };
-    runs.values().map(of).fold(1.0, f64::min)
-}
-
-/// How many times the mean of the run the values are in each part of it, in the mean of runs.
-fn profile(runs: &BTreeMap<usize, Vec<&Sample>>) -> Vec<f64> {
-    let most = runs.values().flatten().map(|it| it.instance.1).max();
-    let parts = PARTS.min(most.unwrap_or(1).max(1) as usize);
-    let mut sums = vec![(0.0, 0.0); parts];
-    for own in runs.values() {
-        let whole = mean(own).value;
-        if whole == 0.0 {
-            continue;
-        }
-        for sample in own {
-            let (instance, count) = sample.instance;
-            let at = instance as usize * parts / count.max(1) as usize;
-            let sum = &mut sums[at.min(parts - 1)];
-            *sum = (sum.0 + sample.value / whole, sum.1 + 1.0);
-        }
+    let smooth = samples.iter().all(gives);
+    if smooth && !(first && fitted.form != Form::Constant) {
+        return Some((None, fitted));
     }
-    let part = |(sum, count): &(f64, f64)| if *count > 0.0 { sum / count } else { 1.0 };
-    sums.iter().map(part).collect()
+    let known = samples.iter().map(|it| (it.place, it.size, it.value));
+    match division::find(&known.collect::<Vec<_>>(), grid) {
+        Some(division) => Some((Some(division), fitted)),
+        None => smooth.then_some((None, fitted)),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn values(of: impl Fn(f64, u32, u32) -> f64, turns: fn(u32) -> u32) -> Values {
-        let mut samples = Vec::new();
-        for (run, ranks) in [4_u32, 8, 16].into_iter().enumerate() {
-            let count = turns(ranks);
-            for instance in 0..count {
-                samples.push(Sample {
-                    run,
-                    ranks: f64::from(ranks),
-                    size: 1.0,
-                    instance: (instance, count),
-                    turn: instance,
-                    value: of(f64::from(ranks), instance, count),
-                });
-            }
-        }
-        Values::of(&samples, true).unwrap()
-    }
-
-    fn at(values: &Values, ranks: f64, instance: (u32, u32)) -> f64 {
-        let turn = instance.0;
-        values.at(Asked {
-            ranks,
-            size: 1.0,
-            instance,
-            turn,
-        })
-    }
-
-    #[test]
-    fn a_spread_has_the_mean_and_the_tail_of_its_samples() {
-        let samples = (0..1000).map(|at| Sample {
-            run: 0,
-            ranks: 4.0,
-            size: 1.0,
-            instance: (at, 1000),
-            turn: 0,
-            value: if at % 100 == 7 { 50.0 } else { 1.0 },
-        });
-        let samples: Vec<Sample> = samples.collect();
-        let mean = Values::Same(Fitted::constant(1.49));
-        let spread = Spread::of(&samples, &mean);
-        let all: Vec<f64> = (0..100_000)
-            .map(|number| 1.49 * spread.at(number))
-            .collect();
-        let found = all.iter().sum::<f64>() / all.len() as f64;
-        assert!((found / 1.49 - 1.0).abs() < 0.05, "{found}");
-        assert!(all.iter().any(|it| *it > 20.0));
-        assert_eq!(spread.at(5), spread.at(5));
-        let same: Vec<Sample> = samples
-            .iter()
-            .map(|it| Sample { value: 3.0, ..*it })
-            .collect();
-        assert_eq!(Spread::of(&same, &mean), Spread::default());
-    }
-
-    #[test]
-    fn values_of_turns_and_profiles_continue() {
-        let doubling = values(
-            |_, turn, _| 8.0 * f64::from(1 << turn),
-            |ranks| ranks.ilog2(),
-        );
-        assert!(
-            (at(&doubling, 64.0, (5, 6)) - 256.0).abs() < 1e-6,
-            "{doubling:?}"
-        );
-        let halves = values(|ranks, turn, _| 4096.0 / ranks / f64::from(turn + 1), |_| 4);
-        assert!(
-            (at(&halves, 64.0, (1, 4)) - 32.0).abs() < 1e-6,
-            "{halves:?}"
-        );
-        let same = values(|ranks, _, _| 100.0 / ranks, |_| 50);
-        assert!(matches!(same, Values::Same(_)), "{same:?}");
-        // Levels of a grid, down and up again in each cycle.
-        let levels = [32768.0, 8192.0, 2048.0, 2048.0, 8192.0, 32768.0];
-        let cycles = values(
-            |ranks, turn, _| levels[turn as usize % 6] / ranks,
-            |ranks| 60 * ranks,
-        );
-        assert!(
-            matches!(&cycles, Values::Periodic(parts) if parts.len() == 6),
-            "{cycles:?}"
-        );
-        assert!((at(&cycles, 64.0, (61, 3840)) - 128.0).abs() < 1e-6);
-        // Falls over the run: too many turns for functions of their own.
-        let falling = values(
-            |ranks, turn, count| 1e6 / ranks * f64::from(count - turn) / f64::from(count),
-            |ranks| 100 * ranks,
-        );
-        let Values::Profile(..) = &falling else {
-            panic!("{falling:?}");
-        };
-        let early = at(&falling, 64.0, (100, 6400));
-        assert!((early / (1e6 / 64.0) - 0.985).abs() < 0.02, "{early}");
-    }
-}
+mod tests;

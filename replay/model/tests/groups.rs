@@ -11,7 +11,10 @@ use belljar_program::{Algorithms, extract};
 use belljar_trace::{
     Amount, Collective, Event, Fact, GroupMembers, Making, NewCommunicator, Phase, WORLD,
 };
-use programs::{Program, call, learned, with, written};
+use programs::{call, learned, with, written};
+
+/// A program: a rank's calls, of so many.
+type Program = fn(u32, u32) -> Vec<Event>;
 
 /// The group of all, the one that a communicator is made of, and that communicator, by the process's own numbers.
 const ALL: u32 = 5;

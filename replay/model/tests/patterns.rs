@@ -12,7 +12,10 @@ use belljar_program::{Algorithms, extract};
 use belljar_trace::{
     Datatype, Direction, Event, Peer, Phase, Status, Transfer, TransferKind, WORLD,
 };
-use programs::{Program, call, learned, written};
+use programs::{call, learned, written};
+
+/// A program: a rank's calls, of so many.
+type Program = fn(u32, u32) -> Vec<Event>;
 
 /// A blocking message of eight bytes.
 fn message(direction: Direction, peer: Option<u32>) -> Event {

@@ -136,8 +136,7 @@ struct Errors {
 fn errors(model: &Model, start_up: bool) -> Option<Errors> {
     let functions = model.functions();
     let own = functions.iter().filter(|it| it.start_up == start_up);
-    let all = own.flat_map(|it| it.values.functions());
-    let mut errors: Vec<f64> = all.filter_map(|of| of.error).collect();
+    let mut errors: Vec<f64> = own.flat_map(|it| it.values.errors()).collect();
     errors.sort_by(f64::total_cmp);
     Some(Errors {
         mean: errors.iter().sum::<f64>() / errors.len() as f64,
@@ -177,6 +176,10 @@ fn form(values: &Values) -> String {
         Values::Periodic(parts) => format!("one of {} by turns", parts.len()),
         Values::ByTurn(turns) => format!("by turn, {} of them", turns.len()),
         Values::Profile(of, parts) => format!("{of}, a profile of {} parts", parts.len()),
+        Values::Divided { parts, .. } => match parts.as_slice() {
+            [Some(division)] => division.to_string(),
+            parts => format!("divided among ranks, in {} parts", parts.len()),
+        },
     }
 }
 
@@ -207,8 +210,7 @@ fn text(model: &Model, file: &Path, out: &mut dyn Write) -> io::Result<()> {
     functions.retain(|it| it.values.functions().iter().any(is_some));
     functions.sort_by_key(|it| it.start_up);
     for of in functions.iter().take(LISTED) {
-        let errors = of.values.functions().iter().map(|of| of.error);
-        let worst = errors.flatten().reduce(f64::max);
+        let worst = of.values.errors().reduce(f64::max);
         table.row(vec![
             of.class.to_string(),
             of.function.clone(),

@@ -105,17 +105,26 @@ impl Row {
 fn rows(model: &Model, ranks: f64, size: f64) -> Vec<Row> {
     let mut rows = Vec::new();
     for function in model.functions() {
-        for of in function.values.functions() {
+        for (part, of) in function.values.functions().iter().enumerate() {
+            let mut divisions = function.values.divisions();
+            let division = divisions.find(|(number, _)| *number == part);
+            // A division gives each value exactly: its band is the value.
+            let value = function.values.first(part, ranks, size);
+            let band = Band {
+                from: value,
+                to: value,
+                cut: false,
+            };
             rows.push(Row {
                 class: function.class,
                 function: function.function.clone(),
                 what: function.what,
                 start_up: function.start_up,
-                form: of.to_string(),
+                form: division.map_or_else(|| of.to_string(), |(_, it)| it.to_string()),
                 points: of.points(),
-                value: of.at(ranks, size),
-                band: of.band(ranks, size),
-                error: of.error,
+                value,
+                band: division.map_or_else(|| of.band(ranks, size), |_| Some(band)),
+                error: division.map_or(of.error, |_| None),
                 beyond: of.beyond(ranks, size),
             });
         }

@@ -142,6 +142,8 @@ impl Tables {
             Values::ByTurn(_) => ("BYTURN", &[][..]),
             Values::Periodic(_) => ("PERIODIC", &[][..]),
             Values::Profile(_, parts) => ("PROFILE", parts.as_slice()),
+            // Refused before: a motif has no form for it.
+            Values::Divided { .. } => ("PERIODIC", &[][..]),
         };
         let (count, at, parts) = (values.functions().len(), self.profiles.len(), profile.len());
         self.profiles.extend(profile.iter().map(f64::to_string));

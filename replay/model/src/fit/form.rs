@@ -79,6 +79,9 @@ const EXPONENTS: [f64; 20] = [
 /// Of a term in both ranks and size, those alone are tried that programs have most.
 const FEW: [f64; 7] = [0.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0];
 
+/// Of few points, these are tried: pieces of an all-to-all fall with the square of the ranks.
+const SPARSE: [f64; 8] = [0.0, -1.0, -0.5, 0.5, 1.0, -2.0, 2.0, 3.0];
+
 /// Points from which on all powers are tried: Extra-P asks for five of each parameter.
 pub(super) const SEVERAL: usize = 5;
 
@@ -177,7 +180,11 @@ pub(super) fn candidates(points: &[Point]) -> Vec<Form> {
     // Few points are explained by many powers, most of which are far off beyond them.
     let sparse = points.len() < SEVERAL;
     let choose = |spans: (f64, f64), few: bool| -> Vec<Power> {
-        let powers = Power::all(if few || sparse { &FEW } else { &EXPONENTS });
+        let powers = Power::all(match (few, sparse) {
+            (true, _) => &FEW,
+            (false, true) => &SPARSE,
+            (false, false) => &EXPONENTS,
+        });
         match spans.1 > 0.0 {
             true => powers
                 .filter(|it| !sparse || it.logarithm < 2 && it.exponent <= 2.0)

@@ -1,5 +1,7 @@
 //! Fits of values whose functions are known.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn points(of: impl Fn(f64, f64) -> f64, ranks: &[f64], sizes: &[f64]) -> Vec<Point> {
@@ -182,4 +184,63 @@ fn three_points_pay_for_growth_and_their_band_holds_other_forms() {
 fn errors_of_one_point_are_unknown() {
     let single = fit(&points(|_, _| 12.0, &[4.0], &[1.0])).unwrap();
     assert_eq!((single.error, single.band(4.0, 1.0)), (None, None));
+}
+
+/// Made-up measurements: one to six numbers of ranks, one or two sizes, and values of any size that times, bytes and counts have.
+fn measurements() -> impl Strategy<Value = Vec<Point>> {
+    let value = prop_oneof![
+        Just(0.0),
+        1.0..1e3_f64,
+        (0.0..18.0_f64).prop_map(|it| 10_f64.powf(it).round()),
+    ];
+    let point = (1_u32..200, prop_oneof![Just(1.0), Just(64.0)], value);
+    proptest::collection::vec(point, 1..7).prop_map(|all| {
+        all.into_iter()
+            .map(|(ranks, size, value)| Point {
+                ranks: f64::from(ranks),
+                size,
+                value,
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn made_up_measurements_make_no_value_below_zero(points in measurements()) {
+        let fitted = fit(&points).unwrap();
+        for doubling in 0..=20 {
+            for size in [0.5, 1.0, 64.0, 4096.0] {
+                let ranks = f64::from(1 << doubling);
+                let value = fitted.at(ranks, size);
+                prop_assert!(value >= 0.0, "{fitted} at {ranks}, {size}: {value}");
+                let Some(band) = fitted.band(ranks, size) else {
+                    prop_assert!(points.len() == 1);
+                    continue;
+                };
+                prop_assert!(band.from >= 0.0 && band.from <= band.to, "{fitted} at {ranks}, {size}: {band:?}");
+                prop_assert!(band.from <= value && value <= band.to, "{fitted} at {ranks}, {size}: {value}, {band:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn three_points_of_one_measurement_grow_no_faster_than_their_band_says(values in [1.0..1e9_f64, 1.0..1e9, 1.0..1e9]) {
+        let points = [4.0, 8.0, 16.0].iter().zip(values);
+        let points: Vec<Point> = points.map(|(ranks, value)| Point { ranks: *ranks, size: 1.0, value }).collect();
+        let fitted = fit(&points).unwrap();
+        prop_assert!(fitted.is_sparse());
+        // Products of a power and a logarithm are paid for: they explain the points exactly, or there is no simpler form half as good.
+        if let Form::Alone(term) | Form::One(term) = fitted.form
+            && term.ranks.exponent != 0.0
+            && term.ranks.logarithm > 0
+        {
+            let simpler = |it: &Form| match it {
+                Form::Alone(term) | Form::One(term) => term.ranks.logarithm == 0 || term.ranks.exponent == 0.0,
+                _ => true,
+            };
+            let other = fit_among(&points, simpler).unwrap();
+            prop_assert!(fitted.error.unwrap() <= other.error.unwrap(), "{fitted} and {other}");
+        }
+    }
 }

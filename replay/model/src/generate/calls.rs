@@ -94,6 +94,11 @@ impl<'m> RankCalls<'m> {
         }
         let mut indices = vec![0; counts.len()];
         let mut now = start;
+        let world = Place {
+            rank: self.rank,
+            ranks: self.ranks,
+            turn: 0,
+        };
         for (number, planned) in plan.iter().enumerate() {
             let call = planned.call as usize;
             let at = At {
@@ -106,7 +111,7 @@ impl<'m> RankCalls<'m> {
             // Any number that is another for each call of each rank.
             let of = u64::from(self.rank) << 40 ^ (number as u64) << 1;
             let span = |values: &Values, spread: &Spread, of: u64, most: f64| {
-                let value = self.value(values, at);
+                let value = self.value(values, at, world);
                 let away = (value * (spread.at(of) - 1.0)).clamp(-most, most);
                 (value + away).clamp(0.0, LATEST)
             };
@@ -130,18 +135,21 @@ impl<'m> RankCalls<'m> {
         }
     }
 
-    fn value(&self, values: &Values, at: At) -> f64 {
+    fn value(&self, values: &Values, at: At, place: Place) -> f64 {
         values.at(Asked {
             ranks: f64::from(self.ranks),
             size: self.size,
             instance: (at.index, at.count),
             turn: at.turns.turn,
+            place,
         })
     }
 
     /// A count, which is no less than none.
-    fn bytes(&self, values: &Values, at: At) -> u64 {
-        self.value(values, at).round().clamp(0.0, 2_f64.powi(62)) as u64
+    fn bytes(&self, values: &Values, at: At, place: Place) -> u64 {
+        self.value(values, at, place)
+            .round()
+            .clamp(0.0, 2_f64.powi(62)) as u64
     }
 
     fn place(&self, communicator: Option<u32>, at: At, by: Counter) -> Place {
@@ -219,7 +227,7 @@ impl<'m> RankCalls<'m> {
         transfer.tag = transfer.tag.and(tag);
         transfer.bytes = match peer {
             Peer::Null => 0,
-            _ => self.bytes(&of.bytes, at),
+            _ => self.bytes(&of.bytes, at, place),
         };
         if let Some(size) = transfer.datatype.size().filter(|size| *size > 0) {
             transfer.count = transfer.bytes / size;
@@ -241,7 +249,7 @@ impl<'m> RankCalls<'m> {
             collective.root = root(relation).or(collective.root);
         }
         let fill = |amount: &mut Amount, values: &Values| {
-            let bytes = self.bytes(values, at);
+            let bytes = self.bytes(values, at, place);
             if amount.bytes.is_some() {
                 amount.bytes = Some(bytes);
             }

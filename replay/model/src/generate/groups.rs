@@ -249,6 +249,16 @@ impl Groups {
         Some(&self.all[*group].members)
     }
 
+    /// The number among all of a rank's own communicator.
+    pub(super) fn number(&self, rank: u32, communicator: u32) -> Option<usize> {
+        self.own.get(&(rank, communicator)).copied()
+    }
+
+    /// The rank in the world of a member of the communicator with that number.
+    pub(super) fn world_rank(&self, group: usize, member: u32) -> Option<u32> {
+        self.all.get(group)?.members.get(member as usize).copied()
+    }
+
     /// Where a rank is in a communicator of its own; in the world where it has none of that number.
     pub(super) fn place(&self, rank: u32, communicator: Option<u32>) -> (u32, u32) {
         let number = communicator.unwrap_or(WORLD);
@@ -277,7 +287,7 @@ pub(super) fn lengths(dimensions: &[u32], shape: &Shape, ranks: u32) -> Vec<u32>
             dimensions: dimensions.len().min(4) as u8,
             ascending: *ascending,
         }
-        .of(ranks),
+        .lengths(ranks),
         _ => dimensions.to_vec(),
     }
 }

@@ -4,6 +4,7 @@
 
 use super::GenerateError;
 use crate::model::Class;
+use crate::relation::Place;
 use crate::structure::{Node, Turns};
 use crate::values::Asked;
 
@@ -21,6 +22,7 @@ pub(super) struct Planned {
 
 struct Planner<'c> {
     class: &'c Class,
+    rank: u32,
     of: (f64, f64),
     most: u64,
     /// How often each loop was come to.
@@ -35,12 +37,13 @@ struct Planner<'c> {
 /// The calls of a rank of a class, of `ranks` and `size`, at most so many.
 pub(super) fn plan(
     class: &Class,
-    of: (f64, f64),
+    (rank, of): (u32, (f64, f64)),
     most: u64,
 ) -> Result<Vec<Planned>, GenerateError> {
     let loops = class.structure.loops as usize;
     let mut planner = Planner {
         class,
+        rank,
         of,
         most,
         visits: vec![0; loops],
@@ -101,6 +104,11 @@ impl Planner<'_> {
             size: self.of.1,
             instance: (instance, self.counts[number]),
             turn: instance,
+            place: Place {
+                rank: self.rank,
+                ranks: self.of.0 as u32,
+                turn: 0,
+            },
         });
         match turns.is_finite() && turns < MOST_TURNS {
             // A little less than none is none.

@@ -4,8 +4,11 @@
 
 use belljar_sim::figures::{counted, decimal};
 
-use super::Model;
+use std::collections::BTreeSet;
+
+use super::{Function, Model};
 use crate::fit::Fitted;
+use crate::relation::{Grid, Relation};
 
 /// Least count of rank numbers that distinguish forms: Extra-P asks for five of each parameter.
 const SEVERAL: usize = 5;
@@ -107,6 +110,7 @@ impl Model {
         }
         let functions = self.functions();
         let inexact = functions.iter().filter(|it| it.what == "turns");
+        let inexact = inexact.filter(|it| it.values.divisions().next().is_none());
         let inexact = inexact
             .filter(|it| it.values.functions().iter().any(is_inexact))
             .count();
@@ -116,6 +120,8 @@ impl Model {
                 counted(inexact as u64, "loop")
             ));
         }
+        all.extend(self.unseen_lengths(ranks));
+        all.extend(divided(&functions, (beyond, size)));
         let fitted = functions.iter().flat_map(|it| it.values.functions());
         let cut = fitted.filter(|of: &&Fitted| of.is_cut(ranks, size)).count();
         if cut > 0 {
@@ -129,6 +135,54 @@ impl Model {
         }
         all
     }
+}
+
+impl Model {
+    /// Warnings about dimensions of the program's grids whose length is the same in all runs, and another one at `ranks`.
+    fn unseen_lengths(&self, ranks: f64) -> Vec<String> {
+        let calls = self.classes.iter().flat_map(|class| &class.calls);
+        let peers = calls
+            .flat_map(|call| &call.transfers)
+            .flat_map(|it| &it.peer);
+        let grids: BTreeSet<Grid> = peers.filter_map(Relation::grid).collect();
+        let runs = self.ranks();
+        let most = grids.iter().filter_map(|grid| {
+            let now = grid.lengths(ranks as u32);
+            let mut at = now.iter().enumerate();
+            at.find_map(|(at, now)| {
+                let mut lengths = runs.iter().map(|ranks| grid.lengths(*ranks)[at]);
+                let first = lengths.next()?;
+                let same = runs.len() > 1 && lengths.all(|it| it == first) && first != *now;
+                same.then(|| {
+                    format!(
+                        "a dimension of the ranks' grid has {first} ranks in all runs and {now} here: no run shows how bytes follow from it"
+                    )
+                })
+            })
+        });
+        most.take(1).collect()
+    }
+}
+
+/// Warnings about data that are divided among ranks.
+fn divided(functions: &[Function<'_>], (beyond, size): (f64, f64)) -> Vec<String> {
+    let all = || functions.iter().flat_map(|it| it.values.divisions());
+    let mut warnings = Vec::new();
+    let unsure = all().filter(|(_, it)| it.unsure).count() as u64;
+    if unsure > 0 && beyond > 1.0 {
+        warnings.push(format!(
+            "the runs do not tell apart how {} follow from a division of data among ranks",
+            counted(unsure, "value")
+        ));
+    }
+    let lacking = all().filter(|(_, it)| it.lacks(size)).count() as u64;
+    if lacking > 0 {
+        warnings.push(format!(
+            "no run has size {size}: {} of data that are divided among ranks are those of the nearest size",
+            counted(lacking, "value")
+        ));
+    }
+    warnings
 }
 
 /// True for a count that its function does not give at each point.

@@ -110,7 +110,7 @@ impl Role {
 
 /// For each dimension, whether it is at its beginning, and whether at its end.
 fn borders(grid: Grid, rank: u32, ranks: u32) -> u64 {
-    let lengths = grid.of(ranks);
+    let lengths = grid.lengths(ranks);
     let mut left = rank;
     let mut kind = 0;
     for length in lengths.iter().rev() {

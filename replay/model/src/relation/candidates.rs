@@ -167,7 +167,12 @@ fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut 
         });
     }
     all.extend((0..2).map(Relation::FlipStep));
-    for grid in grids {
+    // Of all ranks: exchanges that follow one another.
+    let ring = Grid {
+        dimensions: 1,
+        ascending: false,
+    };
+    for grid in [ring].iter().chain(grids) {
         for dimension in 0..grid.dimensions {
             let grid = *grid;
             all.extend(WAYS.map(|halves| Relation::FlipAlong {

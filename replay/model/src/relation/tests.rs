@@ -1,5 +1,6 @@
 //! Relations found in what programs compute.
 
+use super::grid::dimensions;
 use super::*;
 
 /// What is found for all ranks of several sizes, in so many turns each.

@@ -64,21 +64,27 @@ impl Automaton {
         }
     }
 
-    /// The calls that a sequence is; `None` if it is none of the structure.
-    pub(super) fn read(&self, tokens: &[u32]) -> Option<Vec<u32>> {
-        if tokens.is_empty() {
+    /// The calls that a sequence of so many is, where `fits` says whether one of them may be a token; `None` if it is none of the structure.
+    pub(super) fn read(
+        &self,
+        length: usize,
+        fits: impl Fn(usize, u32) -> bool,
+    ) -> Option<Vec<u32>> {
+        if length == 0 {
             return self.empty.then(Vec::new);
         }
         // By token, the calls that it may be, and which of those before each follows.
-        let mut ways: Vec<Vec<(u32, u32)>> = Vec::with_capacity(tokens.len());
+        let mut ways: Vec<Vec<(u32, u32)>> = Vec::with_capacity(length);
         let mut seen = vec![usize::MAX; self.tokens.len()];
         let mut kept = 0;
-        for (at, token) in tokens.iter().enumerate() {
+        for at in 0..length {
             let mut own = Vec::new();
             let mut reach = |calls: &[u32], before: u32| {
                 for call in calls {
-                    let fits = self.tokens.get(*call as usize) == Some(token);
-                    if fits && std::mem::replace(&mut seen[*call as usize], at) != at {
+                    let of = self.tokens.get(*call as usize);
+                    if of.is_some_and(|token| fits(at, *token))
+                        && std::mem::replace(&mut seen[*call as usize], at) != at
+                    {
                         own.push((*call, before));
                     }
                 }
@@ -101,7 +107,7 @@ impl Automaton {
         let mut at = ends
             .clone()
             .position(|(call, _)| self.last[*call as usize])?;
-        let mut calls = Vec::with_capacity(tokens.len());
+        let mut calls = Vec::with_capacity(length);
         for own in ways.iter().rev() {
             let (call, before) = own[at];
             calls.push(call);

@@ -11,9 +11,6 @@ use belljar_replay::Calibration;
 use belljar_sim::Frequency;
 use belljar_trace::{Event, Fact, Implementation, Launch, TraceHeader, TraceSummary, WORLD};
 
-/// A program: a rank's calls, of so many.
-pub(crate) type Program = fn(u32, u32) -> Vec<Event>;
-
 /// A call without anything.
 pub(crate) fn call(name: &str) -> Event {
     let function = belljar_mpi::FUNCTIONS.iter().position(|of| of.name == name);
@@ -57,14 +54,18 @@ pub(crate) fn with(name: &str, fact: Fact) -> Event {
 }
 
 /// The trace of a program of so many ranks.
-pub(crate) fn written(folder: &Path, program: Program, ranks: u32) -> PathBuf {
+pub(crate) fn written(
+    folder: &Path,
+    program: impl Fn(u32, u32) -> Vec<Event>,
+    ranks: u32,
+) -> PathBuf {
     let path = folder.join(format!("{ranks}.bjt"));
     let file = File::create(&path).unwrap();
     let clock = Frequency::from_hz(1_000_000_000).unwrap();
     let header = TraceHeader::new("program", &vec![clock; ranks as usize]);
     let contents = Contents {
         accounted: false,
-        frames: 0,
+        frames: 1,
     };
     let mut writer = TraceWriter::over(file, &path, &header, contents).unwrap();
     let launch = Fact::Launch(Launch {
@@ -97,7 +98,11 @@ pub(crate) fn written(folder: &Path, program: Program, ranks: u32) -> PathBuf {
 }
 
 /// The model of runs of so many ranks each.
-pub(crate) fn learned(folder: &Path, program: Program, sizes: &[u32]) -> Result<Model, LearnError> {
+pub(crate) fn learned(
+    folder: &Path,
+    program: impl Fn(u32, u32) -> Vec<Event> + Copy,
+    sizes: &[u32],
+) -> Result<Model, LearnError> {
     let tables = Tables::open_mpi();
     let runs = sizes.iter().map(|ranks| {
         let trace = written(folder, program, *ranks);

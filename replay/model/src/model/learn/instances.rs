@@ -2,6 +2,8 @@
 //!
 //! Called by `learn`.
 
+/// Instances of calls.
+mod gather;
 /// Peers and roots as relations of ranks.
 mod peers;
 /// Who is in communicators that a call makes.
@@ -12,143 +14,33 @@ use std::collections::BTreeMap;
 
 use belljar_trace::{Direction, Event, Peer};
 
-use super::{LearnError, called};
+use super::kinds::called;
+use super::pools::Pools;
+use super::{LearnError, Likely, Shared};
 use crate::model::call::{
     CallModel, CollectiveModel, Completes, Counter, Tags, Times, TransferModel,
 };
-use crate::relation::{Grid, Place};
-use crate::run::{Run, Step};
-use crate::structure::{Reading, Turns};
-use crate::values::{Sample, Spread, Values};
+use crate::relation::Grid;
+use crate::values::{Hint, Sample, Spread, Values};
+pub(super) use gather::{Instance, gather};
 use peers::Peers;
 
 /// Instances of the longest list of tags or completions that is kept.
 const LONGEST: usize = 1 << 12;
 
-/// One instance of a call.
-#[derive(Clone, Debug)]
-pub(super) struct Instance<'r> {
-    run: &'r Run,
-    number: usize,
-    step: &'r Step,
-    rank: u32,
-    turn: u32,
-    /// Turns of all loops around it.
-    around: Turns,
-    /// The call before.
-    after: Option<u32>,
-    /// Which instance of this call and rank it is.
-    index: u32,
-    count: u32,
-    /// Which of the open requests it completes, and how many are open.
-    completes: Vec<u32>,
-    open: u32,
-    /// Whom the message of each receive with a wildcard came from, and what a receive got.
-    sources: Vec<Option<Peer>>,
-}
-
-/// A request that is open: where it was begun, and which of that call's transfers it is.
-struct Open {
-    request: u64,
-    call: u32,
-    at: usize,
-    transfer: usize,
-}
-
-/// Adds the calls of a rank to `all`, by the number of the call.
-pub(super) fn gather<'r>(
-    run: &'r Run,
-    number: usize,
-    rank: u32,
-    reading: &Reading,
-    all: &mut [Vec<Instance<'r>>],
-) {
-    let mut counts = vec![0; all.len()];
-    for (call, _) in &reading.calls {
-        counts[*call as usize] += 1;
-    }
-    let mut indices = vec![0; all.len()];
-    let mut open: Vec<Open> = Vec::new();
-    let mut after = None;
-    let calls = reading.calls.iter().zip(&reading.around);
-    for (step, ((call, turn), around)) in run.steps[rank as usize].iter().zip(calls) {
-        let own = *call as usize;
-        let event = &step.event;
-        let completes = completed(event, &mut open, all);
-        let still = completes.len() + open.len();
-        let at = all[own].len();
-        for (transfer, request) in event.started.iter().enumerate() {
-            open.push(Open {
-                request: *request,
-                call: *call,
-                at,
-                transfer,
-            });
-        }
-        let mut sources = vec![None; event.transfers.len()];
-        if let Some(status) = event.status {
-            let receive = event
-                .transfers
-                .iter()
-                .position(|it| it.direction == Direction::Receive);
-            if let Some(receive) = receive {
-                sources[receive] = Some(status.source);
-            }
-        }
-        all[own].push(Instance {
-            run,
-            number,
-            step,
-            rank,
-            turn: *turn,
-            around: *around,
-            after: after.replace(*call),
-            index: indices[own],
-            count: counts[own],
-            completes,
-            open: still as u32,
-            sources,
-        });
-        indices[own] += 1;
-    }
-}
-
-/// Which of the open requests a call completes; what their statuses say goes to the calls that began them.
-fn completed(event: &Event, open: &mut Vec<Open>, all: &mut [Vec<Instance<'_>>]) -> Vec<u32> {
-    let mut places = Vec::new();
-    for completion in &event.completed {
-        let Some(place) = open.iter().position(|it| it.request == completion.request) else {
-            continue;
-        };
-        places.push(place);
-        if let Some(status) = completion.status {
-            let Open {
-                call, at, transfer, ..
-            } = open[place];
-            let begun = all[call as usize].get_mut(at);
-            if let Some(source) = begun.and_then(|it| it.sources.get_mut(transfer)) {
-                *source = Some(status.source);
-            }
-        }
-    }
-    let mut number = 0;
-    open.retain(|_| {
-        number += 1;
-        !places.contains(&(number - 1))
-    });
-    places.iter().map(|place| *place as u32).collect()
-}
-
 /// Makes the template of a call from its instances, and adds findings about its rules.
 pub(super) fn call_model(
     all: &[Instance<'_>],
-    class: usize,
-    (templates, grid, found): (&mut Vec<Event>, Option<Grid>, &mut Findings),
+    (class, token): (usize, u32),
+    (templates, (likely, data, pools), found): (&mut Vec<Event>, Shared<'_>, &mut Findings),
 ) -> Result<CallModel, LearnError> {
     let look = Look {
         all,
         class,
-        grid,
+        token,
+        likely,
+        data,
+        pools,
         grids: RefCell::default(),
         unsure: RefCell::default(),
     };
@@ -193,36 +85,18 @@ pub(super) struct Findings {
 struct Look<'l, 'r> {
     all: &'l [Instance<'r>],
     class: usize,
-    /// The grid that other calls of the program have.
-    grid: Option<Grid>,
+    /// The grid that the peers of other calls have.
+    likely: Option<Likely>,
+    /// The grid among whose ranks data are divided.
+    data: Option<Grid>,
+    /// The token of the call.
+    token: u32,
+    /// Bytes of all classes.
+    pools: &'l Pools,
     /// Grids of rules that the runs tell apart from others.
     grids: RefCell<Vec<Grid>>,
     /// Rules that the runs do not tell apart, in words.
     unsure: RefCell<Vec<String>>,
-}
-
-impl Instance<'_> {
-    fn event(&self) -> &Event {
-        &self.step.event
-    }
-
-    /// Where the rank is in a communicator of its own.
-    fn place(&self, communicator: Option<u32>, by: Counter) -> Place {
-        let process = (self.event().node, self.event().process);
-        let known = communicator.and_then(|number| {
-            let of = &self.run.communicators;
-            let remote = of.remote_members(process, number);
-            let members = remote.or_else(|| of.members(process, number))?;
-            Some((of.rank(process, number)?, members.len()))
-        });
-        let (rank, ranks) = known.unwrap_or((self.rank, self.run.ranks));
-        let turn = self.counted(by);
-        Place { rank, ranks, turn }
-    }
-
-    fn counted(&self, by: Counter) -> u32 {
-        by.of(self.around, self.index)
-    }
 }
 
 impl Look<'_, '_> {
@@ -238,7 +112,7 @@ impl Look<'_, '_> {
             let of = |what, time: fn(&Instance<'_>) -> f64| {
                 let own = |it: &Instance<'_>| (it.after == after).then(|| time(it));
                 let samples = self.samples(own);
-                let values = self.fitted(what, false, &samples)?;
+                let values = self.fitted(what, false, (&samples, Hint::default()))?;
                 let spread = Spread::of(&samples, &values);
                 Ok::<_, LearnError>((values, spread))
             };
@@ -256,16 +130,8 @@ impl Look<'_, '_> {
     }
 
     fn samples(&self, of: impl Fn(&Instance<'_>) -> Option<f64>) -> Vec<Sample> {
-        let samples = self.all.iter().filter_map(|it| {
-            Some(Sample {
-                run: it.number,
-                ranks: f64::from(it.run.ranks),
-                size: it.run.size,
-                instance: (it.index, it.count),
-                turn: it.turn,
-                value: of(it)?,
-            })
-        });
+        let samples = self.all.iter();
+        let samples = samples.filter_map(|it| Some(it.sample(of(it)?)));
         samples.collect()
     }
 
@@ -273,19 +139,19 @@ impl Look<'_, '_> {
     fn values(
         &self,
         what: &'static str,
-        exact: bool,
+        hint: Hint,
         of: impl Fn(&Instance<'_>) -> Option<f64>,
     ) -> Result<Values, LearnError> {
-        self.fitted(what, exact, &self.samples(of))
+        self.fitted(what, true, (&self.samples(of), hint))
     }
 
     fn fitted(
         &self,
         what: &'static str,
         exact: bool,
-        samples: &[Sample],
+        (samples, hint): (&[Sample], Hint),
     ) -> Result<Values, LearnError> {
-        Values::of(samples, exact).map_err(|source| LearnError::Fit {
+        Values::of(samples, exact, hint).map_err(|source| LearnError::Fit {
             what,
             function: self
                 .all
@@ -321,10 +187,13 @@ impl Look<'_, '_> {
             found => found?,
         };
         let Peers { peer, by, phases } = found;
-        let bytes = self.values("bytes", true, |it| {
-            let transfer = it.event().transfers.get(at)?;
-            (transfer.peer != Peer::Null).then_some(transfer.bytes as f64)
-        })?;
+        let bytes = match self.pools.bytes(self.token, at) {
+            Some(values) => values.clone(),
+            None => self.values("bytes", Hint::faces(self.data), |it| {
+                let transfer = it.event().transfers.get(at)?;
+                (transfer.peer != Peer::Null).then_some(transfer.bytes as f64)
+            })?,
+        };
         Ok(TransferModel {
             peer,
             by,
@@ -416,8 +285,8 @@ impl Look<'_, '_> {
         Ok(CollectiveModel {
             root,
             by,
-            sent: self.values("bytes", true, bytes(true))?,
-            received: self.values("bytes", true, bytes(false))?,
+            sent: self.values("bytes", Hint::of(self.data), bytes(true))?,
+            received: self.values("bytes", Hint::of(self.data), bytes(false))?,
         })
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use belljar_sim::figures::counted;
+use belljar_trace::Peer;
 
 use super::super::LearnError;
 use super::{Instance, Look, called};
@@ -22,6 +23,9 @@ const MOST_SAMPLES: usize = 1 << 16;
 
 /// Advice where calls have no sites.
 const WITHOUT_SITES: &str = "the runs have no call sites, so calls of a function at several places are taken for one: run with `trace.frames = 1`";
+
+/// Advice for ranks that answer messages of any source.
+const MASTER: &str = "the rank receives from any source, and answers in the order in which messages came, as a master with workers does: such programs are not modelled";
 
 /// Ranks and peers in a message, at most.
 const NAMED: usize = 8;
@@ -49,7 +53,14 @@ fn distinct(mut samples: Samples) -> Samples {
 impl<'r> Look<'_, 'r> {
     pub(super) fn no_rule(&self, what: &'static str, example: String) -> LearnError {
         let first = self.all.first().map(Instance::event);
+        let wildcards = |it: &Instance<'_>| {
+            let steps = it.run.steps[it.rank as usize].iter();
+            let mut transfers = steps.flat_map(|step| &step.event.transfers);
+            transfers.any(|it| it.peer == Peer::Any)
+        };
+        let answers = what == "peers" && self.all.first().is_some_and(wildcards);
         let advice = match first.is_some_and(|event| event.site.0.is_some()) {
+            _ if answers => MASTER,
             true => "`belljar trace sites` shows the line of the call",
             false => WITHOUT_SITES,
         };
@@ -81,7 +92,7 @@ impl<'r> Look<'_, 'r> {
 
     fn preference(&self, back: bool) -> Preference {
         let grids = self.all.first().is_some_and(|it| it.run.grids);
-        let grid = self.grid;
+        let grid = self.likely.map(|it| it.grid);
         Preference { grids, grid, back }
     }
 
@@ -132,7 +143,10 @@ impl<'r> Look<'_, 'r> {
     ) {
         match found.rival(samples, prefer) {
             // Other calls tell the grid.
-            Some(_) if self.grid.is_some() && found.grid() == self.grid => {}
+            Some(_)
+                if self
+                    .likely
+                    .is_some_and(|it| it.sure && found.grid() == Some(it.grid)) => {}
             Some(rival) => self.unsure(what, found, rival),
             None => self.grids.borrow_mut().extend(found.grid()),
         }

@@ -141,7 +141,7 @@ impl Look<'_, '_> {
                 let Some((parent, Making::Cart { dimensions, .. })) = of else {
                     return false;
                 };
-                *dimensions == grid.of(it.place(parent, Counter::Turn).ranks)
+                *dimensions == grid.lengths(it.place(parent, Counter::Turn).ranks)
             };
             if self.all.iter().all(holds) {
                 return Shape::Grid { ascending };

@@ -1,0 +1,217 @@
+//! Ways to peers: neighbours in grids, across a diagonal, by bits.
+//!
+//! The program's grid is the first one in which all messages have a way. Called by `sequences`.
+
+use std::collections::BTreeSet;
+
+use belljar_trace::{Event, Peer, Transfer};
+
+use super::messages;
+use crate::relation::{Grid, Place, Relation};
+use crate::run::Run;
+
+/// Pairs of ranks and peers of a run that are looked at, at most.
+const MOST_PAIRS: usize = 1 << 14;
+
+/// Turns by which a bit of a place may be another.
+const MOST_BITS: u32 = 20;
+
+/// A way to a peer.
+#[derive(Clone, Debug)]
+enum Way {
+    /// By a relation.
+    One(Relation),
+    /// By one bit of the place along a dimension.
+    Bit(Grid, u8),
+}
+
+impl Way {
+    fn leads(&self, place: Place, to: u32) -> bool {
+        match self {
+            Self::One(relation) => relation.at(place) == Some(to),
+            Self::Bit(grid, dimension) => (0..MOST_BITS).any(|turn| {
+                let relation = Relation::FlipAlong {
+                    grid: *grid,
+                    dimension: *dimension,
+                    halves: false,
+                };
+                let length = grid
+                    .lengths(place.ranks)
+                    .get(usize::from(*dimension))
+                    .copied();
+                let within = length.is_some_and(|length| 1_u64 << turn < u64::from(length));
+                within && relation.at(Place { turn, ..place }) == Some(to)
+            }),
+        }
+    }
+}
+
+/// The ways of a program's messages.
+pub(in crate::model::learn) struct Ways {
+    all: Vec<Way>,
+    /// True if each message has one.
+    whole: bool,
+}
+
+impl Ways {
+    /// The simplest ways that lead to most peers of all runs.
+    pub(in crate::model::learn) fn of(runs: &[Run]) -> Self {
+        let pairs = runs.iter().flat_map(pairs).collect::<Vec<(Place, u32)>>();
+        let mut best: (usize, Vec<Way>) = (0, Vec::new());
+        for ways in schemes() {
+            let led = |(place, to): &&(Place, u32)| ways.iter().any(|way| way.leads(*place, *to));
+            let count = pairs.iter().filter(led).count();
+            if count > best.0 {
+                best = (count, ways);
+            }
+            if best.0 == pairs.len() {
+                break;
+            }
+        }
+        let used = |way: &Way| pairs.iter().any(|(place, to)| way.leads(*place, *to));
+        Self {
+            whole: best.0 == pairs.len(),
+            all: best.1.into_iter().filter(used).collect(),
+        }
+    }
+
+    /// The grid of all ways, if each message has one.
+    pub(in crate::model::learn) fn grid(&self) -> Option<Grid> {
+        let of = |way: &Way| match way {
+            Way::One(relation) => relation.grid(),
+            Way::Bit(grid, _) => Some(*grid),
+        };
+        let grid = self.whole.then(|| self.all.iter().find_map(of)).flatten();
+        grid.filter(|it| it.dimensions > 1)
+    }
+
+    /// Words that distinguish a call: the way to the peer of each message. Several where several ways lead there.
+    pub(super) fn of_event(&self, run: &Run, event: &Event) -> Vec<Vec<u64>> {
+        let mut all = vec![Vec::new()];
+        for transfer in messages(event) {
+            let known = peer(run, event, transfer);
+            let mut own: Vec<u64> = match known {
+                None => Vec::new(),
+                Some((place, to)) => (0..)
+                    .zip(&self.all)
+                    .filter(|(_, way)| way.leads(place, to))
+                    .map(|(number, _)| number)
+                    .collect(),
+            };
+            if own.is_empty() {
+                own.push(u64::MAX);
+            }
+            let longer = |words: Vec<u64>| {
+                let of = own.iter();
+                of.map(|way| [words.clone(), vec![*way]].concat())
+                    .collect::<Vec<_>>()
+            };
+            all = all.into_iter().flat_map(longer).collect();
+        }
+        all
+    }
+}
+
+/// The place of a message's sender or receiver, and the other one.
+fn peer(run: &Run, event: &Event, transfer: &Transfer) -> Option<(Place, u32)> {
+    let Peer::Rank(to) = transfer.peer else {
+        return None;
+    };
+    let process = (event.node, event.process);
+    let of = &run.communicators;
+    let number = transfer.communicator?;
+    let place = Place {
+        rank: of.rank(process, number)?,
+        ranks: of.members(process, number)?.len(),
+        turn: 0,
+    };
+    Some((place, to))
+}
+
+/// All pairs of ranks that exchange messages, each once.
+fn pairs(run: &Run) -> Vec<(Place, u32)> {
+    let mut all = BTreeSet::new();
+    for step in run.steps.iter().flatten() {
+        let known = messages(&step.event).filter_map(|it| peer(run, &step.event, it));
+        all.extend(known);
+        if all.len() > MOST_PAIRS {
+            break;
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// Sets of ways that programs have, the simplest first.
+fn schemes() -> Vec<Vec<Way>> {
+    let grids: Vec<Grid> = (2..=4)
+        .flat_map(|dimensions| {
+            [false, true].map(|ascending| Grid {
+                dimensions,
+                ascending,
+            })
+        })
+        .collect();
+    let ring = [false, true].map(|wraps| {
+        let all = [1, -1].map(|by| Way::One(Relation::Shift { by, wraps }));
+        all.to_vec()
+    });
+    let mut all: Vec<Vec<Way>> = ring.to_vec();
+    let flat = |it: &&Grid| it.dimensions < 4;
+    let deep = |it: &&Grid| it.dimensions == 4;
+    for grid in grids.iter().filter(flat) {
+        all.extend([false, true].map(|wraps| neighbors(*grid, wraps)));
+    }
+    let line = Grid {
+        dimensions: 1,
+        ascending: false,
+    };
+    // Before corners: of twos along many dimensions, all ways are neighbours.
+    for grid in [line].iter().chain(grids.iter().filter(flat)) {
+        let bits = |dimension| Way::Bit(*grid, dimension);
+        let mut ways = vec![Way::One(Relation::Transpose)];
+        ways.extend((0..grid.dimensions).map(bits));
+        all.push(ways);
+    }
+    let corners = |grid: &Grid| {
+        [false, true].map(|wraps| [neighbors(*grid, wraps), offsets(*grid, wraps)].concat())
+    };
+    all.extend(grids.iter().filter(flat).flat_map(corners));
+    for grid in grids.iter().filter(deep) {
+        all.extend([false, true].map(|wraps| neighbors(*grid, wraps)));
+        all.extend(corners(grid));
+    }
+    // Messages to the first rank come last: they are often apart from the others.
+    for ways in &mut all {
+        ways.push(Way::One(Relation::Fixed(0)));
+    }
+    all
+}
+
+fn neighbors(grid: Grid, wraps: bool) -> Vec<Way> {
+    let all = (0..grid.dimensions).flat_map(|dimension| {
+        [1, -1].map(|by| {
+            Way::One(Relation::Neighbor {
+                grid,
+                dimension,
+                by,
+                wraps,
+            })
+        })
+    });
+    all.collect()
+}
+
+/// Ways across edges and corners of a grid.
+fn offsets(grid: Grid, wraps: bool) -> Vec<Way> {
+    let count = usize::from(grid.dimensions);
+    let all = (0..3_u32.pow(u32::from(grid.dimensions))).map(|number| {
+        let mut by = [0_i8; 4];
+        for (at, by) in by.iter_mut().enumerate().take(count) {
+            *by = (number / 3_u32.pow(at as u32) % 3) as i8 - 1;
+        }
+        by
+    });
+    let all = all.filter(|by| by.iter().filter(|it| **it != 0).count() > 1);
+    all.map(|by| Way::One(Relation::Offset { grid, by, wraps }))
+        .collect()
+}
