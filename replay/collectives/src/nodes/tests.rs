@@ -27,10 +27,13 @@ fn tables() -> Tables {
     Tables::of_library(&library).expect("tables")
 }
 
+/// A message: the ranks that its sender has heard of, and its bytes.
+type OnTheWay = (BTreeSet<u32>, u64);
+
 /// Carries out the schedules of all ranks; the ranks that each has heard of, and how many messages go from one node to another.
 fn carried_out(schedules: &[Schedule], of: &[u32]) -> (Vec<BTreeSet<u32>>, usize) {
     let mut heard: Vec<BTreeSet<u32>> = (0..of.len() as u32).map(|it| [it].into()).collect();
-    let mut way: BTreeMap<(u32, u32), VecDeque<(BTreeSet<u32>, u64)>> = BTreeMap::new();
+    let mut way: BTreeMap<(u32, u32), VecDeque<OnTheWay>> = BTreeMap::new();
     let mut over: Vec<Vec<bool>> = schedules
         .iter()
         .map(|it| vec![false; it.steps().len()])
