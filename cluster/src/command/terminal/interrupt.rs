@@ -1,6 +1,6 @@
 //! Signals that end the program: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
 //!
-//! Without a [`Deferral`] a signal ends the program at once: child processes are ended, unfinished outputs are removed, and the exit code is 128 plus
+//! Without a `Deferral` a signal ends the program at once: child processes are ended, unfinished outputs are removed, and the exit code is 128 plus
 //! the signal's number, as shells have it. Under a deferral the first signal sets its flag, and the command ends in order; a second one ends the
 //! program at once. Called by `main` and by the commands.
 //! The host's clock bounds the wait for children.
