@@ -219,7 +219,7 @@ impl<'a> Expansion<'a> {
         expanded(tables.choose(&call), identity, call)
     }
 
-    /// The communicator and what the member passes; `None` for an operation among neighbours, and for a communicator of one.
+    /// The communicator and the member's call; `None` for an operation among neighbours, and for a communicator with one member.
     fn passed(
         &self,
         event: &Event,
@@ -303,7 +303,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// A member's part by what the library takes for its call.
+/// A member's part, by the library's choice for its call.
 fn expanded(choice: Choice, communicator: u32, call: Call) -> Result<Option<Expanded>, Unknown> {
     let (algorithm, stages) = match choice {
         Choice::Known(algorithm) => (algorithm, Vec::new()),

@@ -3,7 +3,7 @@
 //! MPICH carries out some operations on each node and among nodes, one after the other: a [`NodeComposition`], named by the library's tables, is a sequence of
 //! [`Stage`]s, each an algorithm on a part of the communicator. Members of a stage are the ranks of a node, the first rank of each node, or two ranks
 //! that pass the result on. The library's table for networks chooses all algorithms, those on a node, too: the third table names operations in shared memory, which runs of
-//! MPICH 4.0.2 do not take. Sources: `ch4_coll_impl.h`, `bcast_intra_smp.c` and `reduce_intra_smp.c` of MPICH 4.0, by what they send. Called by `tables`.
+//! MPICH 4.0.2 do not take. Sources: `ch4_coll_impl.h`, `bcast_intra_smp.c` and `reduce_intra_smp.c` of MPICH 4.0, and messages of its runs. Called by `tables`.
 
 use belljar_mpi::Operation;
 use serde::{Deserialize, Serialize};

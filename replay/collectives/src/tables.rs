@@ -24,9 +24,9 @@ enum Condition {
     Any,
     /// Whether it is an intracommunicator. Those of calls always are.
     Intra(bool),
-    /// Whether some ranks of the communicator share a node.
+    /// True if some ranks of the communicator share a node.
     Hierarchy,
-    /// Whether all ranks are on one node.
+    /// True if all ranks are on one node.
     OneNode,
     Collective(String),
     MembersBelow(u64),
@@ -174,7 +174,7 @@ impl Tables {
         }
     }
 
-    /// What the library takes for a call on an intracommunicator whose ranks are on these nodes. Open MPI's rules do not ask for nodes.
+    /// The library's choice for a call on an intracommunicator whose ranks are on these nodes. Open MPI's rules do not ask for nodes.
     pub fn choose_on(&self, call: &Call, nodes: &Nodes) -> Choice {
         let Kind::Mpich {
             network,

@@ -1,4 +1,4 @@
-//! What processes of one host do for messages in the memory that they share.
+//! Costs of messages between processes of one host, in the memory that they share.
 //!
 //! A small message is copied twice, into the shared memory and out of it. Of a large one the receiver copies the data straight out of the sender's memory
 //! (`process_vm_readv`), and then answers: UCX under MPICH and Open MPI's `vader` both do. The time until a message is seen is by far the largest: virtual processors of a

@@ -8,7 +8,7 @@ use belljar_sim::Span;
 
 use super::Costs;
 
-/// What a message goes through.
+/// The medium of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
     /// The network.

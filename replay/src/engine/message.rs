@@ -157,7 +157,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// What a message between two processes goes through.
+    /// The medium of messages between two processes.
     pub(super) fn medium(&self, from: ProcessId, to: ProcessId) -> Medium {
         match self.hosts[from as usize] == self.hosts[to as usize] {
             true => Medium::Memory,
@@ -463,7 +463,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let receiver = message.receiver.replace(Party::Nobody);
         let work = self.spans.get(process, bytes);
         self.next_leg(now, number, Transport::Protocol(1), (process, work));
-        // Its process is busy with the copy: what follows begins later.
+        // The process copies until later, so its next work begins after the copy.
         if let Some(receiver) = receiver {
             self.end(now, receiver, 0);
         }

@@ -1,6 +1,6 @@
 //! Random jobs exported, imported, and exported again: from the second export on, exports are equal.
 //!
-//! The first export may lose what the format cannot have; from then on nothing changes. SimGrid's traces are not among these: an import has the work of a reduction as work after the call, and the
+//! The first export may lose properties that the format lacks; later ones lose nothing. SimGrid's traces are not among these: an import has the work of a reduction as work after the call, and the
 //! synchronisation of `MPI_Init` and `MPI_Finalize` is exported as a barrier.
 #![allow(missing_docs)]
 
@@ -24,7 +24,7 @@ trait Carrier {
     const FORMAT: Format;
     /// Writes the trace at `trace` into `folder`; the path to import.
     fn write(trace: &Path, folder: &Path) -> PathBuf;
-    /// What the path has, in which numbers that formats choose are in the order of their first use.
+    /// The files at the path, with numbers that formats choose in the order of their first use.
     fn content(path: &Path) -> BTreeMap<String, Vec<u8>>;
 }
 

@@ -1,4 +1,4 @@
-//! Compositions on several layouts: every message has its receive, and every rank hears of those that it should.
+//! Compositions on several layouts: every message has its receive, and data of all contributing ranks arrives.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -100,7 +100,7 @@ const LAYOUTS: [&[u32]; 5] = [
     &[0, 0, 0, 0, 1],
 ];
 
-/// All ranks' schedules of calls that have this composition, and what they hear.
+/// Carries out calls of all ranks that have this composition; for each rank the ranks whose data it has, and the number of messages between nodes.
 fn heard(
     of: &[u32],
     expected: NodeComposition,

@@ -1,4 +1,4 @@
-//! Processes of one host exchange messages in memory, whatever the network is.
+//! Processes of one host exchange messages in memory, on every network alike.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn together(latency: Span) -> [Setting; 3] {
     })
 }
 
-/// How long the send and the receive of a message of so many bytes take, by model, where the calls of the trace took no time.
+/// Picoseconds of the send and of the receive of a message with so many bytes, by model. Calls of the trace took no time.
 fn took(bytes: u64, late: u64, latency: Span) -> [(u64, u64); 3] {
     let program = message(bytes, late, [0, 0]);
     together(latency).map(|setting| {

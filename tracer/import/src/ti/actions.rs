@@ -46,7 +46,7 @@ const MORE: [&str; 20] = [
     "iprobe",
 ];
 
-/// Whether SimGrid's replay ignores the words of an action, as it has written some itself.
+/// True for actions whose words SimGrid's replay ignores; SimGrid itself writes some.
 pub(super) fn ignores_words(action: &str) -> bool {
     let without_effect = ["comm_size", "comm_split", "comm_dup", "location", "iprobe"];
     without_effect.contains(&action) || matches!(action, "init" | "finalize" | "waitall")
