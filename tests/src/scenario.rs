@@ -98,7 +98,7 @@ impl Scenario {
         let recipe = self.root.as_ref().unwrap_or(&recipe);
         format!(
             "name = \"test\"\nimage = {{ recipe = {recipe:?} }}\n\
-             nodes = {{ count = {}, vcpus = {}, memory = \"{}\", clock = \"2 GHz\", boot = {:?} }}\n{}\n\
+             nodes.count = {}\nnodes.vcpus = {}\nnodes.memory = \"{}\"\nnodes.clock = \"2 GHz\"\nnodes.boot = {:?}\n{}\n\
              [workload]\ncommand = '''{}'''\nlimit = \"{}\"\n{}",
             self.nodes,
             self.vcpus,

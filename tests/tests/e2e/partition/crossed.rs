@@ -1,6 +1,6 @@
-//! All that touches virtual time, crossed: small scenarios made from a seed, with several processors,
-//! networks, losses and checkpoints, give the same bytes on one host and on several, on any
-//! threads, with turns cut at random, and continued from a checkpoint.
+//! All that touches virtual time, crossed: small scenarios made from a seed, with several processors, networks, losses, checkpoints, noise, groups of nodes, jobs in
+//! the background, and all kinds of records, give the same bytes on one host and on several, on any threads, with turns cut at random, and continued from a
+//! checkpoint.
 //!
 //! A few are run by every `cargo xtask test`; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED`
 //! has others made.
@@ -57,6 +57,8 @@ fn scenario(numbers: &mut Numbers) -> (Scenario, u32) {
             "loss = 0.001\njitter = \"1 us\"\n",
         ]);
     }
+    text += &observed(numbers);
+    text += &others(numbers, nodes);
     let every = numbers.one(&["5 ms", "17 ms"]);
     // Writing to a String cannot fail.
     let _ = write!(text, "[checkpoint]\nevery = \"{every}\"\n");
@@ -65,6 +67,49 @@ fn scenario(numbers: &mut Numbers) -> (Scenario, u32) {
         scenario = scenario.vcpus(vcpus);
     }
     (scenario.with(&text), nodes)
+}
+
+/// Records of a run besides its calls.
+fn observed(numbers: &mut Numbers) -> String {
+    let trace = numbers.one(&[
+        "",
+        "frames = 2\n",
+        "polls = \"each\"\n",
+        "messages = true\n",
+        "collect = \"2 iterations\"\n",
+    ]);
+    let mut text = format!("[trace]\n{trace}");
+    if numbers.below(3) == 0 {
+        text += "[[trace.probe]]\nfile = \"kernel\"\nsymbol = \"tcp_sendmsg\"\narguments = [\"pointer\"]\nresult = \"i32\"\n";
+    }
+    if numbers.below(3) == 0 {
+        text += "[profile]\nevery = \"200 us\"\nframes = 8\n";
+    }
+    text
+}
+
+/// Detours of processors, nodes that differ, and a job in the background.
+fn others(numbers: &mut Numbers, nodes: u32) -> String {
+    let mut text = String::new();
+    if numbers.below(3) == 0 {
+        text += "[[nodes.noise]]\nperiod = \"700 us\"\nlength = \"20 us\"\n";
+        text += numbers.one(&[
+            "",
+            "distribution = \"exponential\"\n",
+            "spacing = \"uniform\"\n",
+        ]);
+    }
+    if numbers.below(3) == 0 {
+        let rest = nodes - 1;
+        let _ = write!(
+            text,
+            "[[nodes.group]]\ncount = 1\nclock = \"2.1 GHz\"\n[[nodes.group]]\ncount = {rest}\n"
+        );
+    }
+    if numbers.below(3) == 0 {
+        text += "[[background]]\nrun = \"traced\"\n";
+    }
+    text
 }
 
 /// Hosts, who of them runs which node, and threads.
@@ -146,6 +191,13 @@ fn features_that_touch_time_are_the_same_crossed() {
     let Some(dir) = Dir::new() else { return };
     let first = variable("BELLJAR_SEED").unwrap_or(1);
     let count = variable("BELLJAR_CROSSED").unwrap_or(FEW);
+    // The job in the background of some.
+    dir.run(
+        &Scenario::new(2, "mpiexec.hydra -n 2 ring 2000 20"),
+        "traced",
+        &[],
+    )
+    .success();
     for seed in first..first + count {
         cross(&dir, seed);
     }
