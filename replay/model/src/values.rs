@@ -369,7 +369,8 @@ fn part(
         (fitted.at(it.ranks, it.size) - it.value).abs() <= SAME * it.value.abs().max(1.0)
     };
     let smooth = samples.iter().all(gives);
-    if smooth && !(first && fitted.form != Form::Constant) {
+    let is_settled = fitted.form == Form::Constant || fitted.form.is_equal_share();
+    if smooth && (is_settled || !first) {
         return Some((None, fitted));
     }
     let known = samples.iter().map(|it| (it.place, it.size, it.value));

@@ -38,6 +38,14 @@ impl Parts {
         Self::of((0..parts).map(|part| elements(part).saturating_mul(element)))
     }
 
+    /// `count` elements of `element` bytes in so many parts; the last one has the rest, too, where they do not divide.
+    pub(super) fn last_longest(count: u64, element: u64, parts: u32) -> Self {
+        let parts = u64::from(parts.max(1));
+        let rest = |part: u64| if part + 1 == parts { count % parts } else { 0 };
+        let elements = |part: u64| count / parts + rest(part);
+        Self::of((0..parts).map(|part| elements(part).saturating_mul(element)))
+    }
+
     /// `count` elements of `element` bytes, halved again and again into so many parts, a power of two; the second half has one more where
     /// they do not divide.
     pub(super) fn halved(count: u64, element: u64, parts: u32) -> Self {

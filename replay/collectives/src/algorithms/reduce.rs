@@ -110,7 +110,11 @@ pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
         return;
     }
     let fold = Fold::of(call.members, Aside::Odd);
-    let parts = Parts::even(call.count, call.element, fold.power);
+    // Both forms divide the elements in ways of their own.
+    let parts = match call.nonblocking {
+        true => Parts::last_longest(call.count, call.element, fold.power),
+        false => Parts::even(call.count, call.element, fold.power),
+    };
     let whole = || numbers(0..fold.power);
     let number = fold.enter(call.rank, parts.total(), whole, to);
     scatter_gather_folded(call, &fold, &parts, number, to);

@@ -235,3 +235,19 @@ fn long_reductions_end_at_rank_0() {
     assert_eq!([2, 4].map(sends), [[(0, 80_000)], [(0, 80_000)]]);
     assert_eq!([1, 3, 5].map(sends), [[]; 3]);
 }
+
+/// Messages of two ranks as in runs of MPICH 4.0.2, with a number of elements that is odd.
+#[test]
+fn reductions_divide_odd_numbers_by_their_form() {
+    let call = Call::new(Operation::Reduce, 2, 0).elements(257, 8);
+    let sends = |call: &Call| {
+        let schedule = Algorithm::ReduceScatterGather.schedule(call);
+        schedule.sends().collect::<Vec<_>>()
+    };
+    assert_eq!(sends(&call), [(1, 1024)]);
+    let nonblocking = Call {
+        nonblocking: true,
+        ..call
+    };
+    assert_eq!(sends(&nonblocking), [(1, 1032)]);
+}

@@ -34,6 +34,13 @@ pub enum Form {
     Two(Term, Term),
 }
 
+impl Form {
+    /// True for an equal share of each rank: in inverse proportion to ranks, by whatever power of the size.
+    pub(crate) fn is_equal_share(&self) -> bool {
+        matches!(self, Self::Alone(term) if term.ranks.exponent == -1.0 && term.ranks.logarithm == 0)
+    }
+}
+
 /// A product of powers and logarithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Term {
