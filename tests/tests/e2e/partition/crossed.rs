@@ -192,12 +192,13 @@ fn features_that_touch_time_are_the_same_crossed() {
     let first = variable("BELLJAR_SEED").unwrap_or(1);
     let count = variable("BELLJAR_CROSSED").unwrap_or(FEW);
     // The job in the background of some.
-    dir.run(
-        &Scenario::new(2, "mpiexec.hydra -n 2 ring 2000 20"),
-        "traced",
-        &[],
-    )
-    .success();
+    let _ = dir
+        .run(
+            &Scenario::new(2, "mpiexec.hydra -n 2 ring 2000 20"),
+            "traced",
+            &[],
+        )
+        .success();
     for seed in first..first + count {
         cross(&dir, seed);
     }
