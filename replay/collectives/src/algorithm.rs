@@ -78,7 +78,7 @@ pub enum Algorithm {
     ScanRecursiveDoubling,
     /// One that only Open MPI has.
     OpenMpi(OpenMpiAlgorithm),
-    /// Stages on nodes and among nodes, which stand beside it ([`Stage`](crate::Stage)).
+    /// Stages on nodes and among nodes, which stand beside it ([`Stage`]).
     OnNodes(NodeComposition),
 }
 
