@@ -99,8 +99,8 @@ pub(crate) fn check_called(
     missing.map_or(Ok(()), |name| Err(PlanError::NoSlurm { name }))
 }
 
-/// The default of `srun --mpi`: PMI-2 for MPICH and its kin, PMIx for Open MPI. Where the image has both, the first program that says it decides: one of
-/// the workload's own, or one of the image that a script names.
+/// The default of `srun --mpi`: PMI-2 for MPICH and its kin, PMIx for Open MPI. If the image has both, the first program that is linked to one of
+/// them decides: a file of the workload, or a program of the image that a script names.
 fn pmi_of(root: &GuestRoot, files: &BTreeMap<String, Vec<u8>>) -> &'static str {
     let of_image = match root.has(Mpi::OpenMpi) && !root.has(Mpi::Mpich) {
         true => Mpi::OpenMpi,

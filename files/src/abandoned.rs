@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-/// How often the removal of a folder is tried.
+/// Attempts to remove a folder.
 const TRIES: u32 = 100;
 
 /// An unfinished output.

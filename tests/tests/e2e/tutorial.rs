@@ -60,7 +60,7 @@ fn commands(text: &str) -> Vec<Step> {
     commands
 }
 
-/// How far a figure of the page may be from that of the run, as a share.
+/// The largest difference between a figure of the page and that of the run, as a share.
 const TOLERANCE: f64 = 0.05;
 
 /// The same of shares, in hundredths.

@@ -70,7 +70,7 @@ fn without_variables(line: &str) -> String {
     out + rest
 }
 
-/// Words to look for: those that name something, and what follows a variable that may be this folder, as in `$SLURM_SUBMIT_DIR/input`.
+/// Candidates of a word: the word itself, if it has a letter or digit, and its rest after a variable that may be this folder, as in `$SLURM_SUBMIT_DIR/input`.
 fn candidates(word: &str) -> impl Iterator<Item = &str> {
     let here = word.strip_prefix("*/");
     let names = |word: &&str| word.contains(|c: char| c.is_alphanumeric());

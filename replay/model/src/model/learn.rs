@@ -251,7 +251,7 @@ fn class_model(
     })
 }
 
-/// How often a loop turns, each time that a member comes to it.
+/// Turns of a loop, for each time that a member comes to it.
 fn turns_of(runs: &[Run], members: &[&Member], of: usize) -> Vec<Sample> {
     let samples = members.iter().flat_map(|member| {
         let run = &runs[member.run];

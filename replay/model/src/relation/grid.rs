@@ -9,9 +9,9 @@ use super::Place;
 /// A grid of all ranks, rows first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Grid {
-    /// How many dimensions it has: 2 to 4.
+    /// The number of dimensions: 2 to 4.
     pub dimensions: u8,
-    /// Whether later dimensions are the longer ones; else those of `MPI_Dims_create`.
+    /// True if later dimensions are the longer ones; else they are those of `MPI_Dims_create`.
     pub ascending: bool,
 }
 

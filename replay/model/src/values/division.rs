@@ -27,7 +27,7 @@ pub enum Factor {
     PerLength(u8),
     /// The length of a dimension less one.
     Gaps(u8),
-    /// How often the length of a dimension doubles from one.
+    /// The number of doublings from one to the length of a dimension.
     Doublings(u8),
     /// A rank's part of all points along a dimension, and so many more.
     Part {

@@ -112,7 +112,7 @@ pub(super) fn periodic(
     Some(points)
 }
 
-/// Which share of how values differ a period explains, in the run in which it explains least.
+/// The share of the differences of values that a period explains, in the run with the least.
 fn shared(runs: &BTreeMap<usize, Vec<&Sample>>, period: u32) -> f64 {
     let of = |own: &Vec<&Sample>| {
         let whole = mean(own).value;
@@ -135,7 +135,7 @@ fn shared(runs: &BTreeMap<usize, Vec<&Sample>>, period: u32) -> f64 {
     runs.values().map(of).fold(1.0, f64::min)
 }
 
-/// How many times the mean of the run the values are in each part of it, in the mean of runs.
+/// Values of each part of a run over the run's mean, in the mean of runs.
 pub(super) fn profile(runs: &BTreeMap<usize, Vec<&Sample>>) -> Vec<f64> {
     let most = runs.values().flatten().map(|it| it.instance.1).max();
     let parts = PARTS.min(most.unwrap_or(1).max(1) as usize);

@@ -16,7 +16,7 @@ use crate::relation::Grid;
 use crate::run::Run;
 use crate::values::{Hint, Values};
 
-/// What was learned by the simplest role that explains all ranks.
+/// The result of the simplest role that explains all ranks.
 ///
 /// # Errors
 /// [`LearnError::NoRule`] or [`LearnError::Kinds`] if no role does.
@@ -75,7 +75,7 @@ fn settled(
     again.and_then(Result::ok).unwrap_or(found)
 }
 
-/// What was learned of all kinds of ranks.
+/// The result for all kinds of ranks.
 pub(super) struct Learned {
     pub(super) kinds: BTreeMap<u64, usize>,
     pub(super) classes: Vec<Class>,

@@ -68,7 +68,7 @@ pub(in crate::values) fn find(known: &[Known], prefer: Option<Grid>) -> Option<D
     first
 }
 
-/// How many numbers of ranks there are.
+/// The count of different numbers of ranks.
 fn numbers(known: &[Known]) -> usize {
     let mut all: Vec<u32> = known.iter().map(|it| it.0.ranks).collect();
     all.dedup();

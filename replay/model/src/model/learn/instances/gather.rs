@@ -22,13 +22,13 @@ pub(in crate::model::learn) struct Instance<'r> {
     pub(super) around: Turns,
     /// The call before.
     pub(super) after: Option<u32>,
-    /// Which instance of this call and rank it is.
+    /// The number of the instance, of this call and rank.
     pub(super) index: u32,
     pub(super) count: u32,
-    /// Which of the open requests it completes, and how many are open.
+    /// The open requests that it completes, and the number of open ones.
     pub(super) completes: Vec<u32>,
     pub(super) open: u32,
-    /// Whom the message of each receive with a wildcard came from, and what a receive got.
+    /// The sender of the message of each receive with a wildcard, and the bytes of each receive.
     pub(super) sources: Vec<Option<Peer>>,
 }
 
@@ -129,7 +129,7 @@ impl Instance<'_> {
         &self.step.event
     }
 
-    /// Where the rank is in a communicator of its own.
+    /// The rank's place in a communicator of its own.
     pub(super) fn place(&self, communicator: Option<u32>, by: Counter) -> Place {
         let process = (self.event().node, self.event().process);
         let known = communicator.and_then(|number| {
