@@ -155,7 +155,7 @@ fn colours_are_for_terminals_unless_asked_for() {
     assert!(!shown("trace wait run --color never", None).contains("\x1b["));
 }
 
-/// Reads what a child writes until it has `words`, for [`PATIENCE`] at most.
+/// Reads a child's output until `words` appear in it, for [`PATIENCE`] at most.
 fn read_until(child: &mut Child, words: &str) -> String {
     let begin = Instant::now();
     let out = child.stdout.as_mut().unwrap();

@@ -84,7 +84,7 @@ impl Registration {
         Self::of(Rest::Folder(path.to_owned()))
     }
 
-    /// Does what finishes the output, unless it was abandoned.
+    /// Calls the closure that finishes the output, unless the output was abandoned.
     pub(crate) fn finish<T>(&self, finish: impl FnOnce() -> T) -> T {
         let mut all = unfinished();
         let finished = finish();

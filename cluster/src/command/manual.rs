@@ -35,7 +35,7 @@ pub(crate) struct ManArguments {
     out: PathBuf,
 }
 
-/// The command's name, and that of its program.
+/// The names of the command and of its program.
 const NAME: &str = "belljar";
 
 /// `belljar completions`: a script for a shell, on standard output.

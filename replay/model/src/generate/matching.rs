@@ -1,6 +1,6 @@
 //! Sends and receives of a generated run, counted against each other.
 //!
-//! Relations and turns are learned call by call. Where one of them is wrong at a size, a message has no receive, or a receive no message. Called by `generate`.
+//! Relations and turns are learned call by call. If one of them is wrong at a size, some message lacks its receive, or some receive its message. Called by `generate`.
 
 use std::collections::BTreeMap;
 

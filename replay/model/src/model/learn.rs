@@ -123,7 +123,7 @@ type Shared<'p> = (Option<Likely>, Option<Grid>, &'p pools::Pools);
 /// The runs of these traces.
 ///
 /// # Errors
-/// [`LearnError::Run`] for a trace that is none of a run that a model can be made of.
+/// [`LearnError::Run`] for a trace without the calls that a model needs.
 pub(crate) fn read(traced: &[Traced<'_>]) -> Result<Vec<Run>, LearnError> {
     let mut tokens = Tokens::default();
     let runs = traced.iter().map(|one| {

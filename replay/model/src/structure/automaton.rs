@@ -64,7 +64,7 @@ impl Automaton {
         }
     }
 
-    /// The calls that a sequence of so many is, where `fits` says whether one of them may be a token; `None` if it is none of the structure.
+    /// The calls of the structure that a sequence of this length consists of; `fits` is true if an item of the sequence may be a token. `None` if the structure has no such sequence.
     pub(super) fn read(
         &self,
         length: usize,

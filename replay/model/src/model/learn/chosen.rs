@@ -97,7 +97,7 @@ impl Learned {
     }
 }
 
-/// What ranks do whose role tells their kind. `None` where ranks of a kind do not do the same.
+/// The calls of each kind of ranks, by their role. `None` if ranks of a kind have different calls.
 fn by_role(
     runs: &[Run],
     growing: &[Growing],

@@ -16,7 +16,7 @@ pub(super) use ways::Ways;
 /// Tags of one function that tell its calls apart, at most: others count something.
 const MOST_TAGS: usize = 32;
 
-/// Properties by which calls are told apart, the fewest first.
+/// Properties that distinguish calls, the fewest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Distinction {
     /// The function, its call site, and the communicator.
