@@ -16,13 +16,19 @@ const PACKAGE: &str = "BELLJAR_PACKAGE";
 /// Has the command compiled on that Debian, which takes many minutes.
 const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
 
-/// Sees what the package brings besides the command.
-const BROUGHT: &str = r"
+/// Checks the manual pages of the package, and that a shell completes a command by the package's script.
+const BROUGHT: &str = r#"
 set -e
+exec 2>&1
 man=/usr/share/man/man1
-test -s $man/belljar.1.gz && test -s $man/belljar-replay-calibrate.1.gz
-grep -q 'complete -F _belljar' /usr/share/bash-completion/completions/belljar
-";
+test -s $man/belljar.1.gz && test -s $man/belljar-replay-calibrate.1.gz || { echo "no manual pages in $man"; exit 1; }
+bash -ec '
+. /usr/share/bash-completion/completions/belljar
+COMP_WORDS=(belljar replay cali) COMP_CWORD=2 COMP_TYPE=9
+_clap_complete_belljar belljar cali replay
+echo "completed: ${COMPREPLY[*]}"
+'
+"#;
 
 /// Installs the command from the source with a toolchain and crates that are there, as `docs/install.md` says.
 const COMPILE: &str = "
@@ -107,6 +113,7 @@ fn the_package_works_on_a_debian_that_has_nothing_else() {
     std::fs::copy(&clean.package, debian.join("tmp/belljar.deb")).expect("the package is copied");
     inside(&debian, &installation());
     let told = with_host(&debian, &[], &[BROUGHT, RUN].concat());
+    assert!(told.contains("completed: calibrate"), "{told}");
     assert!(told.contains("2 nodes"), "{told}");
 }
 
