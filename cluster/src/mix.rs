@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use belljar_fabric::{Settings, Topology};
 use belljar_images::toml_error::in_words;
-use belljar_mixes::{
+use belljar_sim::{Random, Seed};
+use belljar_simulate::{
     Anywhere, Block, Conservative, Contiguous, Cyclic, Easy, Fabric, Fcfs, GreedyMapping,
     GreedyRouter, Job, Linear, Mapping, Nanos, Policies, Router, Scheduler, Selection,
     TopologyAware,
 };
-use belljar_sim::{Random, Seed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

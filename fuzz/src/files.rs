@@ -294,10 +294,10 @@ pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
 
 /// A file of each version, from the earliest on.
 const FILES: [&[u8]; 4] = [
-    include_bytes!("../../tracer/archive/tests/golden/version-11.bjt"),
-    include_bytes!("../../tracer/archive/tests/golden/version-12.bjt"),
-    include_bytes!("../../tracer/archive/tests/golden/version-13.bjt"),
-    include_bytes!("../../tracer/archive/tests/golden/version-14.bjt"),
+    include_bytes!("../../trace/archive/tests/golden/version-11.bjt"),
+    include_bytes!("../../trace/archive/tests/golden/version-12.bjt"),
+    include_bytes!("../../trace/archive/tests/golden/version-13.bjt"),
+    include_bytes!("../../trace/archive/tests/golden/version-14.bjt"),
 ];
 
 /// Reads a scenario; lines that begin with `=` are overrides.

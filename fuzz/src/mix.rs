@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use belljar_fabric::{LinkSpec, Routes, Routing, Settings, SwitchSpec, Topology};
-use belljar_mixes::{
-    Anywhere, AsLong, Block, Easy, Fabric, Job, Machine, Measures, MixState, Pattern, Policies,
-    Simulation, Step, Traffic,
-};
 use belljar_program::Builder;
 use belljar_replay::{
     Calibration, Contention, ContentionState, Costs, Joined, NetworkModel, NextEnd, Setting,
 };
 use belljar_sim::{Frequency, Random, Seed, Span, decode, encode};
+use belljar_simulate::{
+    Anywhere, AsLong, Block, Easy, Fabric, Job, Machine, Measures, MixState, Pattern, Policies,
+    Simulation, Step, Traffic,
+};
 use belljar_trace::Implementation;
 
 const SECOND: u64 = 1_000_000_000;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use arrow_array::builder::{Int64Builder, StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use belljar_export::ExportError;
-use belljar_export::tables::{Cell, Kind, Sheets, Table, TableReader};
+use belljar_formats::ExportError;
+use belljar_formats::tables::{Cell, Kind, Sheets, Table, TableReader};
 use belljar_trace::TraceError;
 
 /// Rows of a batch, at most but for those of one call more.

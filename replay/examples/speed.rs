@@ -11,7 +11,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, Settings, SwitchSpec, Topology};
-use belljar_interchange::{Amounts, Layout, Messages, write_hosts, write_platform, write_rank};
+use belljar_formats::Messages;
+use belljar_formats::ti::{Amounts, Layout, write_hosts, write_platform, write_rank};
 use belljar_networks::Parameters;
 use belljar_program::{Builder, Program};
 use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay};

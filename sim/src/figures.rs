@@ -4,7 +4,7 @@
 //! that is nearest to the exact value, and a value in the middle of two is rounded away from zero ("half up"). Times and
 //! bytes have four significant digits, and the largest unit with a value of at least one after rounding. Whole numbers
 //! are rounded in whole numbers, so that the figures are the same on every host. The page's script
-//! (`tracer/report/page/script/data/units.js`) follows the same rule, and its tests have the same table.
+//! (`report/page/script/data/units.js`) follows the same rule, and its tests have the same table.
 
 /// Units of time, each a thousand of the one before.
 const TIMES: [&str; 5] = ["ps", "ns", "us", "ms", "s"];

@@ -7,17 +7,14 @@ use std::fs;
 use std::process::Command;
 
 /// Parts whose subject is names of functions: the table, the preloaded library, interception, and formats of other tools.
-const ABOUT_NAMES: [&str; 10] = [
+const ABOUT_NAMES: [&str; 7] = [
     "mpi/",
     "guest-lib/",
     "fuzz/",
     "tests/",
     "xtask/",
     "tracer/src/interception/",
-    "tracer/export/",
-    "tracer/import/",
-    "replay/interchange/",
-    "replay/model/src/ember/",
+    "formats/",
 ];
 
 /// True for sources that make calls up, for tests and measurements.

@@ -7,13 +7,25 @@ use std::fs;
 use std::process::Command;
 
 /// Sources with figures of commands.
-const PARTS: [&str; 5] = ["cluster/src/", "replay/", "sim/src/", "tracer/", "job/"];
+const PARTS: [&str; 11] = [
+    "analysis/",
+    "cluster/src/",
+    "formats/",
+    "job/",
+    "model/",
+    "replay/",
+    "report/",
+    "sim/src/",
+    "simulate/",
+    "trace/",
+    "tracer/",
+];
 
 /// Sources that write formats of other tools, coordinates of drawings and names of files.
 const OTHERS: [&str; 4] = [
     "sim/src/figures.rs",
     "tracer/profile/src/flame.rs",
-    "replay/interchange/src/ti.rs",
+    "formats/src/ti/writer.rs",
     "cluster/src/command/simulate/files.rs",
 ];
 

@@ -33,8 +33,8 @@ use belljar_cluster::plan::network_warnings;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_fabric::{Routing, Settings, Topology};
 use belljar_files::Folder;
-use belljar_mixes::{Job, Measures};
 use belljar_sim::figures::{decimal, share};
+use belljar_simulate::{Job, Measures};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 

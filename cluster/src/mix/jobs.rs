@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_files::open_input;
-use belljar_mixes::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
 use belljar_sim::figures::counted_as;
 use belljar_sim::{Random, Seed};
+use belljar_simulate::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_mixes::{Flow, Machine, Traffic, simulate};
+use belljar_simulate::{Flow, Machine, Traffic, simulate};
 
 use super::combinations::of;
 use super::*;

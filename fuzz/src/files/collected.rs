@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 
 use belljar_analysis::{Filter, counts, statistics};
 use belljar_archive::TraceReader;
-use belljar_collect::{COLLECTED_FILE, Collected, Collector};
+use belljar_thinning::{COLLECTED_FILE, Collected, Collector};
 use belljar_trace::{Event, TRACE_FILE};
 
-const TRACE: &[u8] = include_bytes!("../../../tracer/archive/tests/golden/version-13.bjt");
+const TRACE: &[u8] = include_bytes!("../../../trace/archive/tests/golden/version-13.bjt");
 
 /// How often the calls of the trace follow one another.
 const TIMES: usize = 12;

@@ -2,8 +2,8 @@
 //!
 //! Whatever a trace tells, formats hold it or say that they leave it out. Called by name from `lib.rs`.
 
-use belljar_export::tables::{self, Encoding};
-use belljar_export::{Source, chrome, otf2, paraver, perfetto};
+use belljar_formats::tables::{self, Encoding};
+use belljar_formats::{Source, chrome, otf2, paraver, perfetto};
 
 use super::{archive_chunks, stored};
 

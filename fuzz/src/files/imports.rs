@@ -7,7 +7,7 @@ use std::path::Path;
 
 use belljar_analysis::{Filter, statistics};
 use belljar_archive::TraceReader;
-use belljar_import::{Format, Rates, import};
+use belljar_formats::{Format, Rates, import};
 use belljar_trace::TraceState;
 
 /// The files of an archive, by their numbers in an input.
@@ -69,14 +69,14 @@ fn imported(path: &Path, format: Format, folder: &Path) {
 /// An archive that the otf2 package of PyPI wrote.
 pub(crate) fn otf2_seeds() -> Vec<Vec<u8>> {
     const ARCHIVE: [&[u8]; 8] = [
-        include_bytes!("../../../tracer/import/tests/archive/ring.otf2"),
-        include_bytes!("../../../tracer/import/tests/archive/ring.def"),
-        include_bytes!("../../../tracer/import/tests/archive/ring/0.def"),
-        include_bytes!("../../../tracer/import/tests/archive/ring/0.evt"),
-        include_bytes!("../../../tracer/import/tests/archive/ring/1.def"),
-        include_bytes!("../../../tracer/import/tests/archive/ring/1.evt"),
-        include_bytes!("../../../tracer/import/tests/archive/ring/2.def"),
-        include_bytes!("../../../tracer/import/tests/archive/ring/2.evt"),
+        include_bytes!("../../../formats/tests/archive/ring.otf2"),
+        include_bytes!("../../../formats/tests/archive/ring.def"),
+        include_bytes!("../../../formats/tests/archive/ring/0.def"),
+        include_bytes!("../../../formats/tests/archive/ring/0.evt"),
+        include_bytes!("../../../formats/tests/archive/ring/1.def"),
+        include_bytes!("../../../formats/tests/archive/ring/1.evt"),
+        include_bytes!("../../../formats/tests/archive/ring/2.def"),
+        include_bytes!("../../../formats/tests/archive/ring/2.evt"),
     ];
     let mut seed = Vec::new();
     for (number, file) in (0u8..).zip(ARCHIVE) {

@@ -4,16 +4,16 @@
 
 /// Completions of the program's operations.
 mod completions;
-/// Records of `belljar_export`.
+/// Records of `belljar_formats`.
 mod export;
-/// Sends and receives of TI and GOAL.
-mod interchange;
 /// Bytes by pairs of ranks.
 mod matrix;
 /// Steps of the critical path.
 mod path;
 /// Channels of `belljar_program`.
 mod program;
+/// Sends and receives of TI and GOAL.
+mod schedules;
 /// Counts and waits of `WaitCollector`.
 mod wait;
 
@@ -74,7 +74,7 @@ pub(crate) fn differences(
     let (program, _) = extract(path, Algorithms::By(&tables))?;
     let mut all = export::check(truth, path)?;
     all.extend(program::check(truth, &program));
-    all.extend(interchange::check(truth, &program));
+    all.extend(schedules::check(truth, &program));
     all.extend(wait::check(truth, kinds, path)?);
     all.extend(matrix::check(truth, kinds, path)?);
     if kinds.critical_path {

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use belljar_collectives::Tables;
 use belljar_conformance::{Kinds, check};
-use belljar_export::{Source, otf2};
-use belljar_import::{Format, Rates, import};
-use belljar_interchange::{Messages, write_goal, write_goal_binary};
+use belljar_formats::goal::{write_goal, write_goal_binary};
+use belljar_formats::{Format, Messages, Rates, Source, import, otf2};
 use belljar_program::{Algorithms, Program, extract};
 
 const SEEDS: u64 = 60;

@@ -43,7 +43,7 @@ pub(super) fn run_of(folder: &Path, name: &str) -> Result<Vec<(String, PathBuf)>
 
 /// All pinned traces, ordered by name.
 pub(super) fn all(folder: &Path) -> Result<Vec<PinnedTrace>> {
-    let golden = crate::root().join("tracer/archive/tests/golden");
+    let golden = crate::root().join("trace/archive/tests/golden");
     let mut traces = Vec::new();
     for name in VERSIONS {
         let trace = golden.join(format!("{name}.bjt"));

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use belljar_ember::ember;
 use belljar_files::{OutputFolder, write_file};
-use belljar_model::{EXTRA_P_POINTS, Model, ember, extra_p};
+use belljar_model::{EXTRA_P_POINTS, Model, extra_p};
 use clap::{Args, ValueEnum};
 
 use super::generate::read;

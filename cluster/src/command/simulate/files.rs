@@ -7,8 +7,8 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use belljar_fabric::{Direction, Endpoint, Topology};
 use belljar_files::{Folder, OutputFile};
-use belljar_mixes::{Job, JobMeasures, Simulated};
 use belljar_networks::LinkLoad;
+use belljar_simulate::{Job, JobMeasures, Simulated};
 
 use super::Row;
 

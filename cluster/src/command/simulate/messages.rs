@@ -8,10 +8,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use belljar_cluster::mix::MessageModel;
 use belljar_fabric::{Settings, Topology};
-use belljar_mixes::{Job, Nanos, Next, Progress};
 use belljar_networks::LinkLoad;
 use belljar_program::Program;
 use belljar_replay::{Contention, ContentionState, Joined, NetworkModel, NextEnd, Setting};
+use belljar_simulate::{Job, Nanos, Next, Progress};
 
 use super::play::Saved;
 use super::traced::Runs;

@@ -5,9 +5,9 @@
 use anyhow::{Context, Result};
 use belljar_cluster::mix::Level;
 use belljar_fabric::{Settings, Topology};
-use belljar_mixes::{AsLong, Machine, Progress, Simulated, Simulation, Step};
 use belljar_networks::LinkLoad;
 use belljar_replay::ContentionState;
+use belljar_simulate::{AsLong, Machine, Progress, Simulated, Simulation, Step};
 
 use super::Wanted;
 use super::messages::{self, Messages};

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use anyhow::{Context, Result};
 use belljar_files::{Folder, OutputFile};
-use belljar_mixes::{Job, Simulated};
+use belljar_simulate::{Job, Simulated};
 use plotters::prelude::*;
 
 /// Width and height of a picture, in points.

@@ -215,7 +215,7 @@ fn kept(
 
 #[cfg(test)]
 mod tests {
-    use belljar_mixes::Measures;
+    use belljar_simulate::Measures;
 
     use super::*;
 

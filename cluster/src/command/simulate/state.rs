@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use belljar_fabric::{Settings, Topology};
 use belljar_files::{Folder, OutputFile};
-use belljar_mixes::{Job, MixState, Traffic};
 use belljar_program::Program;
 use belljar_replay::ContentionState;
 use belljar_sim::{check, decode, encode};
+use belljar_simulate::{Job, MixState, Traffic};
 use serde::{Deserialize, Serialize};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     fn job(rate: u64) -> Job {
-        let flow = belljar_mixes::Flow {
+        let flow = belljar_simulate::Flow {
             from: 0,
             to: 1,
             rate,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
 use belljar_cluster::mix::{Traced, TracedTraffic};
-use belljar_mixes::{Flow, Traffic};
+use belljar_simulate::{Flow, Traffic};
 
 use crate::command::trace::collected::refuse;
 use crate::command::trace::tables::tables_of_run;

@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::Table;
 use belljar_archive::{TraceReader, TraceWriter};
 use belljar_cluster::scenario::Iterations;
-use belljar_collect::{Both, COLLECTED_FILE, Collected, Collector};
 use belljar_files::{OutputFolder, write_file};
 use belljar_sim::figures::{counted, decimal, percent, plural, share};
+use belljar_thinning::{Both, COLLECTED_FILE, Collected, Collector};
 use belljar_trace::{TRACE_FILE, TraceError, TraceState};
 use clap::Args;
 

@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use belljar_export::tables::Encoding;
-use belljar_export::{chrome, otf2, paraver, perfetto};
 use belljar_files::{OutputFile, OutputFolder};
-use belljar_interchange::{LeftOut, write_goal, write_goal_binary};
+use belljar_formats::goal::{write_goal, write_goal_binary};
+use belljar_formats::messages::LeftOut;
+use belljar_formats::tables::Encoding;
+use belljar_formats::{chrome, otf2, paraver, perfetto};
 use belljar_sim::figures::counted_as;
 use clap::{Args, ValueEnum};
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::scenario::quantity::Rate;
 use belljar_files::Registration;
-use belljar_import::{Format, Imported, Rates};
+use belljar_formats::{Format, Imported, Rates};
 use belljar_trace::TRACE_FILE;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -102,7 +102,7 @@ fn fill(
 ) -> Result<Imported> {
     let trace = directory.path().join(TRACE_FILE);
     let (file, clock) = (&arguments.file, arguments.clock);
-    let mut imported = belljar_import::import(file, Some(format), rates, (&trace, name))?;
+    let mut imported = belljar_formats::import(file, Some(format), rates, (&trace, name))?;
     imported.notes.push(format!(
         "it has no clock of processors: hosts' costs in a replay are cycles at {clock} (--clock; in a replay --set nodes.clock)"
     ));

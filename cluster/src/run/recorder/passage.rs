@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::PathBuf;
 
-use belljar_collect::{COLLECTED_FILE, Collected, Collector};
+use belljar_thinning::{COLLECTED_FILE, Collected, Collector};
 use belljar_trace::{Event, Folder, StateError, TraceError, load_events, save_events};
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Records of `belljar_export`: the numbers that both sides of a message have, and operations of collective calls.
+//! Records of `belljar_formats`: the numbers that both sides of a message have, and operations of collective calls.
 //!
 //! Both sides of a pair have one number; a receive without a number is counted by the export. Called by the
 //! comparison of a trace.
@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_export::{Call, Part, Record, Source};
+use belljar_formats::{Call, Part, Record, Source};
 use belljar_trace::TraceError;
 
 use super::{Difference, Differences, is};

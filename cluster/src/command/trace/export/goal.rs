@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use belljar_files::OutputFile;
-use belljar_interchange::Messages;
+use belljar_formats::Messages;
 
 use super::{file, say_left_out};
 use crate::command::replay::job::{AS_RUN, program_of};

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use belljar_export::tables::{self, Encoding};
-use belljar_export::{ExportError, Source};
+use belljar_formats::tables::{self, Encoding};
+use belljar_formats::{ExportError, Source};
 
 use super::{file, folder};
 use crate::command::trace::remark;

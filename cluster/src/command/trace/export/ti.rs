@@ -13,7 +13,8 @@ use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_fabric::Topology;
 use belljar_files::read_input_text;
-use belljar_interchange::{Amounts, Layout, Messages, write_hosts, write_platform, write_rank};
+use belljar_formats::Messages;
+use belljar_formats::ti::{Amounts, Layout, write_hosts, write_platform, write_rank};
 
 use super::{ExportArguments, file, folder, say_left_out};
 use crate::command::output::show;

@@ -1,0 +1,85 @@
+//! Which format a file has: by its first bytes, or by its first words.
+//!
+//! Called by `import` where the user names none.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::builder::{ImportError, failed};
+use belljar_files::open_input;
+
+/// Bytes at the beginning of a file that are looked at.
+const LOOKED_AT: u64 = 64 << 10;
+
+/// A format of other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// An archive of the Open Trace Format 2, by its anchor file.
+    Otf2,
+    /// A GOAL schedule, as text or in its binary form.
+    Goal,
+    /// A time-independent trace of SimGrid: a list of files, one with all ranks, or a folder with the list `ranks`.
+    Ti,
+}
+
+impl Format {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Otf2 => "OTF2",
+            Self::Goal => "GOAL",
+            Self::Ti => "SimGrid's time-independent trace",
+        }
+    }
+
+    /// The format of the file or folder at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, and when it has no format that is known.
+    pub fn of(path: &Path) -> Result<Self, ImportError> {
+        if path.is_dir() {
+            return match (anchor_in(path), path.join(crate::ti::reader::LIST).exists()) {
+                (Some(_), _) => Ok(Self::Otf2),
+                (None, true) => Ok(Self::Ti),
+                (None, false) => Err(ImportError::Unknown {
+                    path: path.to_owned(),
+                }),
+            };
+        }
+        let mut start = Vec::new();
+        let file = open_input(path).map_err(failed(path))?;
+        let read = file.take(LOOKED_AT).read_to_end(&mut start);
+        read.map_err(failed(path))?;
+        Self::by_content(&start, path).ok_or_else(|| ImportError::Unknown {
+            path: path.to_owned(),
+        })
+    }
+
+    fn by_content(start: &[u8], path: &Path) -> Option<Self> {
+        if crate::otf2::reader::is_anchor(start) {
+            return Some(Self::Otf2);
+        }
+        if crate::goal::reader::is_binary(start) {
+            return Some(Self::Goal);
+        }
+        let text = String::from_utf8_lossy(start);
+        if crate::goal::reader::is_text(&text) {
+            return Some(Self::Goal);
+        }
+        let mut lines = text.lines().map(str::trim);
+        let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
+        let named = path.with_file_name(first.split_whitespace().next()?);
+        (crate::ti::reader::is_action(first) || named.is_file()).then_some(Self::Ti)
+    }
+}
+
+/// The anchor of the archive in a folder, if there is just one.
+pub(crate) fn anchor_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut anchors = paths.filter(|path| path.extension().is_some_and(|it| it == "otf2"));
+    match (anchors.next(), anchors.next()) {
+        (Some(anchor), None) => Some(anchor),
+        _ => None,
+    }
+}

@@ -1,0 +1,188 @@
+//! Calls of a rank: those of its sequence, or of its threads.
+//!
+//! A message that the next call waits for is one that blocks; another one has a request, for which a later call waits. Work that no message follows ends
+//! with `MPI_Pcontrol`, which does nothing. Called for each rank.
+
+use std::collections::BTreeSet;
+
+use belljar_trace::{Direction, Event, Fact, Peer, Phase, WORLD};
+
+use super::schedule::{Counts, Kind, Rank};
+use super::sequence::{Action, sequence};
+use super::threads::{Link, threads};
+use crate::builder::ImportError;
+use crate::builder::calls::{Functions, Message, Place, blank, completion};
+use crate::builder::layout::Layout;
+use crate::builder::spool::Spool;
+
+/// The call that ends work which no message follows.
+const MARK: &str = "MPI_Pcontrol";
+
+/// A thread of a rank as it makes calls.
+struct Caller<'a> {
+    place: Place,
+    time: u64,
+    rank: &'a Rank,
+    functions: &'a Functions,
+    spool: &'a mut Spool,
+}
+
+/// Gives the calls of a rank to `spool`.
+pub(super) fn calls(
+    place: Place,
+    rank: &Rank,
+    layout: &Layout,
+    (functions, spool): (&Functions, &mut Spool),
+    counts: &mut Counts,
+) -> Result<(), ImportError> {
+    let messages = rank.operations.iter();
+    let elsewhere = messages.filter(|it| it.interface > 0 && !matches!(it.kind, Kind::Work(_)));
+    counts.interfaces += elsewhere.count() as u64;
+    spool.begin_thread();
+    layout.opening(functions, (place, 0), |event| spool.push(event))?;
+    let mut caller = Caller {
+        place,
+        time: 0,
+        rank,
+        functions,
+        spool,
+    };
+    if let Some(actions) = sequence(rank) {
+        return caller.sequence(&actions);
+    }
+    counts.threaded += 1;
+    for (thread, links) in (0..).zip(threads(rank)) {
+        caller.place.thread = thread;
+        if thread > 0 {
+            caller.spool.begin_thread();
+        }
+        links.into_iter().try_for_each(|link| caller.link(link))?;
+    }
+    Ok(())
+}
+
+impl Caller<'_> {
+    fn sequence(&mut self, actions: &[Action]) -> Result<(), ImportError> {
+        let mut called = 0;
+        let mut over = BTreeSet::new();
+        for (at, action) in actions.iter().enumerate() {
+            match action {
+                Action::Work(span) => self.time = self.time.saturating_add(*span),
+                Action::Begin(number) => {
+                    let next = actions.get(at + 1);
+                    let blocks = matches!(next, Some(Action::Wait(all)) if all.contains(number));
+                    if blocks {
+                        over.insert(*number);
+                    }
+                    let event = self.message(*number, blocks);
+                    self.spool.push(&event)?;
+                    called = self.time;
+                }
+                Action::Wait(numbers) => {
+                    let left = numbers.iter().filter(|it| !over.contains(*it));
+                    let left: Vec<u32> = left.copied().collect();
+                    over.clear();
+                    self.wait(&left)?;
+                    called = self.time;
+                }
+            }
+        }
+        if self.time > called {
+            let event = self.event(MARK);
+            self.spool.push(&event)?;
+        }
+        Ok(())
+    }
+
+    /// A call of a thread with conditions.
+    fn link(&mut self, link: Link) -> Result<(), ImportError> {
+        self.time = link.begins.saturating_add(link.scheduled.work);
+        let mut event = match link.message {
+            Some(number) => self.message(number, true),
+            None => self.event(MARK),
+        };
+        event.fact = Some(Fact::Scheduled(link.scheduled));
+        self.spool.push(&event)
+    }
+
+    /// The call that begins a message, or sends or receives it.
+    fn message(&self, number: u32, blocks: bool) -> Event {
+        let Kind::Message {
+            direction,
+            peer,
+            tag,
+            bytes,
+        } = self.rank.operations[number as usize].kind
+        else {
+            return self.event(MARK);
+        };
+        let message = Message {
+            peer: peer.map_or(Peer::Any, Peer::Rank),
+            tag,
+            bytes,
+            communicator: Some(WORLD),
+        };
+        let (name, phase) = match (direction, blocks) {
+            (Direction::Send, true) => ("MPI_Send", Phase::Done),
+            (Direction::Send, false) => ("MPI_Isend", Phase::Begun),
+            (Direction::Receive, true) => ("MPI_Recv", Phase::Done),
+            (Direction::Receive, false) => ("MPI_Irecv", Phase::Begun),
+        };
+        let mut event = self.event(name);
+        event.transfers.push(message.transfer(direction, phase));
+        match blocks {
+            true if direction == Direction::Receive => event.status = known(message),
+            true => {}
+            false => event.started.push(u64::from(number)),
+        }
+        event
+    }
+
+    fn event(&self, name: &str) -> Event {
+        let function = self.functions.number(name).unwrap_or(u16::MAX);
+        let mut event = blank(self.place, function, (self.time, Some(self.time)));
+        if name != MARK {
+            event.communicator = Some(WORLD);
+        }
+        event
+    }
+
+    /// Waits for these operations.
+    fn wait(&mut self, numbers: &[u32]) -> Result<(), ImportError> {
+        let name = match numbers {
+            [] => return Ok(()),
+            [_] => "MPI_Wait",
+            _ => "MPI_Waitall",
+        };
+        let mut event = self.event(name);
+        event.communicator = None;
+        for number in numbers {
+            let received = match self.rank.operations[*number as usize].kind {
+                Kind::Message {
+                    direction: Direction::Receive,
+                    peer: Some(peer),
+                    tag: Some(tag),
+                    bytes,
+                } => Some(Message {
+                    peer: Peer::Rank(peer),
+                    tag: Some(tag),
+                    bytes,
+                    communicator: Some(WORLD),
+                }),
+                _ => None,
+            };
+            event
+                .completed
+                .push(completion(u64::from(*number), received));
+        }
+        self.spool.push(&event)
+    }
+}
+
+/// The status of a message whose sender is known.
+fn known(message: Message) -> Option<belljar_trace::Status> {
+    match message.peer {
+        Peer::Rank(_) => message.status(),
+        _ => None,
+    }
+}

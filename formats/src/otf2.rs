@@ -1,0 +1,8 @@
+//! The Open Trace Format 2: archives of Score-P, Vampir and Scalasca.
+
+/// Reads it.
+pub(crate) mod reader;
+/// Writes it.
+mod writer;
+
+pub use writer::write;

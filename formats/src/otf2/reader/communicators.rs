@@ -1,0 +1,165 @@
+//! Communicators and windows, as processes know them.
+//!
+//! An archive names the members of a communicator by their places among all processes. `MPI_COMM_WORLD` is the one of that name; its order is that of ranks. Made
+//! of the definitions, before the events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_trace::{Peer, SELF, WORLD};
+
+use super::definitions::{COMM_SELF, Definitions, Group};
+use crate::builder::layout::Layout;
+
+/// A communicator.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// The number that its members have for it.
+    pub(super) number: u32,
+    /// Its members, and the remote ones where it has any.
+    members: Arc<Members>,
+    remote: Option<Arc<Members>>,
+    /// Events name peers by their places among all processes.
+    global: bool,
+}
+
+/// Members of a group: the rank of each in it, by its place among all processes.
+type Members = BTreeMap<u32, u32>;
+
+/// A group of MPI's processes.
+#[derive(Debug)]
+struct Side<'d> {
+    told: &'d Group,
+    /// By their places among all processes, in order.
+    ranks: Vec<u32>,
+    members: Arc<Members>,
+}
+
+/// All communicators.
+#[derive(Debug)]
+pub(super) struct Communicators {
+    known: BTreeMap<u32, Known>,
+    pub(super) layout: Layout,
+    /// How many are not known.
+    pub(super) unknown: u64,
+}
+
+impl Communicators {
+    pub(super) fn of(definitions: &Definitions) -> Self {
+        let processes = definitions.processes().len() as u32;
+        let mut own = Self {
+            known: BTreeMap::new(),
+            layout: Layout::new(processes),
+            unknown: 0,
+        };
+        // Many communicators may have one group.
+        let groups = definitions.groups.iter();
+        let sides = groups.filter_map(|(number, group)| Some((*number, Side::of(group)?)));
+        let sides: BTreeMap<u32, Side<'_>> = sides.collect();
+        for (reference, comm) in &definitions.comms {
+            let Some(side) = comm.group.and_then(|group| sides.get(&group)) else {
+                continue;
+            };
+            let name = definitions.text(comm.name);
+            let known = match comm.remote {
+                Some(remote) => sides.get(&remote).and_then(|it| own.between(side, it)),
+                None => own.among(side, name, processes),
+            };
+            match known {
+                Some(known) => drop(own.known.insert(*reference, known)),
+                None => own.unknown += 1,
+            }
+        }
+        own
+    }
+
+    fn among(&mut self, side: &Side<'_>, name: &str, processes: u32) -> Option<Known> {
+        let number = match name {
+            _ if side.told.kind == COMM_SELF => SELF,
+            // Archives of earlier Belljars give its copies the same name.
+            "MPI_COMM_WORLD" if side.is_all(processes) && !self.has_world() => WORLD,
+            _ => self.layout.communicator(&side.ranks)?,
+        };
+        Some(Known {
+            number,
+            members: Arc::clone(&side.members),
+            remote: None,
+            global: side.told.global,
+        })
+    }
+
+    fn between(&mut self, side: &Side<'_>, remote: &Side<'_>) -> Option<Known> {
+        let layout = &mut self.layout;
+        Some(Known {
+            number: layout.intercommunicator(&side.ranks, &remote.ranks)?,
+            members: Arc::clone(&side.members),
+            remote: Some(Arc::clone(&remote.members)),
+            global: side.told.global,
+        })
+    }
+
+    fn has_world(&self) -> bool {
+        self.known.values().any(|known| known.number == WORLD)
+    }
+
+    /// The communicator that the archive has under this number.
+    pub(super) fn get(&self, reference: u32) -> Option<&Known> {
+        self.known.get(&reference)
+    }
+}
+
+impl<'d> Side<'d> {
+    fn of(told: &'d Group) -> Option<Self> {
+        if !told.mpi {
+            return None;
+        }
+        let members: &[u64] = match told.kind {
+            COMM_SELF => &[],
+            _ => &told.members,
+        };
+        let ranks: Option<Vec<u32>> = members
+            .iter()
+            .map(|member| u32::try_from(*member).ok())
+            .collect();
+        let ranks = ranks?;
+        let members = ranks.iter().copied().zip(0..).collect();
+        Some(Self {
+            told,
+            ranks,
+            members: Arc::new(members),
+        })
+    }
+
+    /// Whether it has all processes, in their order.
+    fn is_all(&self, processes: u32) -> bool {
+        self.ranks.len() == processes as usize && self.ranks.iter().copied().eq(0..processes)
+    }
+}
+
+impl Known {
+    /// Those whom a process of this rank among all sends to.
+    fn others(&self, rank: u32) -> &Members {
+        match &self.remote {
+            Some(remote) if self.members.contains_key(&rank) => remote,
+            _ => &self.members,
+        }
+    }
+
+    /// Who is meant by a number, to a process of this rank among all.
+    pub(super) fn peer(&self, rank: u32, number: u32) -> Peer {
+        match self.global {
+            true => match self.others(rank).get(&number) {
+                Some(place) => Peer::Rank(*place),
+                None => Peer::Invalid(-1),
+            },
+            false => Peer::Rank(number),
+        }
+    }
+
+    /// How many give and get in its collective operations, and the place of a process of this rank among its own ones.
+    pub(super) fn place(&self, rank: u32) -> (u32, u32) {
+        let own = self.members.get(&rank).copied();
+        let others = self.others(rank).len().max(1) as u32;
+        (others, own.unwrap_or(0))
+    }
+}

@@ -1,0 +1,406 @@
+//! The events of a location: of a thread of a process.
+//!
+//! Functions of MPI are calls, other ones are passed over; a call within a call is the library's own. Events whose kind is not known are counted. Called for
+//! each location, one after the other.
+
+use std::path::Path;
+
+use belljar_trace::{Collective, Direction, Event, Peer};
+
+use super::Archive;
+use super::call::{self, Waiting};
+use super::counts::Counts;
+use super::local::{Kind, Local};
+use super::records::{Fields, Records};
+use crate::builder::ImportError;
+use crate::builder::amounts::{Part, has_pieces, numbered};
+use crate::builder::calls::{Message, Place, blank};
+use crate::builder::spool::Spool;
+
+/// Kinds of records.
+mod kind {
+    pub(super) const TIME: u8 = 0x05;
+    pub(super) const ATTRIBUTES: u8 = 0x06;
+    pub(super) const ENTER: u8 = 0x0c;
+    pub(super) const LEAVE: u8 = 0x0d;
+    pub(super) const SEND: u8 = 0x0e;
+    pub(super) const ISEND: u8 = 0x0f;
+    pub(super) const ISEND_COMPLETE: u8 = 0x10;
+    pub(super) const IRECV_REQUEST: u8 = 0x11;
+    pub(super) const RECV: u8 = 0x12;
+    pub(super) const IRECV: u8 = 0x13;
+    pub(super) const REQUEST_TEST: u8 = 0x14;
+    pub(super) const REQUEST_CANCELLED: u8 = 0x15;
+    pub(super) const COLLECTIVE_BEGIN: u8 = 0x16;
+    pub(super) const COLLECTIVE_END: u8 = 0x17;
+    /// Of OpenMP, without a length.
+    pub(super) const OMP_FORK: u8 = 0x18;
+    pub(super) const OMP_TASKS: [u8; 3] = [0x1c, 0x1d, 0x1e];
+    pub(super) const WINDOW_CREATE: u8 = 0x23;
+    pub(super) const WINDOW_DESTROY: u8 = 0x24;
+    pub(super) const PUT: u8 = 0x2e;
+    pub(super) const GET: u8 = 0x2f;
+    pub(super) const ATOMIC: u8 = 0x30;
+    pub(super) const CONTEXT_ENTER: u8 = 0x42;
+    pub(super) const CONTEXT_LEAVE: u8 = 0x43;
+    pub(super) const COLLECTIVE_REQUEST: u8 = 0x55;
+    pub(super) const COLLECTIVE_COMPLETE: u8 = 0x56;
+    /// The last one that is known by the format's version 3.
+    pub(super) const LAST: u8 = 0x5c;
+    /// Probes and receives of what they found: not read.
+    pub(super) const MATCHED: std::ops::RangeInclusive<u8> = 0x59..=0x5c;
+}
+
+/// Functions within functions, at most.
+const DEEPEST: usize = 1 << 16;
+/// A root that is this process, and one of its group.
+const ROOT_OWN: u32 = u32::MAX - 1;
+const ROOT_OWN_GROUP: u32 = u32::MAX - 2;
+
+/// A location that is being read.
+pub(super) struct Reading<'a> {
+    archive: &'a Archive,
+    place: Place,
+    local: &'a Local,
+    spool: &'a mut Spool,
+    counts: &'a mut Counts,
+    waiting: Waiting,
+    /// Functions that are entered: which are MPI's.
+    entered: Vec<bool>,
+    /// MPI's functions among them.
+    depth: u32,
+    call: Option<Event>,
+    time: u64,
+    opened: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(
+        archive: &'a Archive,
+        (place, local): (Place, &'a Local),
+        (spool, counts): (&'a mut Spool, &'a mut Counts),
+    ) -> Self {
+        Self {
+            archive,
+            place,
+            local,
+            spool,
+            counts,
+            waiting: Waiting::default(),
+            entered: Vec::new(),
+            depth: 0,
+            call: None,
+            time: 0,
+            opened: false,
+        }
+    }
+
+    /// Reads the file at `path`, which has as many events as the location's definition says; a location without a file has no events.
+    pub(super) fn read(
+        &mut self,
+        path: &Path,
+        (location, defined): (u64, Option<u64>),
+    ) -> Result<(), ImportError> {
+        let mut records = Records::open(path, self.archive.anchor.event_chunk)?;
+        if !records.is_there() && defined.is_some_and(|events| events > 0) {
+            let missing = std::io::ErrorKind::NotFound.into();
+            return Err(crate::builder::failed(path)(missing));
+        }
+        let mut events = 0;
+        while let Some(kind) = records.kind()? {
+            events += u64::from(!matches!(kind, kind::TIME | kind::ATTRIBUTES));
+            self.record(kind, &mut records)?;
+        }
+        if let Some(defined) = defined.filter(|defined| events < *defined) {
+            let short = (location, events, defined);
+            self.counts.short.get_or_insert(short);
+            self.counts.cut += 1;
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), ImportError> {
+        self.counts.unpaired += self.entered.len() as u64;
+        if let Some(call) = self.call.take() {
+            self.waiting.push(call);
+        }
+        self.give(true)?;
+        // A process without calls is one all the same.
+        self.open_at(self.time)?;
+        self.counts.untold += self.waiting.untold;
+        Ok(())
+    }
+
+    fn record(&mut self, kind: u8, records: &mut Records) -> Result<(), ImportError> {
+        match kind {
+            kind::TIME => {
+                let time = self.local.time(records.bare_time()?);
+                let time = time.saturating_sub(self.archive.definitions.clock.start);
+                // A clock that was corrected may go back a bit.
+                self.time = self.time.max(time);
+                Ok(())
+            }
+            kind::ENTER | kind::LEAVE => {
+                let number = records.bare_number()?;
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                let region = self.local.global(Kind::Region, number);
+                self.region(kind == kind::ENTER, region, records)
+            }
+            kind::CONTEXT_ENTER | kind::CONTEXT_LEAVE => {
+                let number = records.content()?.needed()?;
+                let context = self.local.global(Kind::Context, number);
+                let definitions = &self.archive.definitions;
+                let region = definitions.region_of_context(context).unwrap_or(u32::MAX);
+                self.region(kind == kind::CONTEXT_ENTER, region, records)
+            }
+            kind::ISEND_COMPLETE | kind::IRECV_REQUEST | kind::REQUEST_CANCELLED => {
+                let request = records.bare_number()?;
+                self.request(kind, request);
+                Ok(())
+            }
+            kind::REQUEST_TEST | kind::OMP_FORK => records.bare_number().map(drop),
+            _ if kind::OMP_TASKS.contains(&kind) => records.bare_number().map(drop),
+            _ if kind::MATCHED.contains(&kind) => {
+                self.counts.matched += 1;
+                records.skip()
+            }
+            kind::SEND
+            | kind::ISEND
+            | kind::RECV
+            | kind::IRECV
+            | kind::COLLECTIVE_END
+            | kind::COLLECTIVE_REQUEST
+            | kind::COLLECTIVE_COMPLETE
+            | kind::WINDOW_CREATE
+            | kind::WINDOW_DESTROY
+            | kind::PUT
+            | kind::GET
+            | kind::ATOMIC => self.within(kind, &mut records.content()?),
+            kind::ATTRIBUTES | kind::COLLECTIVE_BEGIN => records.skip(),
+            _ => {
+                self.counts.unknown += u64::from(kind > kind::LAST);
+                records.skip()
+            }
+        }
+    }
+
+    /// A function is entered or left.
+    fn region(&mut self, enters: bool, region: u32, records: &Records) -> Result<(), ImportError> {
+        let function = self.archive.regions.function(region);
+        if !enters {
+            return self.leave();
+        }
+        if self.entered.len() >= DEEPEST {
+            return Err(records.damaged("more than 65536 functions are entered and not left"));
+        }
+        self.entered.push(function.is_some());
+        let Some(function) = function else {
+            match self.archive.regions.is_unknown(region) {
+                true => *self.counts.unnamed.entry(region).or_default() += 1,
+                false => self.counts.others += 1,
+            }
+            return Ok(());
+        };
+        self.depth += 1;
+        if self.depth == 1 {
+            self.call = Some(blank(self.place, function, (self.time, None)));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<(), ImportError> {
+        match self.entered.pop() {
+            None => self.counts.unpaired += 1,
+            Some(false) => {}
+            Some(true) => {
+                self.depth -= 1;
+                if self.depth == 0
+                    && let Some(mut call) = self.call.take()
+                {
+                    (call.exit, call.result) = (Some(self.time), Some(0));
+                    self.waiting.push(call);
+                    self.give(false)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives on what waits for nothing.
+    fn give(&mut self, end: bool) -> Result<(), ImportError> {
+        while let Some(event) = self.waiting.next(end) {
+            self.open_at(event.entry)?;
+            self.spool.push(&event)?;
+        }
+        Ok(())
+    }
+
+    /// What comes before the first call.
+    fn open_at(&mut self, time: u64) -> Result<(), ImportError> {
+        if self.opened || self.place.thread > 0 {
+            return Ok(());
+        }
+        self.opened = true;
+        let archive = self.archive;
+        let spool = &mut *self.spool;
+        let layout = &archive.communicators.layout;
+        layout.opening(&archive.functions, (self.place, time), |event| {
+            spool.push(event)
+        })
+    }
+
+    /// An event that has nothing but a request.
+    fn request(&mut self, kind: u8, request: u64) {
+        let Some(call) = &mut self.call else {
+            self.counts.outside += 1;
+            return;
+        };
+        match kind {
+            kind::IRECV_REQUEST => self.waiting.receive(call, request),
+            kind::REQUEST_CANCELLED => self.waiting.cancelled(call, request),
+            _ => call
+                .completed
+                .push(crate::builder::calls::completion(request, None)),
+        }
+    }
+
+    /// An event that belongs to a call.
+    fn within(&mut self, kind: u8, fields: &mut Fields<'_>) -> Result<(), ImportError> {
+        let Some(mut call) = self.call.take() else {
+            self.counts.outside += 1;
+            return Ok(());
+        };
+        let done = self.part(kind, &mut call, fields);
+        self.call = Some(call);
+        done
+    }
+
+    fn part(
+        &mut self,
+        kind: u8,
+        event: &mut Event,
+        fields: &mut Fields<'_>,
+    ) -> Result<(), ImportError> {
+        match kind {
+            kind::SEND => call::moved(event, Direction::Send, self.message(fields)?),
+            kind::RECV => call::moved(event, Direction::Receive, self.message(fields)?),
+            kind::ISEND => {
+                let message = self.message(fields)?;
+                call::sending(event, fields.number()?, message);
+            }
+            kind::IRECV => {
+                let message = self.message(fields)?;
+                self.waiting.received(event, fields.number()?, message);
+            }
+            kind::COLLECTIVE_REQUEST => self.waiting.collective(event, fields.number()?),
+            kind::COLLECTIVE_END => {
+                if let Some(part) = self.collective(fields)? {
+                    call::collected(event, part);
+                }
+            }
+            kind::COLLECTIVE_COMPLETE => {
+                let part = self.collective(fields)?;
+                let request = fields.number()?;
+                match part {
+                    Some(part) => self.waiting.collected(event, request, part),
+                    None => event
+                        .completed
+                        .push(crate::builder::calls::completion(request, None)),
+                }
+            }
+            _ => self.window(kind, event, fields)?,
+        }
+        Ok(())
+    }
+
+    fn message(&self, fields: &mut Fields<'_>) -> Result<Message, ImportError> {
+        let (peer, communicator) = (fields.needed()?, fields.needed()?);
+        // All bits of a negative tag stand there.
+        let tag = fields.number()? as u32;
+        let bytes = fields.number()?;
+        let reference = self.local.global(Kind::Comm, communicator);
+        let known = self.archive.communicators.get(reference);
+        Ok(Message {
+            peer: known.map_or(Peer::Invalid(-1), |it| it.peer(self.place.rank, peer)),
+            tag: Some(tag.cast_signed()),
+            bytes,
+            communicator: known.map(|known| known.number),
+        })
+    }
+
+    /// A part in a collective operation; `None` where it is one that makes objects.
+    fn collective(&mut self, fields: &mut Fields<'_>) -> Result<Option<Collective>, ImportError> {
+        let (operation, communicator) = (fields.byte()?, fields.needed()?);
+        let root = fields.small()?;
+        let (sent, received) = (fields.number()?, fields.number()?);
+        let Some(operation) = numbered(operation) else {
+            return Ok(None);
+        };
+        self.counts.operations += 1;
+        self.counts.pieces += u64::from(has_pieces(operation));
+        let reference = self.local.global(Kind::Comm, communicator);
+        let known = self.archive.communicators.get(reference);
+        let place = known.map(|known| known.place(self.place.rank));
+        let (members, rank) = place.unwrap_or((1, 0));
+        let part = Part {
+            operation,
+            sent,
+            received,
+            members,
+            rank,
+        };
+        let (sent, received) = part.amounts(self.archive.counting);
+        let root = root.map(|root| match root {
+            ROOT_OWN => Peer::Root,
+            ROOT_OWN_GROUP => Peer::Null,
+            root => known.map_or(Peer::Rank(root), |it| it.peer(self.place.rank, root)),
+        });
+        Ok(Some(Collective {
+            operation: Some(operation),
+            phase: belljar_trace::Phase::Done,
+            communicator: known.map(|known| known.number),
+            root,
+            sent,
+            received,
+        }))
+    }
+
+    /// A window is made or freed, or its memory accessed.
+    fn window(
+        &self,
+        kind: u8,
+        event: &mut Event,
+        fields: &mut Fields<'_>,
+    ) -> Result<(), ImportError> {
+        let window = self.local.global(Kind::Window, fields.needed()?);
+        let reference = self.archive.definitions.windows.get(&window);
+        let known = reference.and_then(|it| self.archive.communicators.get(*it));
+        call::on_window(event, (window, known.map(|known| known.number)));
+        if matches!(kind, kind::WINDOW_CREATE | kind::WINDOW_DESTROY) {
+            return Ok(());
+        }
+        let remote = fields.needed()?;
+        let (sent, received) = match kind {
+            kind::PUT => (fields.number()?, 0),
+            kind::GET => (0, fields.number()?),
+            _ => {
+                let _operation = fields.byte()?;
+                (fields.number()?, fields.number()?)
+            }
+        };
+        for (direction, bytes) in [(Direction::Send, sent), (Direction::Receive, received)] {
+            if bytes == 0 {
+                continue;
+            }
+            let message = Message {
+                peer: known.map_or(Peer::Invalid(-1), |it| it.peer(self.place.rank, remote)),
+                tag: None,
+                bytes,
+                communicator: known.map(|known| known.number),
+            };
+            let transfer = message.transfer(direction, belljar_trace::Phase::Done);
+            event.transfers.push(transfer);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! A trace as records that other formats have: messages with their peers, requests, collective operations, accesses to windows.
+//!
+//! A [`Source`] reads a trace call by call and keeps processes, communicators and open requests only, whatever the trace's size. The writers of `chrome`, `otf2`,
+//! `paraver`, `perfetto` and `tables` read it.
+
+/// A call and its records.
+pub(crate) mod calls;
+/// The operations of collective calls.
+pub(crate) mod collective;
+/// Named values that describe a call.
+pub(crate) mod described;
+/// Errors of exports.
+mod error;
+/// Facts of a trace that a format cannot hold.
+mod left_out;
+/// Numbers of messages.
+mod numbers;
+/// Processes, threads, communicators and windows, by number.
+pub(crate) mod places;
+/// A trace, call by call.
+pub(crate) mod source;
+
+pub use calls::{Call, Collected, Other, Part, Record, Root};
+pub use error::ExportError;
+pub(crate) use error::failed;
+pub use left_out::LeftOut;
+pub use places::{Group, Places, Thread, Window};
+pub use source::Source;

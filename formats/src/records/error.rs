@@ -1,0 +1,46 @@
+//! Errors of exports.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use belljar_trace::TraceError;
+
+/// Error of an export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// The host's own reason.
+        source: io::Error,
+    },
+    /// A table cannot be encoded.
+    #[error("cannot write {}: {reason}; please report it", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A definition is longer than the format allows.
+    #[error("cannot write {}: a definition has {bytes} bytes, and the format allows {most}", path.display())]
+    Long {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: usize,
+        /// The most that there may be.
+        most: u64,
+    },
+}
+
+/// Turns an error of the host into an [`ExportError`] with the path.
+pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+    let path = path.to_owned();
+    move |source| ExportError::Output { path, source }
+}

@@ -1,0 +1,191 @@
+//! Tables as Apache Parquet.
+//!
+//! Rows are gathered by column and written in groups, so that what is in memory is a group of each table. All columns are optional. Called
+//! with each row.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{ConvertedType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
+use super::{Cell, Kind, Sheets, Table};
+use crate::records::{ExportError, failed};
+
+/// Rows of a group.
+const GROUP: usize = 1 << 16;
+
+/// The values of a column, and which rows have one.
+enum Values {
+    Numbers(Vec<i64>),
+    Texts(Vec<ByteArray>),
+}
+
+/// A column of a group.
+struct Gathered {
+    values: Values,
+    /// 1 for each row with a value, else 0.
+    there: Vec<i16>,
+}
+
+/// The file of a table.
+struct Sheet {
+    path: PathBuf,
+    writer: SerializedFileWriter<File>,
+    columns: Vec<Gathered>,
+}
+
+/// The files.
+pub(super) struct Parquet(BTreeMap<Table, Sheet>);
+
+fn unencoded(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {
+    let path = path.to_owned();
+    move |error| match error {
+        // The disk's own error.
+        ParquetError::External(error) => ExportError::Output {
+            path,
+            source: std::io::Error::other(error),
+        },
+        error => ExportError::Table {
+            path,
+            reason: error.to_string(),
+        },
+    }
+}
+
+/// The schema of a table.
+fn schema(table: Table) -> Result<Arc<Type>, ParquetError> {
+    let mut fields = Vec::new();
+    for column in table.columns() {
+        let (physical, converted) = match column.kind {
+            Kind::Unsigned => (Physical::INT64, ConvertedType::UINT_64),
+            Kind::Signed => (Physical::INT64, ConvertedType::INT_64),
+            Kind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+        };
+        let field = Type::primitive_type_builder(column.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_converted_type(converted);
+        fields.push(Arc::new(field.build()?));
+    }
+    let group = Type::group_type_builder(table.name()).with_fields(fields);
+    Ok(Arc::new(group.build()?))
+}
+
+impl Parquet {
+    /// New ones in a folder.
+    pub(super) fn create(out: &Path) -> Result<Self, ExportError> {
+        let mut sheets = BTreeMap::new();
+        for table in Table::ALL {
+            let path = out.join(format!("{}.parquet", table.name()));
+            let file = File::create(&path).map_err(failed(&path))?;
+            let properties = Arc::new(WriterProperties::builder().build());
+            let writer = schema(table)
+                .and_then(|schema| SerializedFileWriter::new(file, schema, properties))
+                .map_err(unencoded(&path))?;
+            let columns = table.columns().iter().map(|column| Gathered {
+                values: match column.kind {
+                    Kind::Text => Values::Texts(Vec::new()),
+                    _ => Values::Numbers(Vec::new()),
+                },
+                there: Vec::new(),
+            });
+            let columns = columns.collect();
+            sheets.insert(
+                table,
+                Sheet {
+                    path,
+                    writer,
+                    columns,
+                },
+            );
+        }
+        Ok(Self(sheets))
+    }
+}
+
+impl Gathered {
+    fn push(&mut self, cell: Cell<'_>) {
+        let there = match (&mut self.values, cell) {
+            (Values::Numbers(values), Cell::Unsigned(value)) => {
+                values.push(value as i64);
+                true
+            }
+            (Values::Numbers(values), Cell::Signed(value)) => {
+                values.push(value);
+                true
+            }
+            (Values::Texts(values), Cell::Text(value)) => {
+                values.push(ByteArray::from(value));
+                true
+            }
+            _ => false,
+        };
+        self.there.push(there.into());
+    }
+}
+
+impl Sheet {
+    /// Writes the rows that were gathered as a group.
+    fn write(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for column in &mut self.columns {
+            let Some(mut writer) = group.next_column()? else {
+                break;
+            };
+            let there = Some(&column.there[..]);
+            match &mut column.values {
+                Values::Numbers(values) => {
+                    writer
+                        .typed::<Int64Type>()
+                        .write_batch(values, there, None)?;
+                    values.clear();
+                }
+                Values::Texts(values) => {
+                    writer
+                        .typed::<ByteArrayType>()
+                        .write_batch(values, there, None)?;
+                    values.clear();
+                }
+            }
+            column.there.clear();
+            writer.close()?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.there.len())
+    }
+}
+
+impl Sheets for Parquet {
+    fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+        let Some(sheet) = self.0.get_mut(&table) else {
+            return Ok(());
+        };
+        for (column, cell) in sheet.columns.iter_mut().zip(cells) {
+            column.push(*cell);
+        }
+        match sheet.rows() >= GROUP {
+            true => sheet.write().map_err(unencoded(&sheet.path)),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), ExportError> {
+        for sheet in self.0.values_mut() {
+            let rows = sheet.rows();
+            let ended = if rows > 0 { sheet.write() } else { Ok(()) };
+            let ended = ended.and_then(|()| sheet.writer.finish().map(drop));
+            ended.map_err(unencoded(&sheet.path))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! SimGrid's time-independent traces, as `smpirun -replay` reads them.
+//!
+//! Each rank has a file with an action a line, and a list has the names of these, in the order of ranks; or all ranks' actions are in one file, which a list may name. Actions are those
+//! of SimGrid 3.32 and 4.1, which know one communicator. Work becomes time between calls, and calls take none. Called by `import`.
+
+/// Actions, and the calls that they are.
+mod actions;
+/// What is open of a rank.
+mod rank;
+/// Words of a line.
+mod words;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use belljar_files::open_input;
+use belljar_sim::Frequency;
+
+use self::rank::{Rank, Surplus};
+use crate::builder::calls::Functions;
+use crate::builder::layout::{self, Layout};
+use crate::builder::spool::Spool;
+use crate::builder::{ImportError, Imported, Rates, failed};
+use crate::detect::Format;
+
+/// The list of ranks' files in a folder that Belljar writes.
+pub(crate) const LIST: &str = "ranks";
+/// The clock of the trace: nanoseconds.
+const TICKS_PER_SECOND: u64 = 1_000_000_000;
+/// Bytes of a line, of a list, and of a file with all ranks, at most.
+const LONGEST_LINE: u64 = 1 << 20;
+const LONGEST_LIST: u64 = 64 << 20;
+const LONGEST_WHOLE: u64 = 1 << 30;
+/// The error for a longer file.
+const TOO_LONG: &str = "it is longer than what is read of a file with all ranks; give each rank a file of its own, and a list of these";
+/// Ranks that there may be.
+const MOST_RANKS: usize = 1 << 20;
+
+/// Whether a line is an action.
+pub(crate) fn is_action(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let rank = words.next().and_then(words::rank);
+    let action = words.next().map(str::to_ascii_lowercase);
+    rank.is_some() && action.is_some_and(|action| actions::is_known(&action))
+}
+
+/// Where actions come from.
+enum Ranks {
+    /// A file for each.
+    Files(Vec<PathBuf>),
+    /// The lines of each, with their numbers, from one file.
+    Lines(PathBuf, Vec<Vec<(u64, String)>>),
+}
+
+/// Reads the trace at `path`: a list, a file with all ranks, or a folder with a list.
+pub(crate) fn import(
+    path: &Path,
+    rates: Rates,
+    out: &Path,
+    name: &str,
+) -> Result<Imported, ImportError> {
+    let list = path.is_dir().then(|| path.join(LIST));
+    let sources = ranks(list.as_deref().unwrap_or(path))?;
+    let count = match &sources {
+        Ranks::Files(files) => files.len(),
+        Ranks::Lines(_, lines) => lines.len(),
+    } as u32;
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut spool = Spool::new(folder.unwrap_or(Path::new(".")))?;
+    let functions = Functions::new();
+    let layout = Layout::new(count);
+    let ticks_per_flop = TICKS_PER_SECOND as f64 / rates.flops_per_second;
+    let mut surplus = Surplus::default();
+    for rank in 0..count {
+        spool.begin_thread();
+        let place = layout::place(rank, count);
+        layout.opening(&functions, (place, 0), |event| spool.push(event))?;
+        let to = (&functions, &mut spool);
+        let mut rank = Rank::new((place, count), ticks_per_flop, to);
+        match &sources {
+            Ranks::Files(files) => read_file(&files[place.rank as usize], &mut rank)?,
+            Ranks::Lines(path, lines) => {
+                let mut lines = lines[place.rank as usize].iter();
+                lines.try_for_each(|(number, line)| rank.line((path, *number), line))?;
+            }
+        }
+        surplus.merge(rank.finish()?);
+    }
+    let clock = Frequency::from_hz(TICKS_PER_SECOND);
+    let clock = clock.unwrap_or_else(|| unreachable!("it is not zero"));
+    let notes = notes(rates).into_iter().chain(surplus.note()).collect();
+    let format = (Format::Ti, notes);
+    crate::builder::write::write(spool, (out, name), format, (layout::nodes(count), clock))
+}
+
+fn notes(rates: Rates) -> Vec<String> {
+    vec![
+        "imported from a time-independent trace of SimGrid: it tells neither communicators but one and arguments of calls, nor where they were made, nor the \
+         frames on the wire, nor consoles; pieces of operations are as it has them"
+            .to_owned(),
+        format!(
+            "it has no times: work is at {} floating-point operations a second, and calls take none; `belljar replay DIR --out DIR2` makes a trace with times",
+            rates.flops_per_second
+        ),
+    ]
+}
+
+/// The ranks of a list, or of a file with all of them.
+fn ranks(path: &Path) -> Result<Ranks, ImportError> {
+    let mut text = String::new();
+    let file = open_input(path).map_err(failed(path))?;
+    let length = file.metadata().map_err(failed(path))?.len();
+    let mut reader = BufReader::new(file);
+    let mut first = String::new();
+    while first.trim().is_empty() || first.trim_start().starts_with('#') {
+        first.clear();
+        let mut limited = (&mut reader).take(LONGEST_LINE);
+        if limited.read_line(&mut first).map_err(failed(path))? == 0 {
+            return Err(wrong(path, 1, "it names no rank"));
+        }
+    }
+    let actions = is_action(&first);
+    let most = if actions { LONGEST_WHOLE } else { LONGEST_LIST };
+    if length > most {
+        return Err(wrong(path, 1, TOO_LONG));
+    }
+    let file = open_input(path).map_err(failed(path))?;
+    let read = file.take(most).read_to_string(&mut text);
+    read.map_err(failed(path))?;
+    if actions {
+        return lines(path, &text);
+    }
+    let files = files(path, &text)?;
+    match files.as_slice() {
+        // One file has the actions of all ranks.
+        [file] => {
+            let text = whole(file)?;
+            lines(file, &text)
+        }
+        _ => Ok(Ranks::Files(files)),
+    }
+}
+
+/// The text of a file with the actions of all ranks.
+fn whole(path: &Path) -> Result<String, ImportError> {
+    let file = open_input(path).map_err(failed(path))?;
+    if file.metadata().map_err(failed(path))?.len() > LONGEST_WHOLE {
+        return Err(wrong(path, 1, TOO_LONG));
+    }
+    let mut text = String::new();
+    let read = file.take(LONGEST_WHOLE).read_to_string(&mut text);
+    read.map_err(failed(path))?;
+    Ok(text)
+}
+
+/// The files that a list names, relative to its folder.
+fn files(path: &Path, text: &str) -> Result<Vec<PathBuf>, ImportError> {
+    let names = text.lines().map(str::trim);
+    let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
+    let files: Vec<PathBuf> = names.map(|name| path.with_file_name(name)).collect();
+    match files.len() <= MOST_RANKS {
+        true => Ok(files),
+        false => Err(wrong(path, 1, "it names more than a million ranks")),
+    }
+}
+
+/// The lines of each rank.
+fn lines(path: &Path, text: &str) -> Result<Ranks, ImportError> {
+    let mut ranks: BTreeMap<u32, Vec<(u64, String)>> = BTreeMap::new();
+    for (number, line) in (1u64..).zip(text.lines()) {
+        let Some(word) = line.split_whitespace().next() else {
+            continue;
+        };
+        if word.starts_with('#') {
+            continue;
+        }
+        let rank = words::rank(word).filter(|rank| (*rank as usize) < MOST_RANKS);
+        let rank = rank.ok_or_else(|| wrong(path, number, "it does not begin with a rank"))?;
+        let lines = ranks.entry(rank).or_default();
+        lines.push((number, line.to_owned()));
+    }
+    let count = ranks.last_key_value().map_or(0, |(last, _)| last + 1);
+    let lines = (0..count).map(|rank| ranks.remove(&rank).unwrap_or_default());
+    Ok(Ranks::Lines(path.to_owned(), lines.collect()))
+}
+
+/// Reads the file of a rank.
+fn read_file(path: &Path, rank: &mut Rank<'_>) -> Result<(), ImportError> {
+    let mut file = BufReader::new(open_input(path).map_err(failed(path))?);
+    let mut bytes = Vec::new();
+    for number in 1u64.. {
+        bytes.clear();
+        let mut limited = (&mut file).take(LONGEST_LINE);
+        let read = limited.read_until(b'\n', &mut bytes);
+        let read = read.map_err(failed(path))? as u64;
+        if read == 0 {
+            break;
+        }
+        if read == LONGEST_LINE && bytes.last() != Some(&b'\n') {
+            return Err(wrong(
+                path,
+                number,
+                "the line has more than a million bytes",
+            ));
+        }
+        rank.line((path, number), &String::from_utf8_lossy(&bytes))?;
+    }
+    Ok(())
+}
+
+/// What is wrong with a line.
+fn wrong(path: &Path, line: u64, reason: &str) -> ImportError {
+    ImportError::Line {
+        path: path.to_owned(),
+        line,
+        reason: reason.to_owned(),
+    }
+}
