@@ -1,51 +1,42 @@
-//! Scenario to run directory: plans, rounds, and what the `belljar` command does.
+//! From a scenario to a run directory: plans, nodes, rounds and results.
 //!
-//! A [`Scenario`](scenario::Scenario) is what a file says; a [`Plan`](plan::Plan) is
-//! that resolved; a [`Run`](run::coordinator::Run) carries it out and fills a
+//! A [`Scenario`](scenario::Scenario) has the values of a file; a [`Plan`](plan::Plan) has all of them
+//! resolved; a [`Run`](run::coordinator::Run) simulates the plan and fills a
 //! [`RunDirectory`](results::run_directory::RunDirectory).
 //!
-//! The rooms, from top to bottom, and which others each imports:
+//! Modules, from top to bottom, and the others that each imports:
 //!
-//! | room | what is in it | imports |
+//! | module | contents | imports |
 //! |---|---|---|
-//! | [`sweep`], [`boot`], [`doctor`], [`mix`] | what commands do besides runs | those below |
-//! | [`observe`] | runs looked at; a run's state hashes | `run`, `plan`, `results`, `scenario` |
+//! | [`boot`] | one node with any kernel | `plan`, `host`, `observe`, `scenario` |
+//! | [`observe`] | progress, monitors and consoles of runs; state hashes | `run`, `plan`, `results`, `scenario` |
 //! | [`hosts`] | one run on several hosts | `run`, `plan`, `results`, `scenario`, `observe` |
 //! | [`run`] | rounds, host threads, checkpoints, the summary | `plan`, `host`, `results`, `scenario`, `hosts`, `observe` |
-//! | [`plan`] | a scenario resolved | `mpirun`, `batch`, `host`, `results`, `scenario` |
-//! | [`mpirun`] | programs without a scenario; what is in a guest's root | `scenario` |
-//! | [`host`] | this host's memory, and threads that are confined | `results`, `scenario` |
-//! | [`results`] | what a run leaves | `scenario` |
-//! | [`batch`], [`scenario`] | what files say | none |
+//! | [`plan`] | a resolved scenario | `scripts`, `slurm`, `host`, `results`, `scenario` |
+//! | [`slurm`] | Slurm's settings on the nodes | `plan`, `scripts`, `scenario` |
+//! | [`host`] | memory of this host, and confined threads | `results`, `scenario` |
+//! | [`results`] | the run directory | `scenario` |
+//! | [`scripts`], [`scenario`] | files of users | none |
 //!
-//! So `scenario` and `results` know nobody above them. `run`, `hosts` and `observe` know one another: a run tells other
-//! hosts, and those who look, how far it is; an agent and `bisect` make runs of their own.
+//! `run`, `hosts` and `observe` import one another: a run reports its progress to other hosts and to monitors; an agent and `bisect` make runs of their own.
 
-/// Batch scripts as Slurm's users have them.
-pub mod batch;
 /// One node with any kernel.
 pub mod boot;
-/// What this machine can do.
-pub mod doctor;
 /// This host: memory, and confined threads.
 pub mod host;
-/// A run on several hosts.
+/// One run on several hosts.
 pub mod hosts;
-/// Many jobs on one machine, as a file says them.
-pub mod mix;
-/// Programs of the user's own, without a scenario.
-pub mod mpirun;
-/// Runs looked at.
+/// Progress, monitors and consoles of runs.
 pub mod observe;
-/// A scenario resolved, and what nodes are made of.
+/// A resolved scenario, and the parts of its nodes.
 pub mod plan;
-/// What a run leaves.
+/// The run directory.
 pub mod results;
-/// A run carried out.
+/// The simulation of a plan.
 pub mod run;
-/// A scenario as its file says it.
+/// Scenario files.
 pub mod scenario;
+/// Shell scripts among a workload's files.
+pub mod scripts;
 /// Slurm on the nodes of a run.
 pub mod slurm;
-/// One scenario under all combinations of some settings.
-pub mod sweep;

@@ -12,13 +12,13 @@ use belljar_fabric::{LinkId, Settings, Topology};
 use belljar_images::Image;
 use belljar_sim::{Span, Time};
 
-use crate::mpirun::GuestRoot;
-use crate::mpirun::large_files::LargeFiles;
 use crate::plan::error::PlanError;
 use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace, TraceBy};
 use crate::slurm::{self, SlurmPlan};
+use belljar_programs::GuestRoot;
+use belljar_programs::large_files::LargeFiles;
 
 /// A scenario's background jobs, resolved.
 pub mod background;

@@ -31,8 +31,6 @@ mod noise;
 pub mod quantity;
 /// Defaults of a network's shape, in scenarios that are kept.
 mod recorded;
-/// The schema of scenarios.
-pub mod schema;
 /// `[slurm]`.
 mod slurm;
 /// Scenarios that stand by themselves.

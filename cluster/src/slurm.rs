@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_images::Image;
 
-use crate::batch;
-use crate::mpirun::{Binary, GuestRoot, Mpi};
 use crate::plan::error::PlanError;
 use crate::scenario::{Scenario, Slurm};
+use crate::scripts;
+use belljar_programs::{Binary, GuestRoot, Mpi};
 
 /// Files of the configuration.
 mod settings;
@@ -94,7 +94,7 @@ pub(crate) fn check_called(
     }
     let command = &scenario.workload.command;
     let is_missing =
-        |name: &&str| batch::calls(command, files, name) && root.program(name).is_none();
+        |name: &&str| scripts::calls(command, files, name) && root.program(name).is_none();
     let missing = CALLED.into_iter().find(is_missing);
     missing.map_or(Ok(()), |name| Err(PlanError::NoSlurm { name }))
 }

@@ -17,7 +17,7 @@ use crate::shell::{self, cargo};
 pub(crate) fn run() -> Result<()> {
     groups::lint()?;
     let mut packages = packages_of(&changed()?)?;
-    // The book's tests are here.
+    // Checks of the source tree are tests of it.
     packages.insert("xtask".to_owned());
     // Those need images and a built program.
     packages.remove("belljar-tests");

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-use crate::dependencies;
 use crate::packages::{self, BUILD, TEST};
 use crate::python;
 use crate::shell::{self, Profile, build_belljar, cargo, run_with};
+use crate::tree::dependencies;
 
 /// A group of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -196,6 +196,7 @@ pub(crate) fn lint() -> Result<()> {
     ];
     run_with(&cargo, &arguments, &[("RUSTDOCFLAGS", "--deny warnings")])?;
     crate::generate::mpi(true)?;
+    crate::tree::prose::check()?;
     dependencies::deny(&cargo)
 }
 

@@ -11,15 +11,10 @@ use clap::{Parser, Subcommand};
 
 /// `cargo xtask bench`: Belljar against QEMU's system emulation.
 mod bench;
-/// `docs/` as a book: its table of contents, and links to files.
-#[cfg(test)]
-mod book;
 /// `cargo xtask check`: what one runs before a commit.
 mod check;
 /// `cargo xtask demo`: from nothing to a traced run.
 mod demo;
-/// Licences, sources and advisories of packages.
-mod dependencies;
 /// `cargo xtask frozen`: outputs of every reader on pinned traces.
 mod frozen;
 /// `cargo xtask fuzz`: property tests without an end.
@@ -30,20 +25,16 @@ mod generate;
 mod groups;
 /// `cargo xtask kvm-unit-tests DIR`: the cases of a built kvm-unit-tests tree.
 mod kvm_unit_tests;
-/// Names of MPI functions in the sources.
-#[cfg(test)]
-mod literals;
 /// `cargo xtask package`: a Debian package of Belljar.
 mod package;
 /// Debian packages that the project's commands need on the host.
 mod packages;
 /// The Python package's tests.
 mod python;
-/// Rounding of figures in the sources.
-#[cfg(test)]
-mod rounding;
 /// Running other programs, and saying so.
 mod shell;
+/// Checks of the source tree.
+mod tree;
 /// `cargo xtask validate`: replays held against runs.
 mod validate;
 
@@ -78,6 +69,8 @@ enum Command {
     KvmUnitTests(kvm_unit_tests::Arguments),
     /// Give random programs, code, tables, descriptors or files to one part, as long as wanted.
     Fuzz(fuzz::Arguments),
+    /// Print the share of sentences that are hard to read, for each crate and each page.
+    Prose(tree::prose::Arguments),
     /// Write the files that are generated from others' headers.
     Generate {
         /// Only tell whether they are up to date.
@@ -97,6 +90,7 @@ fn main() -> ExitCode {
         Command::Package => package::run(),
         Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Prose(arguments) => tree::prose::run(&arguments),
         Command::Generate { check } => generate::mpi(check),
     };
     match result {

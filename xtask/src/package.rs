@@ -1,6 +1,6 @@
 //! `cargo xtask package`: a Debian package of Belljar, `target/package/belljar.deb`.
 //!
-//! What the package has besides the binary is made by the binary: manual pages and completions. `cargo deb` puts it together, as `cluster/Cargo.toml` says. Called by
+//! What the package has besides the binary is made by the binary: manual pages and completions. `cargo deb` puts it together, as `cli/Cargo.toml` says. Called by
 //! `main`, and by the tests of installing.
 
 use std::fs;
@@ -72,7 +72,7 @@ fn package(binary: &Path, more: &[&str]) -> Result<PathBuf> {
         "deb",
         "--no-build",
         "--package",
-        "belljar-cluster",
+        "belljar-cli",
         "--output",
         &out,
     ];

@@ -97,7 +97,7 @@ pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
     // With the tests that run it, of the whole workspace: features are those of the unit tests' build then.
     let (options, folder): (&[&str], _) = match profile {
         Profile::Dev => (&["--workspace", "--test", "e2e"], "debug"),
-        Profile::Release => (&["--package", "belljar-cluster", "--release"], "release"),
+        Profile::Release => (&["--package", "belljar-cli", "--release"], "release"),
     };
     let arguments = [&["build", "--bin", "belljar"], options].concat();
     run(&cargo(), &arguments)?;

@@ -12,8 +12,8 @@ use belljar_tracer::SelectionError;
 use super::background::BackgroundError;
 use super::network::error::NetworkError;
 use super::probes::own::ProbeError;
-use crate::mpirun::ProgramError;
 use crate::scenario::FilesError;
+use belljar_programs::ProgramError;
 
 /// Why a scenario cannot be carried out.
 #[derive(Debug, thiserror::Error)]

@@ -10,9 +10,9 @@ use belljar_files::read_input;
 use belljar_images::{CacheError, Image, ImageError, Recipe};
 
 use super::limits::check_names;
-use crate::mpirun::large_files::{LargeFile, LargeFiles, large_size};
 use crate::plan::error::PlanError;
 use crate::scenario::{FileSource, expand};
+use belljar_programs::large_files::{LargeFile, LargeFiles, large_size};
 
 pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     let loaded = Recipe::load(recipe)?;
@@ -64,7 +64,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::mpirun::large_files::LEAST;
+    use belljar_programs::large_files::LEAST;
 
     #[test]
     fn only_what_is_several_files_comes_straight_into_the_folder() {

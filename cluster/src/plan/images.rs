@@ -14,13 +14,13 @@ use super::files::find_image;
 use super::kinds::{self, NodeKind};
 use super::launchers;
 use super::secure_shell::SecureShell;
-use crate::mpirun::check::{self, Checked, Workload};
-use crate::mpirun::large_files::LargeFiles;
-use crate::mpirun::library::{FORMER_PARTS, is_former_part};
-use crate::mpirun::{Binary, GuestRoot, ProgramError};
 use crate::plan::run_disk::FORMER_PARTS_FOLDER;
 use crate::scenario::{Image as ImageTable, Scenario};
 use crate::slurm::SlurmPlan;
+use belljar_programs::check::{self, Checked, Workload};
+use belljar_programs::large_files::LargeFiles;
+use belljar_programs::library::{FORMER_PARTS, is_former_part};
+use belljar_programs::{Binary, GuestRoot, ProgramError};
 
 /// An image, and what nodes of it get.
 #[derive(Clone, Debug)]

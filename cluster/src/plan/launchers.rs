@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 
 use super::secure_shell::SecureShell;
-use crate::batch::{COMMANDS, calls};
-use crate::mpirun::{GuestRoot, Mpi, PROGRAMS};
 use crate::plan::kinds::NodeKind;
 use crate::plan::run_disk::OPEN_MPI_HOSTS;
+use crate::scripts::{COMMANDS, calls};
 use crate::slurm;
+use belljar_programs::{GuestRoot, Mpi, PROGRAMS};
 
 /// Where container images have what is this project's, `container-init`'s `own`.
 const OWN: &str = "/run/belljar/system/bin";

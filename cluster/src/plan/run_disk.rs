@@ -9,9 +9,9 @@ use std::net::Ipv4Addr;
 
 use belljar_fabric::Mac;
 
-use crate::batch::COMMANDS;
 use crate::plan::{ImagePlan, Plan};
 use crate::scenario::Arp;
+use crate::scripts::COMMANDS;
 use crate::slurm;
 
 /// Node 0's address; the others' follow.

@@ -10,8 +10,8 @@ use std::io;
 use ssh_key::private::{Ed25519Keypair, KeypairData};
 use ssh_key::{LineEnding, PrivateKey};
 
-use crate::batch::calls;
-use crate::mpirun::{GuestRoot, PROGRAMS};
+use crate::scripts::calls;
+use belljar_programs::{GuestRoot, PROGRAMS};
 
 /// What is called to reach other nodes by it.
 const CLIENTS: [&str; 4] = ["ssh", "scp", "sftp", "rsync"];

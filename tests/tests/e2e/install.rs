@@ -36,7 +36,7 @@ set -e
 apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev libssl-dev pkg-config
 export PATH=/opt/rust/bin:$PATH CARGO_TARGET_DIR=/var/tmp/target CARGO_INCREMENTAL=0
 cd /srv/belljar
-cargo install --path cluster --debug --locked --offline --quiet --root /usr/local
+cargo install --path cli --debug --locked --offline --quiet --root /usr/local
 ";
 
 /// What runs two nodes in the new root.

@@ -18,10 +18,10 @@ use belljar_trace::{
 use belljar_tracer::{FunctionError, check_code, functions_called};
 use kernel::Kernel;
 
-use crate::mpirun::GuestRoot;
 use crate::plan::code::workload_path;
 use crate::scenario::engine::Engine;
 use crate::scenario::{ProbeTable, ProbeTime, Scenario, TraceBy};
+use belljar_programs::GuestRoot;
 
 /// What stands for the guest's kernel where a file's name is expected: no path, as it does not begin with `/`.
 pub(super) const KERNEL: &str = "kernel";

@@ -81,7 +81,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::mpirun::GuestRoot;
+    use belljar_programs::GuestRoot;
 
     #[test]
     fn an_image_without_such_a_library_is_refused() {

@@ -1,0 +1,71 @@
+//! The subcommands: from parsed arguments to the library, and from its results to the terminal.
+//!
+//! Results go to standard output, notes and progress to standard error. Errors are `anyhow` here, and typed in the libraries. Called by `main`, which parses the
+//! arguments.
+
+/// `belljar agent`: a host's part in a run that another host started.
+pub(crate) mod agent;
+/// Arguments that several commands have.
+pub(crate) mod arguments;
+/// Runs that scenarios play in the background.
+mod background;
+/// `belljar sbatch-script`: a batch script of Slurm's on nodes, as it is.
+pub(crate) mod batch;
+/// `belljar bisect`: prints the first instruction at which two runs differ.
+pub(crate) mod bisect;
+/// `belljar boot`: arguments to a plan of one node, its end to an exit code.
+pub(crate) mod boot;
+/// `belljar cache`: entries of the user's cache.
+pub(crate) mod cache;
+/// `belljar check` and `belljar snapshot`.
+pub(crate) mod check;
+/// How a run ends for the one who started it.
+mod conclusion;
+/// `belljar doctor` and `belljar schema`.
+pub(crate) mod doctor;
+/// `belljar image`: guest images.
+pub(crate) mod image;
+/// `belljar watch` and `belljar console`.
+pub(crate) mod look;
+/// `belljar completions` and `belljar man`.
+pub(crate) mod manual;
+/// `belljar model`: models of programs, and runs that never were.
+pub(crate) mod model;
+/// `belljar mpirun`: a program of the user's own on nodes, without a scenario.
+pub(crate) mod mpirun;
+/// `belljar new`: a scenario to start from.
+pub(crate) mod new;
+/// Results on standard output.
+mod output;
+/// `belljar profile`: what processors were doing.
+pub(crate) mod profile;
+/// `belljar replay`: a traced job on another network.
+pub(crate) mod replay;
+/// `belljar report`: what is known of a run, as a page.
+pub(crate) mod report;
+/// `belljar run`, `belljar resume` and `belljar checkpoint`.
+pub(crate) mod run;
+/// `belljar runs`: an index of run directories.
+pub(crate) mod runs;
+/// `belljar simulate`: many jobs on one interconnect.
+pub(crate) mod simulate;
+/// `belljar submit`, and what it shares with `belljar sweep`.
+pub(crate) mod submit;
+/// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
+pub(crate) mod sweep;
+/// The user's terminal: notes, warnings, progress, colours and Ctrl-C.
+pub(crate) mod terminal;
+/// `belljar trace`, and the table that ends a run.
+pub(crate) mod trace;
+
+use std::process::ExitCode;
+
+pub(crate) use output::fit_for_terminal;
+
+/// A command's own exit code for that of what it ran.
+fn exit_code(code: i32) -> ExitCode {
+    match u8::try_from(code) {
+        Ok(code) => ExitCode::from(code),
+        Err(_) => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,260 @@
+//! `belljar mpirun`: a program of the user's own on nodes, without a scenario.
+//!
+//! It makes the scenario, and hands it on as `belljar run` would.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use belljar_cli::mpirun::choose::{self, Asked, Choice};
+use belljar_cli::mpirun::compose::{Naming, copied};
+use belljar_cli::mpirun::request::Layout;
+use belljar_cluster::plan::Plan;
+use belljar_cluster::plan::error::PlanError;
+use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
+use belljar_cluster::scenario::engine::EngineChoice;
+use belljar_cluster::scenario::quantity::{Bytes, Duration};
+use belljar_cluster::scenario::{Hosts, Scenario, Slurm, TraceBy};
+use belljar_images::Recipe;
+use belljar_programs::HostLoader;
+use clap::Args;
+
+use super::arguments::HostArguments;
+use super::output::{print, say};
+use super::run;
+
+/// The scenario of a request.
+mod draft;
+/// Files that a run brings.
+mod files;
+/// All that a request takes: nodes, programs, files and variables.
+mod find;
+/// What `belljar mpirun` calls a run, and the command that starts its ranks.
+mod launch;
+/// Options as users of MPICH's and Open MPI's `mpirun` write them.
+mod words;
+
+pub(super) use files::{add, take_in};
+pub(crate) use words::plain;
+
+/// Arguments of `belljar mpirun`.
+#[derive(Args)]
+pub(crate) struct MpirunArguments {
+    /// Ranks of the (first) program; as many as there are slots when absent. Also -np.
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Ranks on each node, 1 when absent. Also -ppn and --npernode.
+    #[arg(long, visible_aliases = ["ppn", "npernode"], value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    ranks_per_node: Option<u32>,
+    /// Nodes; as many as the ranks take when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    nodes: Option<u32>,
+    /// A file with a line for each node or for each slot: NAME, NAME slots=K or NAME:K. Names mean nothing here:
+    /// the first is node 0. Also -machinefile and -f.
+    #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
+    hostfile: Option<PathBuf>,
+    /// Hosts with commas between them, as NAME or NAME:K, instead of a host file; may be repeated.
+    #[arg(long, value_name = "HOST,...", conflicts_with_all = ["nodes", "hostfile"])]
+    host: Vec<String>,
+    /// A file with the host of each rank, as `rank N=HOST slot=K`.
+    #[arg(long, value_name = "FILE")]
+    rankfile: Option<PathBuf>,
+    /// Order in which ranks go to nodes: slot (when absent), node, seq, ppr:K:node, rankfile:file=FILE; with :PE=K, K processors for each rank.
+    #[arg(long, value_name = "POLICY")]
+    map_by: Option<String>,
+    /// Order in which ranks are numbered: slot or node; as they are mapped when absent.
+    #[arg(long, value_name = "POLICY")]
+    rank_by: Option<String>,
+    /// Processors of a node for each of its ranks; 1 when absent.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus_per_rank: Option<u32>,
+    /// Allow more ranks than slots.
+    #[arg(long)]
+    oversubscribe: bool,
+    /// Folder that the (first) program runs in, below this one or of the image.
+    #[arg(long, value_name = "DIR")]
+    wdir: Option<String>,
+    /// Mark each line of output with its rank. Also -l.
+    #[arg(long)]
+    tag_output: bool,
+    /// A variable for the ranks of the (first) program, with this value or the one it has here. Also -env NAME VALUE.
+    #[arg(short = 'x', value_name = "NAME[=VALUE]")]
+    environment: Vec<String>,
+    /// A variable for all ranks of all programs. Also -genv NAME VALUE, and --mca NAME VALUE for OMPI_MCA_NAME.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    genv: Vec<String>,
+    /// Options of other launchers that change nothing here.
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    ignored: Vec<String>,
+    /// An option of another launcher that cannot be honoured.
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    refused: Vec<String>,
+    #[command(flatten)]
+    machine: MachineArguments,
+    /// Ranks always run as root on nodes; for those who are used to say so.
+    #[arg(long, hide = true)]
+    allow_run_as_root: bool,
+    /// The program and its arguments; after a `:` another one, with its own -n, and so on.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "PROGRAM"
+    )]
+    program: Vec<String>,
+}
+
+/// What a run without a scenario is made of, besides what is run.
+#[derive(Args)]
+pub(super) struct MachineArguments {
+    /// A file or folder for all nodes, in the folder where the program runs; may be repeated.
+    #[arg(long, value_name = "PATH[=NAME]")]
+    pub(super) file: Vec<String>,
+    /// Files that every node hands out when the run is over, such as `*.dat` or `out/**`; may be
+    /// repeated.
+    #[arg(long, value_name = "PATTERN")]
+    output: Vec<String>,
+    /// Bandwidth and latency of the nodes' links, such as 100Gb/s,1us.
+    #[arg(long, value_name = "BANDWIDTH,LATENCY")]
+    network: Option<String>,
+    /// The network's shape: star, tree, fat-tree, torus, dragonfly or a GraphML file; what it is made of
+    /// by --set, such as `--set network.dimensions=[2,2]`.
+    #[arg(long, value_name = "SHAPE")]
+    topology: Option<String>,
+    /// Memory of each node.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Processors of each node; one for each of its ranks when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    vcpus: Option<u32>,
+    /// Virtual time after which it is given up, such as `10 s`.
+    #[arg(long, value_name = "TIME")]
+    limit: Option<Duration>,
+    /// All randomness comes from it.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The recipe of the image to run on, instead of the one that fits best.
+    #[arg(long, value_name = "RECIPE")]
+    image: Option<PathBuf>,
+    /// What carries the nodes.
+    #[arg(long, value_enum)]
+    engine: Option<EngineChoice>,
+    /// Means by which MPI calls are seen.
+    #[arg(long, value_enum, value_name = "MEANS")]
+    trace_by: Option<TraceBy>,
+    /// Another value for a key of the scenario, such as `trace.enabled=false`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Where results go; by default a new folder in `belljar-runs`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the scenario and what was found of the program, and run nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the report of `belljar report` into the run directory, as `report.html`.
+    #[arg(long)]
+    report: bool,
+    #[command(flatten)]
+    pub(super) host: HostArguments,
+}
+
+impl MachineArguments {
+    /// True if the command prints the scenario and runs nothing.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
+/// What is to be run, with everything found.
+pub(super) struct Request {
+    /// What asks for it, in words.
+    pub(super) made_by: &'static str,
+    /// Of the run.
+    pub(super) name: String,
+    /// What node 0 runs.
+    pub(super) command: String,
+    pub(super) layout: Layout,
+    /// Processors and memory of each node, where nothing else is said.
+    pub(super) vcpus: u32,
+    pub(super) memory: Option<Bytes>,
+    pub(super) environment: BTreeMap<String, String>,
+    /// Slurm on the nodes, where the run has it.
+    pub(super) slurm: Option<Slurm>,
+    pub(super) files: BTreeMap<String, PathBuf>,
+    pub(super) choice: Choice,
+    /// Processors of each rank.
+    pub(super) cpus_per_rank: u32,
+    /// Remarks on choices that the user did not make.
+    pub(super) notes: Vec<String>,
+    /// Warnings of options that have another effect than the user expects.
+    pub(super) warnings: Vec<String>,
+}
+
+/// `belljar mpirun`.
+pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
+    perform(&arguments.machine, &find::find(arguments)?)
+}
+
+/// Makes the scenario of a request and runs it.
+pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result<ExitCode> {
+    let mut draft = draft::draft(arguments, request)?;
+    if let Some(means) = arguments.trace_by {
+        draft.set(&format!("trace.by={}", means.name()))?;
+    }
+    for assignment in &arguments.set {
+        draft.set(assignment)?;
+    }
+    let here = Path::new("scenario.toml");
+    let text = draft.text(Naming::Original);
+    let scenario =
+        Scenario::parse(here, &text, &[]).context("these options make no valid scenario")?;
+    for note in &request.notes {
+        note!("note: {note}");
+    }
+    for warning in &request.warnings {
+        warning!("{warning}");
+    }
+    let plan = Plan::resolve(&scenario, here)?;
+    for default in scenario.network.defaults_of_shape() {
+        draft.set(&default)?;
+    }
+    if arguments.dry_run {
+        print(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !arguments.host.quiet {
+        for line in &request.choice.lines {
+            note!("{line}");
+        }
+    }
+    let directory = RunDirectory::create(arguments.out.as_deref(), &plan.name)?;
+    let path = directory.path().with_extension("");
+    directory.write("plan.txt", &format!("{plan}\n"))?;
+    directory.write(SCENARIO_FILE, &draft.text(Naming::Copied))?;
+    for (name, from) in &draft.files {
+        directory.copy(from, &copied(name))?;
+    }
+    let inputs = draft.files.keys().map(|name| copied(name)).collect();
+    let with = (&arguments.host, arguments.report);
+    let code = run::start(plan, directory, Hosts::default(), inputs, with)?;
+    say(format_args!(
+        "its scenario: {0}/{SCENARIO_FILE}; change what you like and run it again with: belljar run {0}/{SCENARIO_FILE}",
+        path.display()
+    ))?;
+    Ok(code)
+}
+
+/// The image that is named, or the one that fits best.
+pub(super) fn image(arguments: &MachineArguments, asked: Asked<'_>) -> Result<Choice> {
+    let host = HostLoader::of_host();
+    let Some(path) = &arguments.image else {
+        return Ok(choose::choose(&choose::recipes(), asked, &host)?);
+    };
+    let recipe = Recipe::load(path)?;
+    let Some(image) = belljar_images::locate(&recipe)? else {
+        let recipe = path.clone();
+        return Err(PlanError::NoImage { recipe }.into());
+    };
+    Ok(choose::try_image(path, recipe.name(), image, asked, &host)?)
+}

@@ -1,0 +1,418 @@
+//! `belljar simulate`: many jobs on one interconnect, all combinations of a mix's values.
+//!
+//! All combinations are read before any is simulated, so that a wrong one is told of at once. They are simulated on all processors; rows stand in the order of combinations, whichever was done first, and are
+//! the same on any number. Called by `main`.
+
+/// What a simulation leaves in its folder.
+mod files;
+/// Jobs as their messages.
+mod messages;
+/// The table as Apache Parquet.
+mod parquet;
+/// One combination, from where it was to its end.
+mod play;
+/// Pictures of a simulation.
+mod plots;
+/// Simulations that were broken off, continued.
+mod resume;
+/// The state of a combination that is being simulated.
+mod state;
+/// Traffic of traced runs.
+mod traced;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use belljar_analysis::Table;
+use belljar_cli::mix::{Combination, Combinations, Level, Mix, combinations};
+use belljar_cluster::plan::network_warnings;
+use belljar_cluster::scenario::quantity::Duration;
+use belljar_fabric::{Routing, Settings, Topology};
+use belljar_files::Folder;
+use belljar_sim::figures::{decimal, share};
+use belljar_simulate::{Job, Measures};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::output::show;
+use super::terminal::interrupt;
+use super::terminal::watch::{Watch, on_all_processors};
+use messages::AllPlayed;
+use play::{Outcome, play};
+use resume::Results;
+use state::Keeper;
+use traced::Runs;
+
+#[derive(Args)]
+pub(crate) struct SimulateArguments {
+    /// The mix's file.
+    mix: PathBuf,
+    /// A new folder for what becomes of jobs and links: a folder for each combination, and the table of all.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Continue a simulation that was broken off: combinations that were done in the folder are not simulated again, and others from the state that was kept of them.
+    #[arg(long, requires = "out")]
+    resume: bool,
+    /// How often, by the host's clock, the state of a combination is kept in the folder.
+    #[arg(long, value_name = "TIME", default_value = "60 s", requires = "out")]
+    checkpoint_every: Duration,
+    /// The table as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A combination's row.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Row {
+    values: Vec<(String, String)>,
+    /// Links and ports of the network that carry nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    #[serde(flatten)]
+    measures: Measures,
+}
+
+/// A combination that is to be simulated. Its jobs are made when it is: those of all combinations would not fit in memory.
+struct Wanted {
+    values: Vec<(String, String)>,
+    /// Links and ports of the network that carry nothing.
+    warnings: Vec<String>,
+    mix: Mix,
+    jobs: Vec<Job>,
+    /// The jobs' runs, at the level of messages.
+    played: AllPlayed,
+}
+
+/// Jobs, and warnings about them.
+type JobsAndWarnings = (Vec<Job>, Vec<String>);
+
+/// A combination that was read and checked.
+struct Checked {
+    values: Vec<(String, String)>,
+    warnings: Vec<String>,
+    jobs: usize,
+}
+
+/// Jobs of a combination beside which no other one is simulated.
+const MANY_JOBS: usize = 1 << 20;
+
+/// Reads combinations; files that they share are read once.
+struct Reading<'p> {
+    path: &'p Path,
+    all: Combinations,
+    runs: Mutex<(Runs, AllPlayed)>,
+    /// Held while a combination of many jobs is simulated.
+    alone: Mutex<()>,
+}
+
+/// `belljar simulate`.
+pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
+    let path = &arguments.mix;
+    let reading = Reading::of(path)?;
+    let all = reading.check()?;
+    let results = arguments.out.as_deref();
+    let results = results.map(|out| Results::open(out, path, arguments.resume));
+    let results = results.transpose()?;
+    let every = std::time::Duration::from_nanos(arguments.checkpoint_every.0.as_ps() / 1000);
+    let rows = simulate_all(
+        &reading,
+        &all,
+        results.as_ref().map(|folder| (folder, every)),
+    )?;
+    let keys: Vec<String> = all.first().map_or_else(Vec::new, |of| {
+        of.values.iter().map(|(key, _)| key.clone()).collect()
+    });
+    if let Some(results) = &results {
+        files::table(results.folder(), "results.csv", &keys, &rows)?;
+        parquet::table(results.folder(), "results.parquet", &keys, &rows)?;
+    }
+    show(|out| match arguments.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &rows)?;
+            writeln!(out)
+        }
+        false => text(&keys, &rows, out),
+    })?;
+    if rows.len() == all.len() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let how = match results.is_some() {
+        true => "; continue with the same command and --resume",
+        false => "",
+    };
+    let kept = format!("{} of {} were simulated{how}", rows.len(), all.len());
+    Ok(interrupt::report(&kept))
+}
+
+/// An error of a combination with the file, and with the combination's values if any vary.
+fn described(error: anyhow::Error, path: &Path, values: &[(String, String)]) -> anyhow::Error {
+    let values: Vec<String> = values
+        .iter()
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    let file = path.display().to_string();
+    let is_named = error.to_string().starts_with(&file);
+    match (is_named, values.is_empty()) {
+        (true, true) => error,
+        (true, false) => error.context(format!("with {}", values.join(", "))),
+        (false, true) => error.context(file),
+        (false, false) => error.context(format!("{file} with {}", values.join(", "))),
+    }
+}
+
+/// Warnings by network: combinations share networks.
+#[derive(Default)]
+struct NetworkWarnings(BTreeMap<String, Vec<String>>);
+
+impl NetworkWarnings {
+    fn of(
+        &mut self,
+        mix: &Mix,
+        (topology, settings): (&Topology, &Settings),
+    ) -> Result<Vec<String>> {
+        let mut settings = settings.clone();
+        if mix.is_greedy() {
+            // It chooses among all ways of least cost.
+            settings.routing = Routing::Random;
+        }
+        let key = format!("{} {:?} {}", mix.hosts, settings.routing, mix.network);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(known.clone());
+        }
+        let warnings = network_warnings(topology, &settings)?;
+        self.0.insert(key, warnings.clone());
+        Ok(warnings)
+    }
+}
+
+impl<'p> Reading<'p> {
+    fn of(path: &'p Path) -> Result<Self> {
+        Ok(Self {
+            path,
+            all: combinations(path)?,
+            runs: Mutex::default(),
+            alone: Mutex::new(()),
+        })
+    }
+
+    /// Reads and checks all combinations, and prints their warnings.
+    fn check(&self) -> Result<Vec<Checked>> {
+        let mut networks = NetworkWarnings::default();
+        let mut known = BTreeSet::new();
+        let all = self.all.iter().map(|combination| {
+            let values = combination.values.clone();
+            let (wanted, said) = self
+                .wanted(combination, &mut networks)
+                .map_err(|error| described(error, self.path, &values))?;
+            let warnings = said.iter().chain(&wanted.warnings);
+            known.extend(
+                warnings
+                    .filter(|line| !known.contains(*line))
+                    .cloned()
+                    .inspect(|line| warning!("{line}"))
+                    .collect::<Vec<_>>(),
+            );
+            Ok(Checked {
+                values: wanted.values,
+                warnings: wanted.warnings,
+                jobs: wanted.jobs.len(),
+            })
+        });
+        all.collect()
+    }
+
+    /// A combination with its jobs, read and checked, and warnings about its jobs.
+    fn wanted(
+        &self,
+        combination: Combination,
+        networks: &mut NetworkWarnings,
+    ) -> Result<(Wanted, Vec<String>)> {
+        let path = self.path;
+        let mix = Mix::of(path, &combination)?;
+        let (topology, settings) = mix.machine(path)?;
+        mix.policies(&topology, &settings)?;
+        let warnings = networks.of(&mix, (&topology, &settings))?;
+        let ((jobs, said), played) = self.jobs(&mix)?;
+        let wanted = Wanted {
+            played,
+            warnings,
+            values: combination.values,
+            mix,
+            jobs,
+        };
+        Ok((wanted, said))
+    }
+
+    /// The jobs of a mix with warnings about them, and their runs.
+    fn jobs(&self, mix: &Mix) -> Result<(JobsAndWarnings, AllPlayed)> {
+        let mut known = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (runs, played) = &mut *known;
+        let (mut jobs, said) = mix.jobs(self.path, runs)?;
+        let played = match mix.level {
+            Level::Matrix => AllPlayed::new(),
+            Level::Message => messages::all_played(&mut jobs, runs, played)?,
+        };
+        Ok(((jobs, said), played))
+    }
+
+    /// The combination of this number, which was checked.
+    fn get(&self, index: usize, checked: &Checked) -> Result<Wanted> {
+        let combination = self.all.get(index);
+        let mix = Mix::of(self.path, &combination)?;
+        let ((jobs, _), played) = self.jobs(&mix)?;
+        Ok(Wanted {
+            played,
+            warnings: checked.warnings.clone(),
+            values: combination.values,
+            mix,
+            jobs,
+        })
+    }
+}
+
+/// Simulates all on all processors, and keeps their states so often where there is a folder; rows of those that were simulated to their ends.
+fn simulate_all(
+    reading: &Reading<'_>,
+    all: &[Checked],
+    out: Option<(&Results, std::time::Duration)>,
+) -> Result<Vec<Row>> {
+    let watch = Watch::of("simulated", Some(all.len() as u64));
+    let rows = on_all_processors(all.len(), &watch, |index| {
+        let checked = &all[index];
+        let alone = || reading.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = (checked.jobs > MANY_JOBS).then(alone);
+        if !watch.continues() {
+            return Ok(None);
+        }
+        let wanted = reading.get(index, checked)?;
+        match out {
+            None => Ok(one(reading.path, &wanted, None, &watch)?.map(|(_, row)| row)),
+            Some(out) => in_folder(reading.path, (index, &wanted), out, &watch),
+        }
+    });
+    drop(watch);
+    let rows: Vec<Option<Row>> = rows.into_iter().flatten().collect::<Result<_>>()?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// The row of a combination that was done, or simulates it from where it was and leaves the results in its folder; `None` when told to stop.
+fn in_folder(
+    path: &Path,
+    (index, wanted): (usize, &Wanted),
+    (out, every): (&Results, std::time::Duration),
+    watch: &Watch,
+) -> Result<Option<Row>> {
+    let folder = out.of(index)?;
+    let (topology, settings) = wanted.mix.machine(path)?;
+    let of = (&wanted.jobs[..], &wanted.played);
+    let of = state::digest(out.mix(), &wanted.values, (&topology, &settings), of)?;
+    let row = match Results::row(&folder, of, &wanted.values) {
+        Some(row) => Some(row),
+        None => {
+            let mut keeper = Keeper::new(&folder, of, every);
+            match one(path, wanted, Some(&mut keeper), watch)? {
+                None => None,
+                Some(((topology, outcome), row)) => {
+                    leave(&folder, &topology, wanted, &outcome)?;
+                    Results::keep(&folder, of, &row)?;
+                    Some(row)
+                }
+            }
+        }
+    };
+    if row.is_some() {
+        state::forget(&folder)?;
+    }
+    Ok(row)
+}
+
+/// Simulates a combination, on which machine, with what became of it; `None` when told to stop.
+fn one(
+    path: &Path,
+    wanted: &Wanted,
+    keeper: Option<&mut Keeper<'_>>,
+    watch: &Watch,
+) -> Result<Option<((Topology, Outcome), Row)>> {
+    let (topology, settings) = wanted.mix.machine(path)?;
+    let Some(outcome) = play(wanted, (&topology, &settings), keeper, watch)? else {
+        return Ok(None);
+    };
+    let measures = Measures::of(&outcome.0, &wanted.jobs, topology.hosts());
+    let row = Row {
+        values: wanted.values.clone(),
+        warnings: wanted.warnings.clone(),
+        measures,
+    };
+    Ok(Some(((topology, outcome), row)))
+}
+
+/// Leaves the results of a combination in its folder.
+fn leave(
+    folder: &Folder,
+    topology: &Topology,
+    wanted: &Wanted,
+    (simulated, links): &Outcome,
+) -> Result<()> {
+    let jobs = &wanted.jobs;
+    files::write(folder, topology, jobs, simulated)?;
+    plots::gantt(folder, topology.hosts(), (jobs, simulated))?;
+    plots::loads(folder, simulated)?;
+    if wanted.mix.level == Level::Message {
+        files::carried(folder, links)?;
+    }
+    Ok(())
+}
+
+/// For people.
+fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let heads = [
+        "jobs",
+        "makespan",
+        "utilisation",
+        "mean wait",
+        "slowdown",
+        "bounded",
+        "stretch",
+        "highest load",
+        "mean load",
+        "busiest link",
+    ];
+    let mut table = Table::new(keys.iter().map(String::as_str).chain(heads));
+    for Row {
+        values, measures, ..
+    } in rows
+    {
+        let values = values.iter().map(|(_, value)| value.clone());
+        let figures = [
+            measures.ended.to_string(),
+            format!("{} s", decimal(measures.makespan_s, 1)),
+            share(measures.utilisation, 1),
+            format!("{} s", decimal(measures.mean_wait_s, 1)),
+            decimal(measures.mean_slowdown, 2),
+            decimal(measures.mean_bounded_slowdown, 2),
+            decimal(measures.mean_stretch, 3),
+            rate(measures.highest_load as f64),
+            rate(measures.mean_load),
+            share(measures.highest_share, 0),
+        ];
+        table.row(values.chain(figures).collect());
+    }
+    table.write(out)?;
+    writeln!(
+        out,
+        "load is of links' directions; the busiest link's is the most that any was to carry, as a share of what it can"
+    )
+}
+
+/// Bits a second for people.
+fn rate(bits: f64) -> String {
+    match bits {
+        bits if bits >= 1e9 => format!("{} Gb/s", decimal(bits / 1e9, 2)),
+        bits if bits >= 1e6 => format!("{} Mb/s", decimal(bits / 1e6, 2)),
+        bits => format!("{} kb/s", decimal(bits / 1e3, 2)),
+    }
+}

@@ -1,0 +1,99 @@
+//! One combination, simulated from where it was to its end.
+//!
+//! What comes of it is the same however often it was broken off and continued. Called by `simulate`.
+
+use anyhow::{Context, Result};
+use belljar_cli::mix::Level;
+use belljar_fabric::{Settings, Topology};
+use belljar_networks::LinkLoad;
+use belljar_replay::ContentionState;
+use belljar_simulate::{AsLong, Machine, Progress, Simulated, Simulation, Step};
+
+use super::Wanted;
+use super::messages::{self, Messages};
+use super::state::{Keeper, State};
+use crate::command::terminal::watch::Watch;
+
+/// What became of a combination, and at the level of messages what links carried.
+pub(super) type Outcome = (Simulated, Vec<LinkLoad>);
+
+/// Jobs that are played, and what is kept of that.
+pub(super) trait Saved: Progress {
+    /// All that changes, where the simulation's own state does not say it.
+    fn save(&self) -> Option<ContentionState>;
+}
+
+impl Saved for AsLong<'_> {
+    fn save(&self) -> Option<ContentionState> {
+        None
+    }
+}
+
+/// Simulates a combination on its machine; `None` when told to stop. States are kept by `keeper`.
+pub(super) fn play(
+    wanted: &Wanted,
+    (topology, settings): (&Topology, &Settings),
+    keeper: Option<&mut Keeper<'_>>,
+    watch: &Watch,
+) -> Result<Option<Outcome>> {
+    let policies = wanted.mix.policies(topology, settings)?;
+    let snapshots = wanted.mix.snapshots();
+    let machine = Machine {
+        topology,
+        slots: wanted.mix.ranks_per_host,
+        snapshots: &snapshots,
+    };
+    let jobs = &wanted.jobs;
+    let mut simulation = Simulation::new(machine, jobs, policies)?;
+    let kept = keeper.as_ref().map(|keeper| keeper.kept()).transpose()?;
+    let kept = kept.flatten().unwrap_or_default();
+    let refused = || keeper.as_ref().map(|keeper| keeper.refused());
+    let refused = refused().unwrap_or_default();
+    if let Some(mix) = kept.mix {
+        simulation.restore(mix).with_context(|| refused.clone())?;
+    }
+    match wanted.mix.level {
+        Level::Matrix => {
+            let mut progress = AsLong::of(&simulation);
+            let over = through(&mut simulation, &mut progress, keeper, watch)?;
+            Ok(over.then(|| (simulation.finish(), Vec::new())))
+        }
+        Level::Message => {
+            let joined = messages::joined(jobs, &wanted.played);
+            let network = (topology, settings);
+            let setting = messages::setting(&wanted.played, network, wanted.mix.model)?;
+            let mut messages = Messages::new(&joined, &setting)?;
+            if let Some(jobs) = kept.jobs {
+                messages.restore(jobs).with_context(|| refused)?;
+            }
+            let over = through(&mut simulation, &mut messages, keeper, watch)?;
+            Ok(over.then(|| (simulation.finish(), messages.links())))
+        }
+    }
+}
+
+/// Takes steps until nothing happens any more, or until told to stop. Whether nothing does.
+fn through(
+    simulation: &mut Simulation<'_>,
+    progress: &mut dyn Saved,
+    mut keeper: Option<&mut Keeper<'_>>,
+    watch: &Watch,
+) -> Result<bool> {
+    loop {
+        let stops = !watch.continues();
+        if let Some(keeper) = &mut keeper
+            && (stops || keeper.is_due())
+        {
+            keeper.keep(&State {
+                mix: Some(simulation.save()),
+                jobs: progress.save(),
+            })?;
+        }
+        if stops {
+            return Ok(false);
+        }
+        if simulation.step(progress) == Step::Over {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Jobs of a mix: groups by distribution, and logs of workloads.
+//!
+//! Called by `Mix`. Files are hostile.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use belljar_files::open_input;
+use belljar_sim::figures::counted_as;
+use belljar_sim::{Random, Seed};
+use belljar_simulate::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{MixFileError, value};
+use belljar_cluster::scenario::quantity::{Bandwidth, Duration};
+
+/// Jobs of a mix, at most.
+const MOST_JOBS: usize = 10_000_000;
+/// Ranks of a job with a pattern, at most: each has a list of flows.
+const MOST_RANKS: u32 = 1 << 20;
+/// Flows of a file of traffic, at most.
+const MOST_FLOWS: usize = 1 << 26;
+/// Bytes of a file of traffic, at most.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// What a traced run sent.
+#[derive(Clone, Debug)]
+pub struct TracedTraffic {
+    /// Its ranks.
+    pub ranks: u32,
+    /// How long its program ran.
+    pub duration: Nanos,
+    /// What they sent, over that time.
+    pub traffic: Arc<Traffic>,
+    /// Its number, by whoever knows traces.
+    pub run: usize,
+}
+
+/// Knows traces.
+pub trait Traced {
+    /// What the run in this directory sent.
+    ///
+    /// # Errors
+    /// In words, why that is not known.
+    fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String>;
+}
+
+/// Jobs that are alike.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "JobGroup")]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Group {
+    name: String,
+    #[serde(default = "one")]
+    count: u32,
+    /// When the jobs come.
+    #[serde(default)]
+    arrival: Arrival,
+    /// Processes of each; of a trace, as many as it has when absent.
+    ranks: Option<u32>,
+    /// How long each runs; of a trace, as long as it did when absent.
+    duration: Option<Span>,
+    /// How many times as long users say that their jobs run.
+    #[serde(default = "factor")]
+    estimate: f64,
+    #[serde(default)]
+    priority: i64,
+    #[serde(default)]
+    traffic: Source,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn factor() -> f64 {
+    1.0
+}
+
+/// When jobs come.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Arrival {
+    /// From when on.
+    #[serde(default)]
+    from: Option<Duration>,
+    /// Between one and the next.
+    between: Option<Span>,
+    /// Or at these times.
+    times: Option<Vec<Duration>>,
+}
+
+/// A span of time, or a distribution of spans.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Span {
+    Always(Duration),
+    Drawn(Drawn),
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "distribution", deny_unknown_fields, rename_all = "kebab-case")]
+enum Drawn {
+    Uniform { least: Duration, most: Duration },
+    Exponential { mean: Duration },
+    Weibull { scale: Duration, shape: f64 },
+}
+
+impl Span {
+    fn distribution(&self) -> Distribution {
+        let nanos = |span: &Duration| span.0.as_ps() as f64 / 1e3;
+        match self {
+            Self::Always(span) => Distribution::Constant(nanos(span)),
+            Self::Drawn(Drawn::Uniform { least, most }) => Distribution::Uniform {
+                least: nanos(least),
+                most: nanos(most),
+            },
+            Self::Drawn(Drawn::Exponential { mean }) => {
+                Distribution::Exponential { mean: nanos(mean) }
+            }
+            Self::Drawn(Drawn::Weibull { scale, shape }) => Distribution::Weibull {
+                scale: nanos(scale),
+                shape: *shape,
+            },
+        }
+    }
+}
+
+/// What processes send.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Traffic")]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Source {
+    /// A pattern with a name.
+    pattern: Option<String>,
+    /// What each rank sends, with a pattern.
+    rate: Option<Bandwidth>,
+    /// The run directory of a traced run.
+    trace: Option<PathBuf>,
+    /// A file with lines `from,to,bits per second`.
+    matrix: Option<PathBuf>,
+}
+
+/// A log of a workload, whose jobs have processes as they had processors.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LogSource {
+    /// A file in the Standard Workload Format.
+    file: PathBuf,
+    /// Jobs that are taken, the first ones; all when absent.
+    count: Option<u32>,
+    #[serde(default)]
+    traffic: Source,
+}
+
+/// All jobs of a mix, and what is to be said of them.
+pub(super) fn all(
+    groups: &[Group],
+    log: Option<&LogSource>,
+    seed: u64,
+    (folder, traced): (&Path, &mut dyn Traced),
+) -> Result<(Vec<Job>, Vec<String>), MixFileError> {
+    let (mut jobs, mut said) = (Vec::new(), Vec::new());
+    for (number, group) in (0..).zip(groups) {
+        let random = Random::new(Seed(seed), "jobs", number);
+        of_group(group, random, (folder, traced), &mut jobs)?;
+    }
+    if let Some(log) = log {
+        said.extend(of_log(log, (folder, traced), &mut jobs)?);
+    }
+    if jobs.is_empty() {
+        return Err(value(
+            "jobs",
+            "empty",
+            "at least one group, or a log that has jobs",
+        ));
+    }
+    Ok((jobs, said))
+}
+
+fn of_group(
+    group: &Group,
+    mut random: Random,
+    (folder, traced): (&Path, &mut dyn Traced),
+    jobs: &mut Vec<Job>,
+) -> Result<(), MixFileError> {
+    let key = |name: &str| format!("jobs {}: {name}", group.name);
+    let known = known(&group.traffic, folder, traced)?;
+    let ranks = group.ranks.or(known.as_ref().and_then(|of| of.ranks));
+    let ranks = ranks.ok_or_else(|| value(&key("ranks"), "absent", "given, or a trace's"))?;
+    let lasted = known.as_ref().and_then(|of| of.duration);
+    let duration = match (&group.duration, lasted) {
+        (Some(span), _) => span.distribution(),
+        (None, Some(lasted)) => Distribution::Constant(lasted as f64),
+        (None, None) => return Err(value(&key("duration"), "absent", "given, or a trace's")),
+    };
+    let between = group.arrival.between.as_ref();
+    let between = between.map_or(Distribution::Constant(0.0), Span::distribution);
+    if !duration.is_one() || !between.is_one() {
+        return Err(value(
+            &key("distribution"),
+            "none",
+            "of spans from 0 on, with a shape above 0",
+        ));
+    }
+    if !(group.estimate.is_finite() && group.estimate >= 1.0) {
+        return Err(value(
+            &key("estimate"),
+            group.estimate,
+            "a number of 1 or more",
+        ));
+    }
+    let times = group.arrival.times.as_ref();
+    let count = times.map_or(group.count as usize, Vec::len);
+    if jobs.len() + count > MOST_JOBS {
+        return Err(value("jobs", jobs.len() + count, "at most 10000000"));
+    }
+    let run = known.as_ref().and_then(|of| of.run);
+    let traffic = match known {
+        Some(of) => of.traffic,
+        None => Arc::new(pattern(&group.traffic, ranks)?),
+    };
+    let name: Arc<str> = Arc::from(group.name.as_str());
+    let mut now = group.arrival.from.map_or(0, |from| from.0.as_ps() / 1000);
+    for at in 0..count {
+        now = match times {
+            Some(times) => times[at].0.as_ps() / 1000,
+            None => now.saturating_add(between.draw(&mut random)),
+        };
+        let runs = duration.draw(&mut random).max(1);
+        jobs.push(Job {
+            name: Arc::clone(&name),
+            arrival: now,
+            ranks,
+            duration: runs,
+            estimate: (runs as f64 * group.estimate) as Nanos,
+            priority: group.priority,
+            traffic: Arc::clone(&traffic),
+            run,
+        });
+    }
+    Ok(())
+}
+
+fn of_log(
+    source: &LogSource,
+    (folder, traced): (&Path, &mut dyn Traced),
+    jobs: &mut Vec<Job>,
+) -> Result<Vec<String>, MixFileError> {
+    let path = folder.join(&source.file);
+    let failed = |error: std::io::Error| MixFileError::File {
+        path: path.clone(),
+        reason: format!("cannot be read: {error}"),
+    };
+    let log = Log::open(&path).map_err(failed)?;
+    let mut said = Vec::new();
+    let shown = path.display();
+    if let Some((line, count)) = log.broken {
+        said.push(format!(
+            "{shown}: {} of the Standard Workload Format, the first is line {line}; left out",
+            counted_as(count, "line is no job", "lines are no jobs")
+        ));
+    }
+    if log.incomplete > 0 {
+        said.push(format!(
+            "{shown}: {} length or processors; left out",
+            counted_as(
+                log.incomplete,
+                "job did not run, or lacks its",
+                "jobs did not run, or lack their"
+            )
+        ));
+    }
+    let own = known(&source.traffic, folder, traced)?;
+    let count = source.count.map_or(usize::MAX, |count| count as usize);
+    let name: Arc<str> = Arc::from("log");
+    let mut patterns = std::collections::BTreeMap::new();
+    let wanted = jobs.len() + log.jobs.len().min(count);
+    if wanted > MOST_JOBS {
+        return Err(value("jobs", wanted, "at most 10000000; set log.count"));
+    }
+    for job in log.jobs.into_iter().take(count) {
+        let traffic = match &own {
+            Some(own) => Arc::clone(&own.traffic),
+            None => match patterns.get(&job.processors) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let made = Arc::new(pattern(&source.traffic, job.processors)?);
+                    patterns.insert(job.processors, Arc::clone(&made));
+                    made
+                }
+            },
+        };
+        jobs.push(Job {
+            name: Arc::clone(&name),
+            arrival: job.arrival,
+            ranks: job.processors,
+            duration: job.duration.max(1),
+            estimate: job.estimate.max(1),
+            priority: 0,
+            traffic,
+            run: None,
+        });
+    }
+    Ok(said)
+}
+
+/// Traffic that is known whatever the number of ranks.
+struct Known {
+    ranks: Option<u32>,
+    duration: Option<Nanos>,
+    traffic: Arc<Traffic>,
+    run: Option<usize>,
+}
+
+fn known(
+    source: &Source,
+    folder: &Path,
+    traced: &mut dyn Traced,
+) -> Result<Option<Known>, MixFileError> {
+    let given = [
+        source.pattern.is_some(),
+        source.trace.is_some(),
+        source.matrix.is_some(),
+    ];
+    if given.into_iter().filter(|given| *given).count() > 1 {
+        return Err(value(
+            "traffic",
+            "several",
+            "one of pattern, trace and matrix",
+        ));
+    }
+    if let Some(directory) = &source.trace {
+        let path = folder.join(directory);
+        let of = traced.traffic(&path);
+        let of = of.map_err(|reason| MixFileError::File { path, reason })?;
+        return Ok(Some(Known {
+            ranks: Some(of.ranks),
+            duration: Some(of.duration),
+            traffic: of.traffic,
+            run: Some(of.run),
+        }));
+    }
+    let Some(file) = &source.matrix else {
+        return Ok(None);
+    };
+    let path = folder.join(file);
+    let (ranks, traffic) = matrix(&path)?;
+    Ok(Some(Known {
+        ranks: Some(ranks),
+        duration: None,
+        traffic: Arc::new(traffic),
+        run: None,
+    }))
+}
+
+/// The traffic of a pattern among so many ranks; none without a pattern.
+fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
+    /// Pairs of ranks of one job, at most.
+    const MOST: u64 = 1 << 26;
+    let Some(name) = &source.pattern else {
+        return Ok(Traffic::default());
+    };
+    let pattern = match name.as_str() {
+        "silent" => Pattern::Silent,
+        "ring" => Pattern::Ring,
+        "stencil" => Pattern::Stencil,
+        "all-to-all" => Pattern::AllToAll,
+        "hypercube" => Pattern::Hypercube,
+        "transpose" => Pattern::Transpose,
+        other => {
+            let allowed = "silent, ring, stencil, all-to-all, hypercube or transpose";
+            return Err(value("traffic.pattern", other, allowed));
+        }
+    };
+    if pattern == Pattern::AllToAll && u64::from(ranks).pow(2) > MOST {
+        return Err(value("ranks", ranks, "at most 8192 with all-to-all"));
+    }
+    if pattern != Pattern::Silent && ranks > MOST_RANKS {
+        return Err(value("ranks", ranks, "at most 1048576 with a pattern"));
+    }
+    let rate = source.rate.map_or(0, |rate| rate.0);
+    if pattern != Pattern::Silent && rate == 0 {
+        return Err(value(
+            "traffic.rate",
+            "absent",
+            "given with a pattern, such as 1 Gb/s",
+        ));
+    }
+    Ok(Traffic::of(pattern, ranks, rate))
+}
+
+/// Ranks and traffic of a file with lines `from,to,bits per second`.
+fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
+    let failed = |reason: String| MixFileError::File {
+        path: path.to_owned(),
+        reason,
+    };
+    let mut text = String::new();
+    open_input(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| failed(format!("cannot be read: {error}")))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(failed(format!("it has more than {MOST_BYTES} bytes")));
+    }
+    let (mut flows, mut ranks) = (Vec::new(), 0);
+    for (number, line) in text.lines().enumerate() {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let flow = match fields[..] {
+            [from, to, rate] => from
+                .parse()
+                .ok()
+                .zip(to.parse().ok())
+                .zip(rate.parse::<f64>().ok()),
+            _ => None,
+        };
+        match flow.filter(|(_, rate)| rate.is_finite() && *rate >= 0.0) {
+            Some(((from, to), rate)) if from < u32::MAX && to < u32::MAX => {
+                if flows.len() >= MOST_FLOWS {
+                    return Err(failed(format!("it has more than {MOST_FLOWS} flows")));
+                }
+                ranks = ranks.max(from + 1).max(to + 1);
+                let rate = rate as u64;
+                flows.push(Flow { from, to, rate });
+            }
+            // A line of names may come first.
+            None if number == 0 => {}
+            _ => {
+                return Err(failed(format!(
+                    "line {} is not `from,to,bits per second`",
+                    number + 1
+                )));
+            }
+        }
+    }
+    Ok((ranks, Traffic { flows }))
+}

@@ -1,0 +1,289 @@
+//! Which shared libraries a program gets, and where from.
+//!
+//! [`Closure::of`](library::Closure::of) goes through a program and what it loads, as the dynamic loader does, and asks
+//! somebody for each library: [`HostLoader`] on this host, [`GuestRoot`] in an
+//! image, or both in turn ([`bring`](library::bring)), for a program that is to be taken along.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::binary::newest_glibc;
+use crate::{Binary, GuestRoot, HostLoader, Mpi};
+
+/// Most libraries that one program may load; more than any has.
+const MOST: usize = 2000;
+
+/// A program or library, with what decides where its own libraries are looked for.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its name, for messages.
+    pub label: String,
+    /// The folder that it lies in, which is `$ORIGIN`.
+    pub folder: PathBuf,
+    /// What it says.
+    pub binary: Binary,
+    /// RPATH folders of the libraries that loaded it and that have no RUNPATH.
+    inherited: Vec<PathBuf>,
+}
+
+impl Object {
+    /// The program or library `label` in `folder`.
+    pub fn new(label: &str, folder: &Path, binary: Binary) -> Self {
+        Self {
+            label: label.to_owned(),
+            folder: folder.to_owned(),
+            binary,
+            inherited: Vec::new(),
+        }
+    }
+
+    /// Folders that come before LD_LIBRARY_PATH: RPATH, which counts only without RUNPATH.
+    pub fn folders_before(&self) -> Vec<PathBuf> {
+        match self.binary.runpath.is_empty() {
+            true => self.handed_on(),
+            false => Vec::new(),
+        }
+    }
+
+    /// RPATH folders that count for libraries that it loads: a RUNPATH replaces its own, and not those of others.
+    fn handed_on(&self) -> Vec<PathBuf> {
+        let own = self.binary.rpath.iter();
+        let own = own.filter(|_| self.binary.runpath.is_empty());
+        let own = own.map(|name| self.expand(name));
+        own.chain(self.inherited.iter().cloned()).collect()
+    }
+
+    /// Folders that come after it: RUNPATH.
+    pub fn folders_after(&self) -> Vec<PathBuf> {
+        let own = self.binary.runpath.iter();
+        own.map(|name| self.expand(name)).collect()
+    }
+
+    fn expand(&self, folder: &str) -> PathBuf {
+        let origin = self.folder.to_string_lossy();
+        let mut path = folder.to_owned();
+        for (word, value) in [
+            ("ORIGIN", &*origin),
+            ("LIB", "lib/x86_64-linux-gnu"),
+            ("PLATFORM", "x86_64"),
+        ] {
+            path = path.replace(&format!("${{{word}}}"), value);
+            path = path.replace(&format!("${word}"), value);
+        }
+        PathBuf::from(path)
+    }
+}
+
+/// Where a library was found.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// Where all that it needs is, too.
+    Settled(Binary),
+    /// At this path, and its own libraries are to be found.
+    Open(PathBuf, Object),
+}
+
+/// A library that is too old: who needs what of which one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// Who needs it.
+    pub by: String,
+    /// Which library.
+    pub library: String,
+    /// The version's name.
+    pub version: String,
+    /// The newest version of glibc that there is, if it is a part of that.
+    pub newest: Option<Vec<u32>>,
+}
+
+/// All libraries of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Closure {
+    /// Those that are settled.
+    pub settled: BTreeSet<String>,
+    /// Those that were found elsewhere, and where.
+    pub open: BTreeMap<String, PathBuf>,
+    /// Those that were not found, and who needs them.
+    pub missing: BTreeMap<String, String>,
+    /// Those that are too old.
+    pub lacking: Vec<Lacking>,
+    /// Libraries of MPI implementations among all of these.
+    pub mpi: BTreeMap<Mpi, String>,
+}
+
+impl Closure {
+    /// The libraries of `program`, each as `find` finds it for who needs it.
+    pub fn of(program: Object, find: &mut dyn FnMut(&Object, &str) -> Option<Found>) -> Self {
+        let mut closure = Self::default();
+        let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let mut objects = vec![program];
+        let mut at = 0;
+        while at < objects.len() {
+            let object = objects[at].clone();
+            at += 1;
+            for name in &object.binary.needed {
+                if seen.len() >= MOST || !seen.insert(name.clone()) {
+                    continue;
+                }
+                if let Some(mpi) = Mpi::of_library(name) {
+                    closure.mpi.entry(mpi).or_insert_with(|| name.clone());
+                }
+                match find(&object, name) {
+                    None => {
+                        closure.missing.insert(name.clone(), object.label.clone());
+                    }
+                    Some(Found::Settled(binary)) => {
+                        closure.settled.insert(name.clone());
+                        versions.insert(name.clone(), binary.has_versions);
+                    }
+                    Some(Found::Open(path, mut found)) => {
+                        found.inherited = object.handed_on();
+                        versions.insert(name.clone(), found.binary.has_versions.clone());
+                        closure.open.insert(name.clone(), path);
+                        objects.push(found);
+                    }
+                }
+            }
+        }
+        closure.lacking = lacking(&objects, &versions);
+        closure
+    }
+}
+
+/// What libraries that were found do not have. The loader lets one without any versions pass.
+fn lacking(objects: &[Object], versions: &BTreeMap<String, BTreeSet<String>>) -> Vec<Lacking> {
+    let mut all = Vec::new();
+    for object in objects {
+        for (library, needs) in &object.binary.needs_versions {
+            let Some(has) = versions.get(library).filter(|has| !has.is_empty()) else {
+                continue;
+            };
+            let absent: Vec<&String> = needs.difference(has).collect();
+            // The newest of them says it all.
+            let newest = absent.iter().max_by_key(|name| version_key(name));
+            if let Some(version) = newest {
+                all.push(Lacking {
+                    by: object.label.clone(),
+                    library: library.clone(),
+                    version: (**version).clone(),
+                    newest: newest_glibc(has),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The numbers in a version's name, by which they are in order.
+fn version_key(name: &str) -> Vec<u64> {
+    let parts = name.split(|c: char| !c.is_ascii_digit());
+    parts.filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Whether a library belongs to glibc, whose parts must all be of one build.
+pub fn is_of_glibc(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "ld-linux-x86-64.so.2",
+        "libanl.so.1",
+        "libc.so.6",
+        "libdl.so.2",
+        "libm.so.6",
+        "libmvec.so.1",
+        "libpthread.so.0",
+        "libresolv.so.2",
+        "librt.so.1",
+        "libutil.so.1",
+    ];
+    NAMES.contains(&name) || name.starts_with("libnss_")
+}
+
+/// Libraries that are empty since glibc 2.34, as `libc.so.6` has their functions. Programs linked to an
+/// older glibc name them.
+pub const FORMER_PARTS: [&str; 5] = [
+    "libanl.so.1",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+];
+
+/// True if the run brings `name` to nodes as an empty library: the image lacks the file, and its `libc.so.6` has the functions.
+pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
+    let libc = || {
+        root.library("libc.so.6")
+            .and_then(|path| root.binary(&path))
+    };
+    let is_new = |libc: Binary| libc.has_versions.contains("GLIBC_2.34");
+    FORMER_PARTS.contains(&name) && root.library(name).is_none() && libc().is_some_and(is_new)
+}
+
+/// Returns such a library, settled.
+fn former_part(root: &GuestRoot, name: &str) -> Option<Found> {
+    is_former_part(root, name).then(|| Found::Settled(Binary::default()))
+}
+
+/// The libraries of a program on this host that is to run on `root`: MPI and glibc are the
+/// image's, and so is everything that it has, but for what the program brings in folders of its own
+/// or needs newer.
+pub fn bring(root: &GuestRoot, host: &HostLoader, program: Object) -> Closure {
+    Closure::of(program, &mut |object, name| {
+        if name.contains('/') {
+            let real = root.real(name).filter(|_| name.starts_with('/'))?;
+            return root.binary(&real).map(Found::Settled);
+        }
+        let of_image = root.library(name).and_then(|path| root.binary(&path));
+        if Mpi::of_library(name).is_some() || is_of_glibc(name) {
+            return of_image
+                .map(Found::Settled)
+                .or_else(|| former_part(root, name));
+        }
+        if let Some((path, found)) = host.own(object, name) {
+            return Some(Found::Open(path, found));
+        }
+        if let Some(binary) = of_image {
+            let needs = object.binary.needs_versions.get(name);
+            if needs.is_none_or(|needs| needs.is_subset(&binary.has_versions)) {
+                return Some(Found::Settled(binary));
+            }
+        }
+        let (path, found) = host.system(name)?;
+        Some(Found::Open(path, found))
+    })
+}
+
+/// The libraries of a program of the run, as the guest's loader will find them: `library_path` is
+/// LD_LIBRARY_PATH, and folders that are not absolute count from `/root`.
+pub fn in_guest(root: &GuestRoot, library_path: &[String], program: Object) -> Closure {
+    let searched: Vec<PathBuf> = library_path.iter().map(PathBuf::from).collect();
+    Closure::of(program, &mut |object, name| {
+        let mut folders = object.folders_before();
+        folders.extend(searched.iter().cloned());
+        folders.extend(object.folders_after());
+        let own = folders.iter().find_map(|folder| {
+            let path = Path::new("/root").join(folder).join(name);
+            let real = root.real(path.to_str()?)?;
+            let binary = root.binary(&real).filter(Binary::is_for_nodes)?;
+            Some((real, binary))
+        });
+        let by_path = || root.real(name).filter(|_| name.contains('/'));
+        let known = || root.library(name).or_else(by_path);
+        match own {
+            // What the image has, it has with all that belongs to it.
+            Some((real, binary)) if real.starts_with("/root/") => {
+                let folder = Path::new(&real).parent().unwrap_or(Path::new("/"));
+                let found = Object::new(name, folder, binary);
+                Some(Found::Open(PathBuf::from(real), found))
+            }
+            Some((_, binary)) => Some(Found::Settled(binary)),
+            None => known()
+                .and_then(|path| root.binary(&path))
+                .map(Found::Settled)
+                .or_else(|| former_part(root, name)),
+        }
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests;

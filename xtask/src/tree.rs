@@ -1,0 +1,20 @@
+//! Checks of the source tree: links of the book, layers of crates, prose, names of MPI functions, rounding, dependencies.
+//!
+//! All but the dependencies and the prose are tests. Called by `groups` and by `main`.
+
+/// Links of the book, and its table of contents.
+#[cfg(test)]
+mod book;
+/// Licences, sources and advisories of packages.
+pub(crate) mod dependencies;
+/// Directions of dependencies between top folders.
+#[cfg(test)]
+mod layers;
+/// Names of MPI functions in the sources.
+#[cfg(test)]
+mod literals;
+/// The share of sentences that are hard to read.
+pub(crate) mod prose;
+/// Rounding of figures in the sources.
+#[cfg(test)]
+mod rounding;
