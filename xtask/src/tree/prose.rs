@@ -1,7 +1,7 @@
 //! The share of sentences that are hard to read, in comments of crates and in pages of the documentation.
 //!
 //! A sentence counts when it has a word that stands for an unnamed thing or person ("what", "whoever", "none of"), or when it is a statement that opens with a question
-//! word. Well-known codebases have 0.5 to 2.2 %. At most [`LIMIT`] of the sentences of a crate or page may count; `xtask/prose.toml` lists older ones with more, and their
+//! word. Well-known codebases have 0.5 to 2.2 %. At most 3 % of the sentences of a crate or page may count; `xtask/prose.toml` lists older ones with more, and their
 //! shares never rise. Called by `cargo xtask prose` and by the lint group.
 
 use std::collections::BTreeMap;
