@@ -1,9 +1,12 @@
 //! `cargo xtask test`: groups of tests, and what they need.
 //!
-//! A group installs and builds what its tests need before they run; those that it cannot have are skipped,
-//! and say so. Called by `main`.
+//! A group installs and builds the requirements of its tests before they run. Tests whose requirements this machine cannot have are skipped, with the reason. Called by
+//! `main`.
+//! The host's clock times the stages.
+#![allow(clippy::disallowed_methods)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -141,23 +144,52 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
     }
 }
 
-/// All groups. Everything is built first; then the tests in an emulated machine, which take one processor for many
-/// minutes, run while unit tests do, most of which take one, too.
+/// All groups. Everything is built first. The tests in an emulated machine take one processor for many minutes, so they run beside the unit tests,
+/// most of which take one, too. Prints the seconds of each stage at the end.
 fn everything() -> Result<()> {
-    lint()?;
-    shell::run(&cargo(), &["test", "--workspace", "--no-run", "--quiet"])?;
-    let binary = prepare(END_TO_END)?;
-    crate::frozen::check(binary.as_ref())?;
+    let mut stages = Stages::default();
+    let outcome = all_stages(&mut stages);
+    stages.print();
+    outcome
+}
+
+fn all_stages(stages: &mut Stages) -> Result<()> {
+    stages.time("lint", lint)?;
+    let build = ["test", "--workspace", "--no-run", "--quiet"];
+    stages.time("build of tests", || shell::run(&cargo(), &build))?;
+    let binary = stages.time("images", || prepare(END_TO_END))?;
+    stages.time("frozen", || crate::frozen::check(binary.as_ref()))?;
     std::thread::scope(|scope| {
         let machine = scope.spawn(|| in_machine(&binary, &[], Output::Named));
         // The differential tests are among the unit tests of their crate.
-        unit()?;
-        pooled()?;
-        let machine = machine.join();
-        machine.unwrap_or_else(|_| bail!("what runs the kvm group panicked"))
+        stages.time("unit", unit)?;
+        stages.time("pooled", pooled)?;
+        let machine = stages.time("kvm, after unit", || machine.join());
+        machine.unwrap_or_else(|_| bail!("the thread of the kvm group panicked"))
     })?;
-    on_host(END_TO_END, &binary, &[])?;
-    python(&binary)
+    stages.time("end to end", || on_host(END_TO_END, &binary, &[]))?;
+    stages.time("python", || python(&binary))
+}
+
+/// Seconds of the stages of all groups.
+#[derive(Debug, Default)]
+struct Stages(Vec<(&'static str, Duration)>);
+
+impl Stages {
+    /// Runs a stage and notes its time, also if it fails.
+    fn time<T>(&mut self, name: &'static str, stage: impl FnOnce() -> T) -> T {
+        let begin = Instant::now();
+        let outcome = stage();
+        self.0.push((name, begin.elapsed()));
+        outcome
+    }
+
+    fn print(&self) {
+        let all: Duration = self.0.iter().map(|(_, time)| *time).sum();
+        for (name, time) in self.0.iter().chain([&("all", all)]) {
+            eprintln!("{:>6} s  {name}", time.as_secs());
+        }
+    }
 }
 
 /// Names the Python by which exported traces are read.
