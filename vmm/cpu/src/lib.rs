@@ -163,8 +163,7 @@ pub trait Vcpu {
     /// Answers the last `PioRead`, `MmioRead` or `MsrRead` exit.
     fn complete_read(&mut self, data: u64);
 
-    /// Answers the last `MsrRead` or `MsrWrite` exit with a general-protection fault in the guest: the register does not
-    /// exist.
+    /// The account of the time so far; `None` if time is a function of the number of instructions.
     fn refuse_msr(&mut self);
 
     /// True if an external interrupt can be delivered now: `RFLAGS.IF` is set and no `STI` or `MOV SS` shadow is open.
