@@ -5,7 +5,7 @@
 //! A guest's time stamp counter runs while the guest runs and stops when it stops; the remaining error
 //! is measured.
 //!
-//! Modules, each of which imports only earlier ones: `host` is KVM on this host, `exits` and `state`
+//! Each module imports only earlier ones in this list: `host` is KVM on this host, `exits` and `state`
 //! convert values at the interface, `vcpu` enters and leaves a guest, `trial` runs trial guests.
 //! Creating a vCPU queries the measurements of `trial`, which are made once in a process.
 

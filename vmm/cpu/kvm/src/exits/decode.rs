@@ -47,7 +47,7 @@ pub(crate) enum RawExit {
     Unexpected(u32),
 }
 
-/// A transfer of `count` items to or from a port, of which `done` are complete.
+/// A transfer of `count` items to or from a port; `done` items are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Io {
     pub input: bool,
