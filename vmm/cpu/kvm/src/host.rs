@@ -96,8 +96,8 @@ impl From<HostError> for CpuError {
 
 /// Any nonzero answer of a capability.
 const ANY: u32 = u32::MAX;
-/// Required capabilities: a mask of which the answer must have some bit set, the name, and the
-/// first kernel version with it.
+/// Required capabilities: a mask that the answer must share a bit with, the name, and the first
+/// kernel version with it.
 const NEEDED: [(Cap, u32, &str, &str); 10] = [
     (Cap::UserMemory, ANY, "KVM_CAP_USER_MEMORY", "2.6.25"),
     (Cap::SetGuestDebug, ANY, "KVM_CAP_SET_GUEST_DEBUG", "2.6.29"),

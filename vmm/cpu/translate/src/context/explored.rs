@@ -59,7 +59,7 @@ impl Explored {
         self.ranges.iter().find(joins).copied()
     }
 
-    /// Adds `range`, which replaces ranges that it overlaps.
+    /// Adds `range`, which absorbs the ranges that begin in it and have its delta.
     #[inline]
     pub fn keep(&mut self, range: Range) {
         for kept in &mut self.ranges {

@@ -196,8 +196,8 @@ impl Vectors {
     }
 }
 
-/// The state that determines the translation of given bytes. Translated code is discarded when any
-/// of it changes, except `not_switched`, which is part of a block's mode.
+/// The state that determines the translation of given bytes. A block's mode has `fpu`, `size`,
+/// `nulls`, and a number for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// The processor's features.

@@ -23,8 +23,8 @@ use undefined::{ALL_FLAGS, Count};
 /// of the bits that translated code left: so code may change flags freely where all are dead, without
 /// a visible effect at any stop before they are overwritten.
 ///
-/// Processors differ in flags that manuals leave undefined. Where such flags are not dead, code makes
-/// them [zero](undefined::zeroed), unless the host's own results are requested.
+/// Processors differ in flags that manuals leave undefined. If such flags are live, code makes them
+/// [zero](undefined::zeroed), unless the host's own results are requested.
 pub(crate) fn dead_flags(instructions: &[GuestInstruction], host_results: bool) -> Flags {
     let mut flags = Flags {
         dead: vec![0; instructions.len()],

@@ -25,7 +25,7 @@ pub(crate) fn is_too_long(instruction: &Instruction, bytes: &[u8], features: &Fe
     if body.is_empty() {
         return true;
     }
-    // Keep each prefix once, without those that only make an instruction undefined. The decoder
+    // Keep each prefix once, but drop prefixes that only make an instruction undefined. The decoder
     // distinguishes a truncated instruction from an undefined one only if it gets fewer bytes.
     let mut fewer = effective(prefixes, body[0]);
     let kept = fewer.len();
