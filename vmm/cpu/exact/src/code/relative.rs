@@ -1,6 +1,6 @@
 //! Code that is translated relative to its page, and its instructions at their mapped addresses.
 //!
-//! `find` decides what code is relative; `store` and `visit` place and relocate it.
+//! `find` decides whether code is relative; `store` and `visit` place and relocate it.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::PAGE_SIZE;
