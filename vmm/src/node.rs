@@ -12,7 +12,7 @@ mod devices;
 mod exits;
 /// A node's state for inspection: hashes of all of it, and its parts.
 mod inspect;
-/// Calls of the preloaded library, and where they continue.
+/// Calls of the preloaded library, and their continuation.
 mod magic;
 /// A node's memory as the running process sees it.
 mod memory;

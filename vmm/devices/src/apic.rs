@@ -1,5 +1,5 @@
-//! The local APIC: one register file seen through the xAPIC page and through the
-//! x2APIC MSRs (Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller").
+//! The local APIC: a register file that is accessible by the xAPIC page and by the x2APIC MSRs
+//! (Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller").
 //!
 //! State changes only by the guest's accesses, by messages, and by the timer in `advance`; the
 //! caller passes times in the processor's cycles. `interrupts` has one for each processor; the

@@ -29,9 +29,9 @@ pub(super) enum Action {
     Answer(u64),
     /// Raise a fault in the guest: the register does not exist.
     RefuseMsr,
-    /// The local APIC takes over the processor's task priority.
+    /// Copy the processor's task priority to the local APIC.
     TakeTaskPriority,
-    /// The processor takes over the local APIC's task priority.
+    /// Copy the local APIC's task priority to the processor.
     SetTaskPriority(u8),
     /// The processor halts.
     Halt,

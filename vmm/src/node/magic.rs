@@ -1,4 +1,4 @@
-//! Magic stops: calls of the preloaded library at which a node stops, and where they continue.
+//! Magic stops: calls of the preloaded library at which a node stops, and their continuation.
 //!
 //! The owner of a node passes a stop to a tracer, or continues the call untraced; the guest stands still meanwhile.
 

@@ -1,6 +1,6 @@
 //! A processor of a node: an engine, and the state of its turn.
 //!
-//! The clock of a processor never goes back, and interrupts are delivered only where the engine can
+//! The clock of a processor never goes back, and interrupts are delivered only when the engine can
 //! take one. The run loop runs the processor whose turn it is; `saved` saves the state of each.
 
 use super::NodeError;

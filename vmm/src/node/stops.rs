@@ -82,7 +82,7 @@ pub enum NodeError {
     /// The host refuses the memory.
     #[error("the host refuses {bytes} bytes of guest memory: {source}; use smaller or fewer nodes")]
     Memory {
-        /// Bytes asked for.
+        /// Requested size in bytes.
         bytes: u64,
         /// The host's reason.
         source: vm_memory::mmap::FromRangesError,

@@ -138,8 +138,8 @@ pub enum StartSignal {
     StartUp(u8),
 }
 
-/// Messages sent by another processor whose arrival time has not come yet: processors run in turns,
-/// so the sender's clock may be ahead.
+/// Messages sent by another processor that have not arrived yet: processors run in turns, so the
+/// sender's clock may be ahead.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Inbox {
     waiting: BTreeMap<(Cycles, u64), Signal>,

@@ -29,7 +29,7 @@ const TRANSMIT: usize = 1;
 /// Bytes of `struct virtio_net_hdr_v1`.
 const HEADER: u64 = PacketHeader::LEN as u64;
 const VLAN_TAG: u64 = 4;
-/// The longest packet that a guest hands to its card: the longest of IPv4, behind an Ethernet header.
+/// The longest packet that a guest sends: the longest of IPv4, after an Ethernet header.
 const LONGEST_PACKET: u64 = ETHERNET_HEADER as u64 + VLAN_TAG + u16::MAX as u64;
 /// Features of cards with offloads.
 const OFFLOADS: u64 = 1 << spec::VIRTIO_NET_F_CSUM

@@ -54,9 +54,9 @@ pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
 const BYTES_PER_CELL: usize = 32;
 const BYTES_PER_SITE: usize = 32;
 
-/// A handle of translated code that nodes share where their pages of code have the same bytes.
-/// Nodes that share get clones of one value. They may run at the same time, and their behaviour
-/// does not depend on it.
+/// A handle of translated code for nodes that share pages of code with the same bytes. Nodes that
+/// share get clones of one value. They may run at the same time, and their behaviour does not
+/// depend on it.
 #[derive(Clone)]
 pub struct CodePool {
     pool: Arc<Mutex<Option<Arc<Pool>>>>,

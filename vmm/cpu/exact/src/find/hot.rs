@@ -32,7 +32,7 @@ impl ExactVcpu {
             self.flush_code();
             return;
         }
-        // Other code is not worth it: only the first steps of booting run in it.
+        // Other code is not worthwhile: only the first steps of booting run in it.
         if mode.size != CodeSize::Long
             || origin.second.is_some()
             || !self.store.block(head).valid

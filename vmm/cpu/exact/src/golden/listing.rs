@@ -62,7 +62,7 @@ impl Listing<'_> {
         text
     }
 
-    /// Host instructions, with labels, and with the guest's instructions before theirs.
+    /// Host instructions, with labels, each group preceded by its guest instruction.
     fn lines(&self, host: &[&Instruction], names: &Names) -> Vec<String> {
         let mut formatter = formatter(Some(Box::new(names.clone())));
         let mut lines = Vec::new();

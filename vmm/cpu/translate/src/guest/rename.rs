@@ -18,7 +18,7 @@ const CANDIDATES: [u8; 8] = [3, 8, 9, 10, 11, 12, 13, 6];
 /// The number of uses by which each of R14 and R15 must exceed its replacement.
 const WORTH: usize = 3;
 
-/// Chooses the registers to exchange with R14 and R15 in a trace, if that is worth it.
+/// Chooses the registers to exchange with R14 and R15 in a trace, if that is worthwhile.
 pub fn choose(run: &[GuestInstruction]) -> Renamed {
     let mut uses = [0usize; 16];
     let mut info = InstructionInfoFactory::new();

@@ -30,7 +30,7 @@ impl Headers {
         if ip.protocol != IpNumber::TCP || ip.is_fragmenting_payload() {
             return None;
         }
-        // Short frames are padded behind the packet.
+        // Short frames are padded after the packet.
         let packet = rest.get(ip.header_len()..usize::from(ip.total_len))?;
         let (tcp, data) = TcpHeader::from_slice(packet).ok()?;
         let ethernet = *ethernet;

@@ -24,8 +24,8 @@ impl ExactVcpu {
         }
     }
 
-    /// True if the bits of all these ports are clear. It always reads two bytes, both of which must
-    /// lie within the segment's limit.
+    /// True if the bits of all these ports are clear. It always reads two bytes, and both must lie
+    /// within the segment's limit.
     fn bitmap_allows(&mut self, port: u16, len: u8) -> Result<bool, Fault> {
         let task = *self.state.segment(SegmentRegister::Tr);
         let limit = u64::from(task.limit);

@@ -227,7 +227,7 @@ fn enter_user(vcpu: &mut KvmVcpu, rip: u64) -> Registers {
 /// `OUT` of AL to port 0x81.
 const TELL: [u8; 2] = [0xe6, 0x81];
 
-/// Runs to the guest's next output, which must be `told`.
+/// Runs to the guest's next output, which must be the value `told`.
 fn tells(vcpu: &mut KvmVcpu, told: u32) {
     let exit = vcpu.run(vcpu.now() + LONG).unwrap();
     let expected = Exit::PioWrite {

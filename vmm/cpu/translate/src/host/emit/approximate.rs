@@ -221,7 +221,7 @@ impl Emitter {
         self.vectors(lanes, ADD, first, From::Register(second))
     }
 
-    /// Adds the exponent; the sign comes with it: the subtraction sets it, as it was clear.
+    /// Adds the exponent, and with it the sign: the subtraction sets it, as it was clear.
     fn add_exponent(
         &mut self,
         lanes: &Lanes,
