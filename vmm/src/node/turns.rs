@@ -28,7 +28,7 @@ impl Node {
     }
 
     /// Runs for a caller that has other nodes to run: until about `limit`, never beyond it. It
-    /// returns [`NodeStop::Limit`] earlier
+    /// returns [`NodeStop::Limit`] earlier:
     /// - some instructions before `limit`, if stopping there costs less; for a node with several
     ///   processors, only between slices that fit before `limit`;
     /// - `echo` after the first frame that it sent, before which no answer can come, so that
