@@ -18,7 +18,7 @@ pub(crate) mod kernel;
 pub(crate) mod layout;
 /// Kernels after the Multiboot specification, version 0.6.96.
 mod multiboot;
-/// The PVH convention: a 32-bit entry that the ELF file names in a note.
+/// The PVH convention: a 32-bit entry, given by a note of the ELF file.
 mod pvh;
 /// `struct boot_params`, the zero page.
 mod zero_page;

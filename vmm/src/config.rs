@@ -82,7 +82,7 @@ impl NetConfig {
 /// The configuration of a node. Nodes with equal configurations behave the same.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// The node's number in its cluster; picks its random streams.
+    /// The node's number in its cluster, which selects its random streams.
     pub index: u64,
     /// The scenario's seed.
     pub seed: Seed,

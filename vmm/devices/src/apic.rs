@@ -7,9 +7,9 @@
 
 /// The guest's reads and writes of the local APIC's registers.
 mod access;
-/// A set of interrupt vectors, as IRR, ISR and TMR hold them.
+/// A set of interrupt vectors: the contents of IRR, ISR or TMR.
 mod bits;
-/// Interrupt messages between local APICs, and to them from the IO-APIC.
+/// Interrupt messages between local APICs, and from the IO-APIC to them.
 mod message;
 /// The local APIC's timer: one-shot, periodic and TSC-deadline, in virtual cycles.
 mod timer;

@@ -18,7 +18,7 @@ mod entropy;
 mod mmio;
 /// virtio-net: Ethernet frames in and out, with checksum and segmentation offloads.
 mod net;
-/// One virtqueue: rust-vmm's ring with every chain checked before use.
+/// A virtqueue: rust-vmm's ring, with every chain checked before use.
 mod queue;
 /// The register window of a device, as the node's buses access it.
 mod window;

@@ -81,7 +81,7 @@ fn only_what_changed_is_written() {
     assert!(contents(&again) == contents(&ram));
 }
 
-/// Gives pages 20 and 18 second addresses, side by side.
+/// Gives pages 20 and 18 adjacent second addresses.
 #[allow(unsafe_code)]
 fn lay_side_by_side(ram: &GuestRam) {
     let region = ram.iter().nth(1).unwrap();

@@ -22,7 +22,7 @@ impl Node {
     /// A node that ended (power-off, reset, shutdown, hang) returns the same stop again.
     ///
     /// # Errors
-    /// [`NodeError`] when the host fails the engine or a disk; never by the guest's doing.
+    /// [`NodeError`] if the host fails the engine or a disk; the guest cannot cause one.
     pub fn run_until(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
         self.run_while(self.frequency.cycle_at(limit), None)
     }

@@ -10,7 +10,7 @@ pub(crate) mod lookup;
 pub(crate) mod news;
 /// Prediction of a trace's return address.
 pub(crate) mod prediction;
-/// Users' code that reaches a probe, or returns from one.
+/// Probes in user code, and returns of probed calls.
 pub(crate) mod probed;
 /// Code that is translated once for all mappings of its page.
 pub(crate) mod relative;

@@ -7,7 +7,8 @@ use iced_x86::code_asm::*;
 
 /// The first of two linear pages; each round runs from its end into the second one.
 const PAGE: u64 = 0x80_0000;
-/// Entry of the second in the page table that the guest's first one beyond 4 MiB gets.
+/// Address of the second page's entry, in the page table that the first mapping beyond 4 MiB
+/// creates.
 const SECOND_ENTRY: u64 = 0x39_0008;
 /// Physical pages: the first, and the two that are mapped as the second in turn.
 const FIRST: u64 = DATA;

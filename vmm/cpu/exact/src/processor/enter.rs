@@ -2,8 +2,8 @@
 //!
 //! Translated code owns every general register, the flags, the vector registers that the guest has, MXCSR and the
 //! x87; it never uses the host stack, so the host's RSP holds the guest's. The GS base points at the
-//! [`Context`](belljar_translate::context::Context) for as long as a run lasts. The x87 stays the guest's through all
-//! exits of a run, see [`x87`](crate::processor::x87).
+//! [`Context`](belljar_translate::context::Context) for as long as a run lasts. The x87 holds the guest's state
+//! through all exits of a run, see [`x87`](crate::processor::x87).
 #![allow(unsafe_code)]
 
 use std::arch::{asm, naked_asm};

@@ -201,7 +201,7 @@ impl ExactVcpu {
         std::array::from_fn(|at| self.x87.bytes()[at] * u8::from(!(6..32).contains(&at)))
     }
 
-    /// Replaces the x87's state by one of the form that [`x87`](Self::x87) returns.
+    /// Replaces the x87's state; the format is that returned by [`x87`](Self::x87).
     pub fn set_x87(&mut self, state: &[u8; 160]) {
         self.x87.change(|bytes| {
             bytes[..5].copy_from_slice(&state[..5]);

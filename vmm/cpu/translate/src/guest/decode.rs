@@ -3,7 +3,6 @@
 //! Only the first instruction of a run may cross its page. A run has at most `MAX_INSTRUCTIONS`
 //! instructions, and ends at the first jump. Invalid bytes become an instruction that raises #UD.
 //! `lookup`, `relative` and `probed` decode with it; a trace combines such runs.
-//! #UD. `lookup`, `relative` and `probed` decode by this; a trace puts such runs together.
 
 use iced_x86::{CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction};
 

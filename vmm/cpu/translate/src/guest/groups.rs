@@ -183,7 +183,7 @@ impl Plan {
         Some((number as u8, registers[number].offset))
     }
 
-    /// The register that holds `symbol` before instruction `at`, and how far its value is from it.
+    /// The register that holds `symbol` before instruction `at`, and the difference of its value.
     /// Lower registers, which have host registers, are preferred.
     pub(crate) fn holder(&self, symbol: u32, at: usize) -> Option<(u8, i64)> {
         let registers = &self.symbols.before[at];

@@ -5,7 +5,7 @@
 use belljar_cpu::{CpuidTable, InstructionSet};
 use belljar_translate::guest::features::Features;
 
-/// The guest's processor as it presents itself.
+/// The guest's processor as the guest sees it.
 pub(crate) struct Identity {
     /// The answers of CPUID.
     pub(crate) cpuid: CpuidTable,

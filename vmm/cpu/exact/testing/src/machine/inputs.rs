@@ -160,7 +160,7 @@ pub fn inputs(dice: &mut Dice, form: &Form) -> Machine {
             *byte = *byte & 0x3f | 1;
         }
     }
-    // Vendors differ in whether they check operands beyond 8 bytes.
+    // Makers differ in the alignment checks of operands beyond 8 bytes.
     let size_checked = (form.instruction.memory_size().size() <= 8 || is_environment(form))
         && form.vector_index.is_none()
         && !has_two_accesses(form)

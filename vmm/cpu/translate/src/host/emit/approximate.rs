@@ -355,7 +355,7 @@ impl Lanes {
         }
     }
 
-    /// Indices in `scratch` of the guest's registers.
+    /// Indices in `scratch` of the registers borrowed from the guest.
     fn lent(&self) -> std::ops::Range<usize> {
         usize::from(self.in_place)..self.scratch.len()
     }

@@ -1,6 +1,6 @@
 //! The x87's functions: FSIN, FCOS, FSINCOS, FPTAN, FPATAN, F2XM1, FYL2X, FYL2XP1 (Intel SDM,
-//! volume 2). Processors differ in the last bits of their results; here they are those of
-//! [`functions`](crate::instructions::defined::functions), rounded.
+//! volume 2). Processors differ in the last bits of their results; here they are the rounded
+//! results of [`functions`](crate::instructions::defined::functions).
 
 use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic as M};
