@@ -85,7 +85,7 @@ impl Node {
         fits
     }
 
-    /// The number of the first point that no processor has passed.
+    /// The number of the first point at or after the node's clock, which is its slowest processor's.
     pub fn next_sample(&self) -> Option<u64> {
         let sampling = self.sampling.as_ref()?;
         Some(sampling.number_at(self.now_cycles(), self.frequency))

@@ -43,7 +43,7 @@ impl Node {
         self.run_while(self.frequency.cycle_at(limit), Some(echo))
     }
 
-    /// The present upper bound of a run with others, in cycles.
+    /// The cycle that a run for a caller with other nodes must not exceed at present.
     fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
         if self.devices.has_output() {
             return 0;
