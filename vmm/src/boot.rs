@@ -1,24 +1,24 @@
-//! From a kernel file to a processor that stands at the kernel's first instruction.
+//! Loads a kernel file and sets a processor to the kernel's first instruction.
 //!
-//! A kernel is entered as its kind asks: by the Linux 64-bit protocol, PVH or Multiboot. What does
-//! not fit into memory is an error that names it, and nothing of a kernel file can write outside
+//! The kernel's kind selects the entry: the Linux 64-bit protocol, PVH or Multiboot. Contents that
+//! do not fit into memory are an error that names them, and a kernel file cannot write outside
 //! guest RAM. `Node::new` calls `load` once, for the first processor.
 
 /// ACPI tables of a hardware-reduced machine.
 mod acpi;
-/// Compressed kernels, told apart by magic.
+/// Compressed kernels, distinguished by magic.
 mod decompress;
-/// ELF files of either class: what to load where, and the PVH entry point.
+/// ELF files of either class: segments and the PVH entry point.
 mod elf;
 /// The processor's state at a kernel's entry.
 mod entry;
 /// Kernel files: a bzImage or an ELF file.
 pub(crate) mod kernel;
-/// Where things lie in guest-physical memory.
+/// The layout of guest-physical memory.
 pub(crate) mod layout;
 /// Kernels after the Multiboot specification, version 0.6.96.
 mod multiboot;
-/// The PVH convention: a 32-bit entry that the ELF file names in a note.
+/// The PVH convention: a 32-bit entry, given by a note of the ELF file.
 mod pvh;
 /// `struct boot_params`, the zero page.
 mod zero_page;
@@ -35,15 +35,15 @@ pub(crate) use kernel::synthetic;
 pub use kernel::{KernelError, KernelImage};
 pub(crate) use layout::{MAX_SLOTS, VIRTIO_BASE, ram_ranges, slot_pin};
 
-/// The command line that every guest gets: the console, no clock but the TSC,
-/// nothing that would wait for hardware that is not there, and an end at a panic.
+/// The command line that every guest gets: the console, only the TSC as clock, no waiting for
+/// absent hardware, and a reset on panic.
 pub const DEFAULT_COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=acpi tsc=reliable \
      mitigations=off random.trust_cpu=on pci=off nokaslr";
 
-/// Why a node cannot be brought to its kernel's first instruction.
+/// Errors of loading a kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The kernel does not fit or is not one.
+    /// The kernel does not fit or is invalid.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// The initial RAM disk does not fit.
@@ -53,41 +53,41 @@ pub enum BootError {
     Initrd {
         /// Its length in bytes.
         len: usize,
-        /// Where the kernel ends in guest-physical memory.
+        /// End of the kernel in guest-physical memory.
         kernel_end: u64,
-        /// Where low memory ends.
+        /// End of low memory.
         limit: u64,
     },
-    /// The command line is longer than the kernel takes, or holds a zero byte.
+    /// The command line is too long for the kernel, or contains a zero byte.
     #[error(
         "the kernel's command line has {len} bytes, and this kernel takes {limit} without zeros; shorten it"
     )]
     CommandLine {
         /// Its length in bytes.
         len: usize,
-        /// The most that the kernel takes.
+        /// The longest that the kernel accepts.
         limit: usize,
     },
     /// A structure does not fit into memory.
     #[error("cannot place the {what} at {addr:#x}: {source}; give the node more memory")]
     Place {
-        /// What.
+        /// Name of the structure.
         what: &'static str,
-        /// Where.
+        /// Its guest-physical address.
         addr: u64,
-        /// Why not.
+        /// The memory's error.
         source: vm_memory::GuestMemoryError,
     },
 }
 
-/// What the processor starts with.
+/// The processor's initial state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) registers: Registers,
     pub(crate) system: SystemRegisters,
 }
 
-/// Loads everything that `config` names into `ram`.
+/// Loads the kernel, initrd and command line of `config` into `ram`.
 pub(crate) fn load(config: &NodeConfig, ram: &GuestRam) -> Result<Start, BootError> {
     let low_end = layout::low_end(config.memory);
     let loaded = config.kernel.load(ram, low_end)?;
@@ -130,7 +130,7 @@ fn place(ram: &GuestRam, what: &'static str, addr: u64, bytes: &[u8]) -> Result<
         .map_err(|source| BootError::Place { what, addr, source })
 }
 
-/// Puts the initrd as high as the kernel allows. Its address and length.
+/// Puts the initrd as high as the kernel allows. Returns its address and length.
 fn place_initrd(
     ram: &GuestRam,
     bytes: &[u8],
@@ -155,7 +155,7 @@ fn place_initrd(
 }
 
 fn command_line(config: &NodeConfig, kernel: &kernel::Loaded) -> Result<Vec<u8>, BootError> {
-    // Multiboot's first word is the kernel's own name.
+    // A Multiboot command line begins with the kernel's name.
     let mut line = match kernel.protocol {
         Protocol::Linux | Protocol::Pvh => DEFAULT_COMMAND_LINE.to_owned(),
         Protocol::Multiboot => config.kernel.name(),

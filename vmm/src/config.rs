@@ -1,8 +1,7 @@
-//! What a node is made of.
+//! Configurations of nodes.
 //!
-//! `check` holds every limit, and a node is only built of a configuration that passes; two nodes of
-//! equal configurations do the same. `belljar-cluster` fills it in from a plan and asks
-//! `check_memory` and `check_clock` for single values beforehand.
+//! `check` enforces every limit, and a node is only built from a configuration that passes. Nodes with equal configurations behave the
+//! same. `belljar-cluster` fills it in from a plan and validates single values beforehand with `check_memory` and `check_clock`.
 
 use std::sync::Arc;
 
@@ -14,12 +13,12 @@ use crate::boot::kernel::KernelImage;
 use crate::boot::layout::MAX_SLOTS;
 
 const MIB: u64 = 1 << 20;
-/// The least that a distribution's kernel boots with.
+/// The least memory with which a distribution's kernel boots.
 const LEAST_MEMORY: u64 = 64 * MIB;
-/// What the guest's 40 physical address bits leave room for, with a wide margin.
+/// The largest memory: the guest's 40 physical address bits fit it with a wide margin.
 const MOST_MEMORY: u64 = 512 << 30;
 const PAGE: u64 = 4096;
-/// The most vCPUs of a node.
+/// The largest number of vCPUs of a node.
 pub const MOST_VCPUS: u32 = 64;
 /// The shortest and the longest slice.
 const SLICES: std::ops::RangeInclusive<Span> = Span::from_ns(100)..=Span::from_ms(1);
@@ -31,7 +30,7 @@ pub struct DiskConfig {
     pub disk: Disk,
     /// Its serial number, shown in the guest as `/sys/block/vdX/serial`; at most 20 bytes count.
     pub name: String,
-    /// From a request's notification to its answer.
+    /// Time from a request's notification to its completion.
     pub latency: Span,
 }
 
@@ -49,16 +48,15 @@ pub struct NetConfig {
 }
 
 impl NetConfig {
-    /// The longest time for which a card waits for a packet's next frame, in the range of the interrupt
-    /// moderation of 10 Gb/s cards.
+    /// The longest time for which a card waits for a packet's next frame, in the range of the interrupt moderation of 10 Gb/s cards.
     const LONGEST_HOLD: Span = Span::from_us(4);
-    /// Frames that may come in between, of other streams.
+    /// Frames of other streams that may come in between.
     const OTHERS: u64 = 8;
     /// Bytes of a frame besides its payload: 14 of header, 4 of checksum, 20 of preamble and gap (IEEE 802.3).
     const OVERHEAD: u64 = 38;
 
-    /// Time for which a card with offloads waits for the next frame of a packet: that of eight full frames, at most 4 us. Zero on links
-    /// so slow that not even two frames arrive in that time.
+    /// Time for which a card with offloads waits for the next frame of a packet: the time of eight full frames, at most 4 us. Zero on
+    /// links so slow that not even two frames arrive in that time.
     fn hold(&self) -> Span {
         let bits = (u64::from(self.mtu) + Self::OVERHEAD) * 8;
         let frame = bits * 1_000_000 / u64::from(self.speed.max(1));
@@ -69,7 +67,7 @@ impl NetConfig {
         }
     }
 
-    /// The card's link, at this clock.
+    /// The card's link at clock rate `frequency`.
     pub(crate) fn link(&self, frequency: Frequency) -> NetLink {
         NetLink {
             mtu: self.mtu,
@@ -81,26 +79,25 @@ impl NetConfig {
     }
 }
 
-/// What a node is made of. Nodes with equal configurations do the same.
+/// The configuration of a node. Nodes with equal configurations behave the same.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// The node's number in its cluster; picks its random streams.
+    /// The node's number in its cluster, which selects its random streams.
     pub index: u64,
     /// The scenario's seed.
     pub seed: Seed,
     /// RAM in bytes, a multiple of 4096.
     pub memory: u64,
-    /// Whether a node that is no clone takes its RAM from the host in huge pages, where the host
-    /// has them: faster, and of each 2 MiB touched all are taken. No result depends on it.
+    /// True if RAM of a node that is not a clone uses the host's huge pages, where available: this is faster, but touching a page takes
+    /// 2 MiB. Results do not depend on it.
     pub huge_pages: bool,
     /// Processors, all alike, from 1 to [`MOST_VCPUS`].
     pub vcpus: u32,
-    /// How long each of several processors runs before it is the next one's turn; from
-    /// 100 ns to 1 ms. One processor alone has no slices.
+    /// The length of a processor's slice, from 100 ns to 1 ms, if there are several. A single processor has no slices.
     pub slice: Span,
     /// The processors' clock, a multiple of 1 kHz (of 2 kHz from 4.29 GHz on).
     pub frequency: Frequency,
-    /// The instructions that the processors have.
+    /// The processors' instruction set.
     pub instruction_set: InstructionSet,
     /// The kernel.
     pub kernel: Arc<KernelImage>,
@@ -114,28 +111,27 @@ pub struct NodeConfig {
     pub net: Option<NetConfig>,
     /// The date at virtual time zero: seconds since 1970-01-01, UTC.
     pub date: u64,
-    /// Consoles that the guest only writes to, `hvc1` and on.
+    /// Number of write-only consoles of the guest, from `hvc1` on.
     pub streams: usize,
-    /// Whether there is a [`TestDevice`](belljar_devices::TestDevice), through which the
-    /// guest ends itself with a status.
+    /// True if there is a [`TestDevice`](belljar_devices::TestDevice), by which the guest ends the node with a status.
     pub exit_device: bool,
 }
 
-/// Why a configuration cannot be built.
+/// Errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Memory outside the limits.
+    /// Memory is outside the limits.
     #[error(
         "a node cannot have {0} bytes of memory; give it a multiple of 4096 from 64 MiB to 512 GiB"
     )]
     Memory(u64),
-    /// More processors than there may be, or none.
+    /// The number of processors is zero or too large.
     #[error("a node cannot have {0} vCPUs; give it 1 to {MOST_VCPUS}")]
     Vcpus(u32),
-    /// Turns that are too short to be worth it or too long to be even.
+    /// Slices are too short to be efficient or too long to be fair.
     #[error("vCPUs cannot take turns of {0}; use 100 ns to 1 ms")]
     Slice(Span),
-    /// A clock that a guest cannot be told exactly.
+    /// A clock rate that CPUID cannot express exactly.
     #[error(
         "a node's clock cannot be {0} Hz; use a multiple of 1 kHz (2 kHz above 4.29 GHz) from 1 MHz to 8 GHz"
     )]
@@ -145,12 +141,12 @@ pub enum ConfigError {
         "a node has room for {MAX_SLOTS} virtio devices, and {0} are configured; remove some disks"
     )]
     Devices(usize),
-    /// A network card that is not usable.
+    /// The network card's configuration is invalid.
     #[error("a node's MAC address must be unicast and its MTU from 68 to 9216 bytes, not {0}")]
     Net(String),
 }
 
-/// Whether a node can have `memory` bytes of RAM.
+/// Checks that a node can have `memory` bytes of RAM.
 ///
 /// # Errors
 /// [`ConfigError::Memory`].
@@ -159,7 +155,7 @@ pub fn check_memory(memory: u64) -> Result<(), ConfigError> {
     fits.then_some(()).ok_or(ConfigError::Memory(memory))
 }
 
-/// Whether a node's processors can have a clock of this `frequency`.
+/// Checks that a node's processors can have a clock of this `frequency`.
 ///
 /// # Errors
 /// [`ConfigError::Frequency`].
@@ -199,12 +195,12 @@ impl NodeConfig {
         Ok(())
     }
 
-    /// Consoles `hvc`: that by which host and guest speak is always there.
+    /// Number of `hvc` consoles; the control console always exists.
     pub(crate) fn consoles(&self) -> usize {
         1 + self.streams
     }
 
-    /// Virtio devices; one is the source of entropy.
+    /// Number of virtio devices, including the entropy source.
     pub(crate) fn virtio_devices(&self) -> usize {
         self.disks.len() + usize::from(self.net.is_some()) + 1 + self.consoles()
     }

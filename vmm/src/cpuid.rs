@@ -1,6 +1,5 @@
-//! The processor that a guest sees: the scenario's instruction set with a local
-//! APIC, RDRAND and an invariant TSC of known frequency, and nothing that the
-//! engine does not do.
+//! The processor that a guest sees: the scenario's instruction set with a local APIC, RDRAND and an
+//! invariant TSC of known frequency, limited to features of the engine.
 //!
 //! Leaves and bits as in the Intel SDM, volume 2, "CPUID".
 
@@ -11,15 +10,13 @@ use belljar_cpu::{
 };
 use belljar_sim::Frequency;
 
-/// The highest basic leaf of a single processor, and of one of several: theirs tells
-/// how they hang together.
+/// The highest basic leaf with one processor, and with several: the latter have topology leaves.
 const HIGHEST_BASIC: [u32; 2] = [0x16, 0x1f];
 const HIGHEST_EXTENDED: u32 = 0x8000_0008;
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// Family, model and stepping of a processor of Intel's that has a level and hardly
-/// more: software that goes by the model then finds what it expects. Merom,
-/// Westmere, Haswell, and the server version of Skylake.
+/// Family, model and stepping of an Intel processor with this level and hardly more, for software
+/// that decides by the model: Merom, Westmere, Haswell, and the server version of Skylake.
 fn model(level: Level) -> u32 {
     match level {
         Level::V1 => 0x0000_06f6,
@@ -29,18 +26,18 @@ fn model(level: Level) -> u32 {
     }
 }
 
-/// x2APIC, RDRAND, hypervisor. No TSC deadline: KVM carries a write of `IA32_TSC_DEADLINE` out before
-/// it asks whether somebody else is to (`handle_fastpath_wrmsr`; on Intel's processors since Linux
-/// 5.8, on all since 6.18), and without an interrupt controller of its own that is nothing: no
-/// deadline would ever come. A machine is the same under every engine, so guests set the local
-/// APIC's counter everywhere.
+/// x2APIC, RDRAND, hypervisor. There is no TSC deadline: KVM handles a write of `IA32_TSC_DEADLINE`
+/// before it considers exiting to user space (`handle_fastpath_wrmsr`; on Intel's processors since
+/// Linux 5.8, on all since 6.18), and without an in-kernel interrupt controller the write has no
+/// effect, so the deadline would never fire. A machine is the same under every engine, so guests
+/// always use the local APIC's counter.
 const FEATURES_ECX: u32 = bits(&[21, 30, 31]);
 /// FPU, DE, PSE, TSC, MSR, PAE, MCE, CX8, APIC, SYSENTER, MTRR, PGE, MCA, CMOV, PAT, CLFLUSH,
 /// MMX, FXSR, SSE, SSE2.
 const FEATURES_EDX: u32 = bits(&[
     0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 19, 23, 24, 25, 26,
 ]);
-/// The bit of EDX that says that leaf 1 counts the package's logical processors.
+/// The bit of EDX by which leaf 1 reports the package's number of logical processors.
 const HYPER_THREADING: u32 = 28;
 /// ERMS, RDSEED.
 const STRUCTURED_EBX: u32 = bits(&[9, 18]);
@@ -64,9 +61,8 @@ const fn bits(set: &[u32]) -> u32 {
     value
 }
 
-/// Processor cycles per tick of the crystal that CPUID leaf 0x15 describes, which
-/// is also the unit of the local APIC's counter: 1, or 2 where the clock's hertz
-/// do not fit the leaf's 32 bits.
+/// Processor cycles per tick of the crystal that CPUID leaf 0x15 describes, which is also the unit of
+/// the local APIC's counter: 1, or 2 if the clock's hertz do not fit the leaf's 32 bits.
 pub fn crystal_divider(frequency: Frequency) -> u64 {
     if frequency.as_hz() > u64::from(u32::MAX) {
         2
@@ -75,25 +71,24 @@ pub fn crystal_divider(frequency: Frequency) -> u64 {
     }
 }
 
-/// One of a node's processors: which, and of how many.
+/// The position of a processor in its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its APIC id, from 0 on.
+    /// Its APIC id, from 0.
     pub id: u32,
-    /// How many there are, all cores of one package.
+    /// Number of processors, all cores of one package.
     pub of: u32,
 }
 
 impl Place {
-    /// Bits of an APIC id that tell the cores of the package apart.
+    /// Bits of an APIC id that number the cores of the package.
     fn core_bits(self) -> u32 {
         self.of.next_power_of_two().ilog2()
     }
 }
 
-/// What CPUID answers on the processor at `place`, of instruction set `set` with clock
-/// `frequency`. What depends on CR4 and XCR0 (OSXSAVE, the size of an
-/// XSAVE area) is the engine's to fill in.
+/// CPUID's answers on the processor at `place`, with instruction set `set` and clock `frequency`. The
+/// engine fills in the values that depend on CR4 and XCR0 (OSXSAVE, the size of an XSAVE area).
 pub fn table(frequency: Frequency, place: Place, set: &InstructionSet) -> CpuidTable {
     let mut entries = basic(frequency, place, set.level());
     entries.extend(extended_states(set));
@@ -107,7 +102,7 @@ pub fn table(frequency: Frequency, place: Place, set: &InstructionSet) -> CpuidT
     CpuidTable { entries }
 }
 
-/// Sets a feature's bit in the leaf that tells of it.
+/// Sets a feature's bit in its leaf.
 fn promise(entries: &mut [CpuidEntry], place: CpuidBit) {
     let listed = entries.iter_mut().find(|entry| {
         entry.leaf == place.leaf && entry.subleaf.is_none_or(|subleaf| subleaf == place.subleaf)
@@ -127,7 +122,7 @@ fn promise(entries: &mut [CpuidEntry], place: CpuidBit) {
     *register |= 1 << place.bit;
 }
 
-/// Leaf 0xd: the state that XSAVE keeps, where XSAVE is.
+/// Leaf 0xd: the state that XSAVE saves, if there is XSAVE.
 fn extended_states(set: &InstructionSet) -> Vec<CpuidEntry> {
     let all = set.state_components();
     if all == 0 {
@@ -223,8 +218,8 @@ fn caches(place: Place) -> Vec<CpuidEntry> {
     ]
 }
 
-/// Leaves 0xb and, with several processors, 0x1f, which says the same: one thread per
-/// core, all cores in one package.
+/// Leaves 0xb and, with several processors, 0x1f, with the same contents: one thread per core, all
+/// cores in one package.
 fn topology(place: Place) -> Vec<CpuidEntry> {
     let Place { id, of } = place;
     let levels = |leaf| {
@@ -241,8 +236,8 @@ fn topology(place: Place) -> Vec<CpuidEntry> {
     entries
 }
 
-/// KVM's signature with no feature: it is what lets Linux use x2APIC without
-/// interrupt remapping. Belljar's own signature follows at its own leaf.
+/// KVM's signature without features: Linux requires it to use x2APIC without interrupt remapping.
+/// Belljar's own signature is at its own leaf.
 fn hypervisor() -> Vec<CpuidEntry> {
     let kvm = b"KVMKVMKVM\0\0\0";
     vec![
@@ -343,7 +338,7 @@ mod tests {
         }
     }
 
-    /// Features that a table promises, by name.
+    /// Names of the features that a table reports.
     fn promised(table: &CpuidTable) -> Vec<&'static str> {
         Feature::ALL
             .iter()

@@ -1,11 +1,11 @@
-//! The pages of a node's RAM kept in files, of which each time only those are written that
-//! changed since the last.
+//! Checkpoint files of a node's RAM: each checkpoint writes only the pages changed since the last
+//! one.
 //!
-//! Pages go into packs: files of whole pages, one after another, never changed once they
-//! are written. A node's [`KeptPages`] tells for each page that differs from what its RAM
-//! began with (the snapshot that it is a clone of, or zeros) where its bytes are. A page's
-//! hash (XXH3, 64 bits; not meant to withstand an adversary, who is a guest that spoils its own
-//! memory) tells whether it changed, and later whether it is whole.
+//! Pages go into packs: files of whole pages, one after another, never changed once written. A
+//! node's [`KeptPages`] has the location of each page that differs from the initial RAM (a
+//! snapshot, for a clone, or zeros). A page's hash (XXH3, 64 bits) detects changes, and later
+//! verifies the page. It need not withstand an adversary, who could only spoil the guest's own
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,21 +17,21 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
-/// Which pages of this process's memory are its own.
+/// The host's table of pages private to this process.
 mod pagemap;
 
 pub use pagemap::PageMap;
 
 const PAGE: usize = PAGE_SIZE as usize;
-/// Pages that are looked up in the host's tables at a time.
+/// Pages that are looked up in the host's tables at once.
 const STRETCH: usize = 4096;
 
-/// Where a page's bytes are.
+/// The location of a page's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Place {
-    /// Nowhere: all are zero.
+    /// Not stored: all bytes are zero.
     Zeros,
-    /// In a pack, by its number, after so many other pages.
+    /// In a pack, by its number and the page's index in it.
     Pack(u32, u32),
 }
 
@@ -41,13 +41,13 @@ struct Kept {
     place: Place,
 }
 
-/// Why a node's RAM cannot be had again.
+/// Errors of restoring a node's RAM.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// A pack that is needed is not there.
+    /// A pack is missing.
     #[error("pack {0} of pages is missing")]
     NoPack(u32),
-    /// A pack cannot be read, or ends too early.
+    /// A pack cannot be read, or is truncated.
     #[error("pack {pack} of pages cannot be read: {source}")]
     Read {
         /// Its number.
@@ -55,27 +55,27 @@ pub enum KeptError {
         /// The host's reason.
         source: io::Error,
     },
-    /// A page is not what was written.
+    /// A page's bytes differ from its hash.
     #[error("pack {0} of pages is damaged: a page has another checksum")]
     Damaged(u32),
-    /// There is no such page in this RAM.
+    /// A page lies outside this RAM.
     #[error("page {0} lies outside of the node's memory")]
     Outside(u64),
 }
 
-/// The pages of a node's RAM that are not as they began.
+/// The pages of a node's RAM that differ from its initial contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptPages {
-    /// By their number, counted over all ranges of RAM.
+    /// By page number, counted over all ranges of RAM.
     pages: BTreeMap<u64, Kept>,
 }
 
 impl KeptPages {
-    /// Writes what changed in `ram` since the last time to `pack`. Where `map` is given, only
-    /// those pages are looked at that the host holds for this RAM alone; otherwise all.
+    /// Writes the pages of `ram` that changed since the last call to `pack`. With `map`, examines
+    /// only pages that the host holds for this RAM alone; otherwise all pages.
     ///
     /// # Errors
-    /// When the pack cannot be written. What is known of the pages is useless then.
+    /// If the pack cannot be written. The recorded pages are unusable afterwards.
     pub fn update<W: Write>(
         &mut self,
         ram: &GuestRam,
@@ -92,7 +92,7 @@ impl KeptPages {
                 own.resize((pages - first).min(STRETCH as u64) as usize, true);
                 if let Some(map) = map {
                     map.look(region.as_ptr() as u64 + first * PAGE_SIZE, &mut own)?;
-                    // To the host those that have a second address are shared.
+                    // The host counts pages with a second address as shared.
                     let bitmap = region.bitmap();
                     let beside = bitmap.region().beside();
                     for (number, own) in (first..).zip(&mut own) {
@@ -131,7 +131,7 @@ impl KeptPages {
         Ok(())
     }
 
-    /// Puts the pages into `ram`, which is as it began.
+    /// Writes the pages into `ram`, which must have its initial contents.
     ///
     /// # Errors
     /// See [`KeptError`].
@@ -165,7 +165,7 @@ impl KeptPages {
         kept.try_for_each(|kept| packs.read(kept, &mut page))
     }
 
-    /// Adds how many pages it has in each pack.
+    /// Adds the number of pages in each pack.
     pub fn count(&self, by_pack: &mut BTreeMap<u32, u64>) {
         for kept in self.pages.values() {
             if let Place::Pack(pack, _) = kept.place {
@@ -175,7 +175,7 @@ impl KeptPages {
     }
 }
 
-/// A pack while it is written.
+/// A pack being written.
 #[derive(Debug)]
 pub struct PackWriter<W: Write = File> {
     number: u32,
@@ -201,15 +201,15 @@ impl<W: Write> PackWriter<W> {
         Ok(place)
     }
 
-    /// Pages written.
+    /// Number of pages written.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Hands the file back, with everything in it.
+    /// Flushes the pack and returns the file.
     ///
     /// # Errors
-    /// When the host refuses the rest.
+    /// If the host cannot write the rest.
     pub fn finish(self) -> io::Result<W> {
         self.file
             .into_inner()
@@ -217,7 +217,7 @@ impl<W: Write> PackWriter<W> {
     }
 }
 
-/// Packs to be read, by number.
+/// Packs for reading, by number.
 #[derive(Debug, Default)]
 pub struct Packs(BTreeMap<u32, File>);
 
@@ -227,7 +227,7 @@ impl Packs {
         self.0.insert(number, file);
     }
 
-    /// The numbers of those that there are.
+    /// The numbers of all packs.
     pub fn numbers(&self) -> BTreeSet<u32> {
         self.0.keys().copied().collect()
     }

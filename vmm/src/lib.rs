@@ -1,26 +1,25 @@
 //! One guest node: memory, boot, devices and the run loop.
 //!
-//! A [`Node`] is built from a [`NodeConfig`] and its vCPUs; from then on it only
-//! runs: [`Node::run_until`] a point of virtual time, with frames put in and taken
-//! out between runs. What a node does is a pure function of its configuration and
-//! of what was delivered to it and when; how the time was cut into runs changes nothing,
-//! as long as nodes of several vCPUs are cut between slices.
+//! A [`Node`] is built from a [`NodeConfig`] and its vCPUs; then its owner calls [`Node::run_until`] with a
+//! virtual time, and delivers and takes frames between runs. A node's behaviour is a pure function of its
+//! configuration and of the times and contents of deliveries. The division of time into runs has no effect,
+//! as long as runs of a node with several vCPUs end between slices.
 //!
-//! `node` is on top: it has `boot` load a kernel and `snapshot` keep or give back a state. `boot` imports
-//! `config`, which imports of `boot` the kernel's file and the memory layout alone. `kept` writes pages for
-//! checkpoints and imports none of them.
+//! `node` is on top: it calls `boot` to load a kernel, and `snapshot` to save and restore states. `boot`
+//! imports `config`, which imports of `boot` only the kernel's file and the memory layout. `kept` writes
+//! pages for checkpoints and does not import these modules.
 
-/// From a kernel file to a processor that stands at the kernel's first instruction.
+/// Loads a kernel file and sets a processor to the kernel's first instruction.
 mod boot;
-/// What a node is made of.
+/// Configurations of nodes.
 mod config;
 /// The processor that a guest sees.
 pub mod cpuid;
-/// The pages of a node's RAM in files, of which only changed ones are written.
+/// Checkpoint files of a node's RAM, with only the changed pages.
 mod kept;
 /// A node and its run loop.
 mod node;
-/// A node as a file, of which any number of nodes can be clones.
+/// A node as a file, from which any number of nodes can be cloned.
 mod snapshot;
 
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};

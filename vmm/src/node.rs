@@ -1,34 +1,34 @@
 //! A node and its run loop.
 //!
-//! A node does the same whatever the host's clock, threads and the lengths of runs are: all that
-//! comes from outside comes with its virtual time. The cluster's runner, `belljar boot` and the
-//! fuzz targets run nodes; a node calls nobody, but returns a `NodeStop`.
+//! A node's behaviour does not depend on the host's clock, on threads or on the lengths of runs:
+//! every input has its virtual time. The cluster's runner, `belljar boot` and the fuzz targets run
+//! nodes. A node makes no callbacks; a run returns a `NodeStop`.
 
-/// What arrives at a node from outside, in the order of time, then of asking.
+/// Deliveries to a node, ordered by time, then by request.
 mod arrivals;
-/// A node's devices and the two buses that lead to them.
+/// A node's devices and its two buses.
 mod devices;
-/// From a processor's exit to what has to be done about it.
+/// Handles a processor's exits.
 mod exits;
-/// A node's state from outside: hashes of all of it, and its parts.
+/// A node's state for inspection: hashes of all of it, and its parts.
 mod inspect;
-/// Calls of the preloaded library, and where they continue.
+/// Calls of the preloaded library, and their continuation.
 mod magic;
-/// A node's memory as the process sees it that runs on the processor.
+/// A node's memory as the running process sees it.
 mod memory;
 /// Detours of a node's processors.
 mod noise;
-/// One of a node's processors: an engine, and what the node knows of its turn.
+/// A processor of a node: an engine, and the state of its turn.
 mod processor;
-/// Whose turn it is: a node's processors run one after the other.
+/// The rotation of turns among a node's processors.
 mod rotation;
 /// Stops at points of virtual time.
 mod sampling;
-/// A node's state apart from its RAM, saved and taken over.
+/// Saving and restoring a node's state, apart from its RAM.
 mod saved;
-/// Why a run of a node ended.
+/// Reasons for the end of a node's run.
 mod stops;
-/// A short way through turns in which a node does nothing but run.
+/// A fast path for turns in which a node only executes instructions.
 mod stretch;
 /// The run loop: turn by turn, exit by exit.
 mod turns;
@@ -57,22 +57,22 @@ pub use noise::{NoiseCounts, NoiseSource};
 pub use sampling::Sampling;
 pub use stops::{NodeError, NodeStop};
 
-/// What an engine is made from: a node's memory and a processor's identity.
+/// The inputs of an engine: a node's memory and a processor's identity.
 #[derive(Clone, Debug)]
 pub struct VcpuParts {
-    /// Which of the node's processors it is, from 0 on.
+    /// The processor's number in the node, from 0.
     pub index: u32,
     /// The node's RAM, shared with its devices and its other processors.
     pub ram: GuestRam,
-    /// What CPUID answers.
+    /// The answers of CPUID.
     pub cpuid: CpuidTable,
-    /// The instructions that it promises.
+    /// The instruction set that CPUID reports.
     pub instruction_set: InstructionSet,
 }
 
 impl VcpuParts {
-    /// The number of the random stream of processor `vcpu` of node `node`: the first of a
-    /// node draws what the only one would.
+    /// The number of the random stream of processor `vcpu` of node `node`. The first processor's
+    /// stream does not depend on the number of processors.
     pub fn random_stream(vcpu: u32, node: u64) -> u64 {
         u64::from(vcpu) << 32 | node
     }
@@ -80,11 +80,10 @@ impl VcpuParts {
 
 /// One guest node.
 ///
-/// Its processors run by turns; see `rotation`. Events that fall on one cycle happen in
-/// a fixed order: the local APIC's timer, messages from other processors, then disks in
-/// the order of their slots, then deliveries in the order in which they were asked for;
-/// then the processor takes interrupts by priority. What concerns all processors happens
-/// in the turn of the first that comes to its time.
+/// Its processors run by turns; see `rotation`. Events of one cycle are handled in a fixed order:
+/// the local APIC's timer, messages from other processors, disks by slot, then deliveries by
+/// request. Then the processor takes interrupts by priority. Events of the whole node happen in the
+/// turn of the first processor that reaches their time.
 pub struct Node {
     processors: Vec<Processor>,
     rotation: Rotation,
@@ -93,27 +92,27 @@ pub struct Node {
     arrivals: Arrivals,
     counts: ExitCounts,
     magic: Option<Cycles>,
-    /// A probe or return address that was come to, and that nobody was told of yet.
+    /// A reached probe or return address that was not yet returned as a stop.
     seen: Option<NodeStop>,
-    /// Retired instructions at which the node stops for its owner to look at it.
+    /// Number of retired instructions at which the node stops for its owner.
     pause: u64,
     /// See `stretch`.
     undisturbed: Cycles,
-    /// Points of time at which it stops for its owner to look at it, if there are any.
+    /// Points of time at which it stops for its owner, if any.
     sampling: Option<Sampling>,
-    /// Detours of the processors, if there are any.
+    /// Detours of the processors, if any.
     noise: Option<Noise>,
     ended: Option<NodeStop>,
 }
 
 impl Node {
-    /// Builds the node that `config` describes: allocates memory, loads the kernel,
-    /// and has `engine` make the processors in order. The first is set to the kernel's
-    /// entry, the others wait until it starts them.
+    /// Builds the node that `config` describes: allocates memory, loads the kernel, and creates the
+    /// processors in order with `engine`. The first is set to the kernel's entry; the others wait
+    /// until the guest starts them.
     ///
     /// # Errors
-    /// [`NodeError`], when the configuration is outside its limits, the kernel or
-    /// the initrd does not fit, or the host refuses memory or the engine.
+    /// [`NodeError`] if the configuration is outside its limits, the kernel or the initrd does not
+    /// fit, or the host refuses memory or the engine.
     pub fn new<F>(config: &NodeConfig, engine: F) -> Result<Self, NodeError>
     where
         F: FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
@@ -135,15 +134,15 @@ impl Node {
         Ok(node)
     }
 
-    /// RAM of so many bytes as a node begins with that is no clone: all zeros.
+    /// The initial RAM of a node that is not a clone: `bytes` zeros.
     ///
     /// # Errors
-    /// When the host refuses it.
+    /// If the host refuses the memory.
     pub fn blank_ram(bytes: u64) -> Result<GuestRam, NodeError> {
         guest_ram(&boot::ram_ranges(bytes)).map_err(|source| NodeError::Memory { bytes, source })
     }
 
-    /// The node's parts put together, its processors as `engine` makes them.
+    /// Assembles the node from its parts, with processors created by `engine`.
     fn of_parts<F>(config: &NodeConfig, ram: GuestRam, mut engine: F) -> Result<Self, NodeError>
     where
         F: FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, belljar_cpu::CpuError>,
@@ -188,18 +187,18 @@ impl Node {
         &mut self.processors[self.rotation.current]
     }
 
-    /// How many processors it has.
+    /// The number of processors.
     pub fn vcpus(&self) -> usize {
         self.processors.len()
     }
 
-    /// The number of the processor whose turn it is, of which
-    /// [`registers`](Self::registers) and [`system`](Self::system) tell.
+    /// The number of the processor whose turn it is: the subject of [`registers`](Self::registers)
+    /// and [`system`](Self::system).
     pub fn current_vcpu(&self) -> u32 {
         self.rotation.current as u32
     }
 
-    /// The node's clock, in cycles since reset: that of the processor furthest behind.
+    /// The node's clock, in cycles since reset: the smallest clock of its processors.
     pub fn now_cycles(&self) -> Cycles {
         let clocks = self.processors.iter().map(Processor::now);
         clocks.min().unwrap_or(0)
@@ -215,21 +214,20 @@ impl Node {
         self.frequency
     }
 
-    /// Instructions retired by all processors, those of traced stubs left out.
+    /// Instructions retired by all processors, except in traced stubs.
     pub fn retired(&self) -> u64 {
         let each = self.processors.iter();
         each.map(|processor| processor.vcpu.retired()).sum()
     }
 
-    /// What the processors' time went into so far, added up; `None` without a time model.
+    /// The sum of the processors' time accounts; `None` without a time model.
     pub fn account(&self) -> Option<TimeAccount> {
         let mut accounts = self.processors.iter().map(|one| one.vcpu.account());
         accounts.try_fold(TimeAccount::default(), |sum, one| Some(sum + one?))
     }
 
-    /// When the node does something next: now, while a processor executes; else
-    /// at its first own event or delivery. `None`: only a delivery can wake it, or
-    /// it has ended.
+    /// The time of the node's next action: now, while a processor executes; else its first own
+    /// event or delivery. `None` if only a delivery can wake it, or if it has ended.
     pub fn next_event(&self) -> Option<Time> {
         if self.ended.is_some() {
             return None;
@@ -249,21 +247,21 @@ impl Node {
         Some(self.frequency.time_of(cycle))
     }
 
-    /// Whether the node has ended, or its processors are halted and nothing is due yet.
+    /// True if the node has ended, or if its processors are halted without a due event.
     pub fn is_idle(&self) -> bool {
         let runs = |one: &Processor| one.activity == Activity::Running;
         self.next_event()
             .is_none_or(|next| !self.processors.iter().any(runs) && next > self.now())
     }
 
-    /// Gives host memory back that only makes the node faster: it will not run for long.
+    /// Releases host memory that only makes the node faster, before a long time without runs.
     pub fn rest(&mut self) {
         for processor in &mut self.processors {
             processor.vcpu.rest();
         }
     }
 
-    /// Delivers a frame from the wire at `at`; one in the past arrives at once.
+    /// Delivers a frame from the wire at `at`; immediately if `at` has passed.
     pub fn deliver_frame(&mut self, at: Time, frame: Vec<u8>) {
         self.expect(at, Arrival::Frame(frame));
     }
@@ -283,9 +281,9 @@ impl Node {
         self.arrivals.push(self.frequency.cycle_at(at), arrival);
     }
 
-    /// Takes the frames that the node sent since the last call, in the order of the times
-    /// of the notifications that sent them. The next call may give earlier ones, if a run
-    /// ended within a slice.
+    /// Takes the frames that the node sent since the last call, ordered by the times of the
+    /// notifications that sent them. The next call may return earlier ones, if a run ended within a
+    /// slice.
     pub fn take_frames(&mut self) -> Vec<(Time, Vec<u8>)> {
         let frequency = self.frequency;
         let mut frames = self.devices.take_frames();
@@ -296,18 +294,18 @@ impl Node {
             .collect()
     }
 
-    /// Takes what the guest wrote to the serial console since the last call.
+    /// Takes the guest's output to the serial console since the last call.
     pub fn take_console(&mut self) -> Vec<u8> {
         self.devices.serial.take_output()
     }
 
-    /// Takes what the guest wrote to the control console since the last call.
+    /// Takes the guest's output to the control console since the last call.
     pub fn take_control(&mut self) -> Vec<u8> {
         self.devices.take_output(CONTROL)
     }
 
-    /// Takes what the guest wrote to output console `stream` since the last call: 0 is `hvc1`,
-    /// 1 is `hvc2`. One that the node has not got has nothing.
+    /// Takes the guest's output to console `stream` since the last call: 0 is `hvc1`, 1 is `hvc2`.
+    /// Empty if the node has no such console.
     pub fn take_stream(&mut self, stream: usize) -> Vec<u8> {
         self.devices.take_output(CONTROL + 1 + stream)
     }
@@ -322,7 +320,7 @@ impl Node {
         self.current().vcpu.system()
     }
 
-    /// What the engines tell of the run so far, added up.
+    /// The sum of the engines' reports.
     pub fn engine_report(&self) -> EngineReport {
         let mut sum = EngineReport::default();
         for processor in &self.processors {
@@ -331,31 +329,31 @@ impl Node {
         sum
     }
 
-    /// Stops the node with [`NodeStop::Probe`] where a user's code comes to one of `probes`.
-    /// Nothing of the guest changes by it. `false` when the engine can't.
+    /// Stops the node with [`NodeStop::Probe`] when user code reaches one of `probes`. The guest's
+    /// behaviour does not change. Returns false if the engine has no probes.
     pub fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
         let mut each = self.processors.iter_mut();
         each.all(|one| one.vcpu.set_probes(probes))
     }
 
-    /// Stops the node with [`NodeStop::Return`] when a user's code comes to linear address
-    /// `target`, to which a call returns that the processor whose turn it is made just now.
-    /// `false` when the engine can't, or watches as many others as it can.
+    /// Stops the node with [`NodeStop::Return`] when user code reaches linear address `target`, the
+    /// return address of the current processor's present call. Returns false if the engine has no
+    /// such watches, or no free one.
     pub fn watch_return(&mut self, target: u64) -> bool {
-        // What the processors of a node run they have together.
+        // Processors of a node share their code, and so its watches.
         self.current_mut().vcpu.watch_return(target)
     }
 
-    /// Watches no return address any more.
+    /// Removes all watches of return addresses.
     pub fn forget_returns(&mut self) {
         self.current_mut().vcpu.forget_returns();
     }
 
-    /// What the processor whose turn it is was at the probe of the last stop for one, and what
-    /// all processors' time had gone into by then, as [`account`](Self::account) has it.
+    /// The state of the current processor at the last probe stop, with the time account of all
+    /// processors up to then, as in [`account`](Self::account).
     pub fn probed(&self) -> Option<Probed> {
         let mut probed = self.current().vcpu.probed()?;
-        // The others stood still meanwhile.
+        // The other processors stood still meanwhile.
         for (index, other) in self.processors.iter().enumerate() {
             if index != self.rotation.current {
                 let both = probed.account.zip(other.vcpu.account());
@@ -375,19 +373,18 @@ impl Node {
         self.counts
     }
 
-    /// What the network card counted; zeros without one.
+    /// The network card's counters; zeros without a card.
     pub fn net_counters(&self) -> NetCounters {
         self.devices.net_counters()
     }
 
-    /// MSRs that the guest asked for and that do not exist, each once, in the
-    /// order of their numbers.
+    /// Nonexistent MSRs that the guest accessed, each once, in ascending order.
     pub fn unknown_msrs(&self) -> impl Iterator<Item = u32> {
         self.devices.unknown_msrs.iter().copied()
     }
 
-    /// What a virtio device complains of, when the guest's driver broke a queue:
-    /// the device's slot and the cause.
+    /// Complaints of virtio devices whose queue the guest's driver broke: the device's slot and the
+    /// cause.
     pub fn complaints(&self) -> Vec<(usize, String)> {
         self.devices.complaints()
     }

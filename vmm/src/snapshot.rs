@@ -1,4 +1,4 @@
-//! A node as a file, of which any number of nodes can be clones.
+//! A node as a file, from which any number of nodes can be cloned.
 //!
 //! ```text
 //! "BELLSNAP"  version (4)  length of the header (4)  its XXH3 (8)  header
@@ -6,12 +6,12 @@
 //! RAM, range after range; pages of zeros are holes
 //! ```
 //!
-//! Numbers are little endian. RAM stands in the file as it stands in memory, so that a
-//! clone maps it and shares each page with all others until it writes to it. The file is
-//! written under another name and then renamed: it is whole or it is not there. Every byte of it is looked at
-//! when it is opened: the header and the pages it names have checksums, all else is zero.
+//! Numbers are little endian. RAM has the same layout in the file as in memory, so a clone maps it and shares
+//! each page with other clones until it writes to it. The file is written under another name and then renamed,
+//! so it is either whole or absent. Opening verifies every byte: the header and its listed pages have
+//! checksums, and all other bytes are zero.
 
-/// The pages of RAM that are worth keeping.
+/// The nonzero pages of RAM.
 mod pages;
 
 use std::fs::File;
@@ -32,18 +32,18 @@ use vm_memory::mmap::FromRangesError;
 use pages::{Contents, Runs};
 
 const MAGIC: &[u8; 8] = b"BELLSNAP";
-/// Grows with every change of the format, or of what saved state means.
+/// Incremented with every change of the format, or of the meaning of saved state.
 const VERSION: u32 = 2;
 /// Bytes before the header.
 const PREFIX: u64 = 24;
-/// Longest header: what devices hold, not RAM.
+/// Longest header: devices' state, not RAM.
 const MOST_HEADER: u32 = 64 << 20;
 
-/// What a snapshot was made for, by name: it fits only what has the same.
+/// The named properties for which a snapshot was made; it fits only equal ones.
 pub type Identity = Vec<(String, String)>;
 
-/// What differs first between two identities: its name, and the value in each. What stands under
-/// the names in `indifferent` may.
+/// The first difference between two identities: its name, and the value in each. Names in `indifferent` may
+/// differ.
 pub fn first_difference(
     found: &Identity,
     wanted: &Identity,
@@ -60,13 +60,13 @@ pub fn first_difference(
     values.find(|[_, found, wanted]| found != wanted)
 }
 
-/// Why a snapshot cannot be written or used.
+/// Errors of writing or using a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The file cannot be read or written.
     #[error("cannot {action} snapshot {path}: {source}")]
     Io {
-        /// What was attempted.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -76,7 +76,7 @@ pub enum SnapshotError {
     /// The file is something else.
     #[error("{0} is no snapshot of a node; make one with: belljar snapshot")]
     NotASnapshot(PathBuf),
-    /// Another version wrote it.
+    /// The file was written by another version.
     #[error(
         "snapshot {path} has version {found} of the format, this belljar reads {VERSION}; make it again with: belljar snapshot"
     )]
@@ -86,14 +86,14 @@ pub enum SnapshotError {
         /// Its version.
         found: u32,
     },
-    /// Its bytes changed.
+    /// The file's bytes have changed.
     #[error(
         "snapshot {path} is damaged: {what}; delete it and make it again with: belljar snapshot"
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of the damage.
         what: String,
     },
     /// It was made for another scenario.
@@ -103,29 +103,29 @@ pub enum SnapshotError {
     Other {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// Name of the differing property.
         name: String,
         /// The snapshot's.
         found: String,
         /// The scenario's.
         wanted: String,
     },
-    /// There is more state than a reader takes.
+    /// The state exceeds the reader's limit.
     #[error(
         "snapshot {path} cannot be written: what it holds besides memory takes {bytes} bytes, and {most} is the most"
     )]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Bytes that it takes.
+        /// The state's size in bytes.
         bytes: usize,
-        /// The most.
+        /// The limit.
         most: u32,
     },
-    /// There is more state than can be saved.
+    /// The state is too large to be saved.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// The host refuses to map it.
+    /// The host cannot map the file.
     #[error("cannot map snapshot {path} as memory: {source}")]
     Map {
         /// The file.
@@ -138,7 +138,7 @@ pub enum SnapshotError {
 #[derive(Serialize, Deserialize)]
 struct Header {
     identity: Identity,
-    /// Guest-physical starts and bytes of RAM's ranges.
+    /// Guest-physical start and length of each range of RAM.
     ranges: Vec<(u64, u64)>,
     /// Pages that are not zero.
     runs: Runs,
@@ -148,12 +148,12 @@ struct Header {
     boot_log: Vec<u8>,
 }
 
-/// A snapshot that was read and found whole.
+/// A verified snapshot file.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     path: PathBuf,
     file: Arc<File>,
-    /// A copy of the file in memory, once one was made.
+    /// A copy of the file in memory, if one was made.
     copied: Arc<OnceLock<Arc<File>>>,
     identity: Identity,
     ranges: Vec<(u64, usize)>,
@@ -164,11 +164,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Writes `state` and `ram` to `path`, in place of what is there. `boot_log` is what the
-    /// node wrote to its console so far.
+    /// Writes `state` and `ram` to `path`, replacing an existing file. `boot_log` is the node's console output
+    /// so far.
     ///
     /// # Errors
-    /// [`SnapshotError`] when the host refuses the file, or there is too much state.
+    /// [`SnapshotError`] if the file cannot be written, or the state is too large.
     pub fn write(
         path: &Path,
         identity: &Identity,
@@ -215,19 +215,19 @@ impl Snapshot {
         pages::write(ram, file.as_file(), ram_at(header.len())).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
-        // The name lasts, too.
+        // The file's name must be durable, too.
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         match synced {
-            // Some file systems have nothing to sync of folders.
+            // Some file systems cannot sync folders.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             synced => synced.map_err(failed),
         }
     }
 
-    /// Reads `path` and checks every byte.
+    /// Reads `path` and verifies every byte.
     ///
     /// # Errors
-    /// [`SnapshotError`] when it is no whole snapshot of this version.
+    /// [`SnapshotError`] if it is no whole snapshot of this version.
     pub fn open(path: &Path) -> Result<Self, SnapshotError> {
         let failed = |source| SnapshotError::Io {
             action: "read",
@@ -239,7 +239,7 @@ impl Snapshot {
             what: what.to_owned(),
         };
         let file = open_input(path).map_err(failed)?;
-        // It is in use as long as it is open; file systems without locks are no reason to refuse it.
+        // The lock marks it as in use while open; a file system without locks is not an error.
         let _ = file.lock_shared();
         let bytes = read_header(&file, path)?;
         let header: Header = decode(&bytes).map_err(|error| damaged(&error.to_string()))?;
@@ -272,15 +272,15 @@ impl Snapshot {
         })
     }
 
-    /// Checks that it was made for what is `wanted`.
+    /// Checks that it was made for the `wanted` identity.
     ///
     /// # Errors
-    /// [`SnapshotError::Other`], naming what differs first.
+    /// [`SnapshotError::Other`], naming the first difference.
     pub fn check(&self, wanted: &Identity) -> Result<(), SnapshotError> {
         self.check_but(wanted, &[])
     }
 
-    /// As [`check`](Self::check), whatever is said under the names in `indifferent`.
+    /// As [`check`](Self::check), but names in `indifferent` may differ.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
@@ -296,10 +296,10 @@ impl Snapshot {
         }
     }
 
-    /// RAM with the snapshot's contents, written to by nobody else.
+    /// RAM with the snapshot's contents, private to the caller.
     ///
     /// # Errors
-    /// [`SnapshotError::Map`] when the host refuses the mapping.
+    /// [`SnapshotError::Map`] if the host refuses the mapping.
     pub fn ram(&self) -> Result<GuestRam, SnapshotError> {
         let file = self.mappable()?;
         guest_ram_over(&self.ranges, &file, self.ram_at).map_err(|source| SnapshotError::Map {
@@ -308,8 +308,8 @@ impl Snapshot {
         })
     }
 
-    /// The file, or a copy in memory where it is on a tmpfs: there, a read of a hole takes a page, and ends the
-    /// process by SIGBUS once the file system is full.
+    /// The file, or a copy in memory if it is on a tmpfs: there, reading a hole allocates a page, and raises
+    /// SIGBUS once the file system is full.
     fn mappable(&self) -> Result<Arc<File>, SnapshotError> {
         let failed = |source| SnapshotError::Io {
             action: "copy into memory",
@@ -329,7 +329,7 @@ impl Snapshot {
         Ok(self.copied.get_or_init(|| Arc::new(copy)).clone())
     }
 
-    /// Writes the same file to `to`, which is empty, with the same holes.
+    /// Copies the file, holes included, to `to`, which must be empty.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].
@@ -343,29 +343,29 @@ impl Snapshot {
         })
     }
 
-    /// Bytes that it takes on a disk, holes left out.
+    /// Size on disk in bytes, without holes.
     pub fn stored_bytes(&self) -> u64 {
         let pages: u64 = self.runs.iter().map(|(_, count)| *count).sum();
         self.ram_at + pages * PAGE_SIZE
     }
 
-    /// The state as it was given.
+    /// The saved state.
     pub fn state(&self) -> &[u8] {
         &self.state
     }
 
-    /// What the node wrote to its console until then.
+    /// The node's console output up to the snapshot.
     pub fn boot_log(&self) -> &[u8] {
         &self.boot_log
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Where RAM begins after a header of this length.
+/// The offset of RAM after a header of this length.
 fn ram_at(header: usize) -> u64 {
     (PREFIX + header as u64).next_multiple_of(PAGE_SIZE)
 }

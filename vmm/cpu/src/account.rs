@@ -1,13 +1,13 @@
-//! What a processor's time went into.
+//! Accounts of a processor's time.
 //!
-//! Sums only grow, and those of several processors add up. The exact engine has them under a time
-//! model; nodes add them up for the trace and the summary.
+//! Sums only grow, and sums of several processors can be added. The exact engine keeps them under a
+//! time model; nodes add them up for the trace and the summary.
 
-/// Sums since reset, of which all but `instructions` are in cycles. What is left of the
-/// clock is the core's.
+/// Sums since reset, in cycles except for `instructions`. The rest of the clock is time in the
+/// core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeAccount {
-    /// Instructions retired, those of traced stubs left out.
+    /// Instructions retired, except in traced stubs.
     pub instructions: u64,
     /// Cycles in caches beyond the first level.
     pub caches: u64,

@@ -1,8 +1,8 @@
-//! Pages of guest RAM that have a second host address, where they lie in another order.
+//! Pages of guest RAM with a second host address, arranged in a different order.
 //!
-//! Guests' kernels hand out pages as they come, so that what is one piece to a program is many
-//! to the host. Where an engine meets such a seam again and again, both its pages are mapped a
-//! second time, side by side. They keep their first address: nothing else changes.
+//! Guest kernels allocate pages in any order, so a range that is contiguous to a program is
+//! scattered on the host. If an engine crosses such a seam frequently, both pages are mapped a
+//! second time, next to each other. Their first addresses remain valid.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::PAGE_SIZE;
 
-/// Pages of a run, in which neighbours are laid: a stack grows a page at a time.
+/// Pages of a run of adjacent second mappings: a stack grows a page at a time.
 const RUN: usize = 16;
-/// Runs of a region of RAM. Each page costs the process two or three more mappings, of which
-/// Linux allows it 65,530.
+/// Runs of a region of RAM. Each page costs the process two or three more mappings, and Linux
+/// allows 65,530.
 const RUNS: usize = 8;
 const PAGES: usize = RUN * RUNS;
 const PAGE: usize = PAGE_SIZE as usize;
@@ -22,15 +22,15 @@ const PAGE: usize = PAGE_SIZE as usize;
 /// The second addresses of one region's pages.
 #[derive(Debug, Default)]
 pub struct BesidePages {
-    /// Made with the first pair.
+    /// Created with the first pair.
     pages: OnceLock<Mutex<Pages>>,
 }
 
 #[derive(Debug)]
 struct Pages {
-    /// Host address of the second mapping, as long as all runs.
+    /// Host address of the second mapping, which has room for all runs.
     start: usize,
-    /// What lies at each place of it: the page's offset in the region.
+    /// For each place of the second mapping, the page's offset in the region.
     offsets: [Option<u64>; PAGES],
     /// The places by offset.
     places: BTreeMap<u64, usize>,
@@ -54,13 +54,13 @@ impl BesidePages {
         Some((*page)? + distance % PAGE_SIZE)
     }
 
-    /// Gives the pages at offsets `low` and `high` of the region at `region` second addresses
-    /// one after the other; whether they have them now. They have not where one of them has
-    /// other neighbours already, where there is no room, or where the host refuses.
+    /// Maps the pages at offsets `low` and `high` of the region at `region` a second time, one
+    /// after the other. Returns true if they are adjacent now. It fails if one of them has another
+    /// neighbour already, if there is no room, or if the host refuses.
     ///
     /// # Safety
-    /// `region` must be a live private mapping that holds both pages and that belongs to this
-    /// value's region alone, and nobody may access the two pages meanwhile.
+    /// `region` must be a live private mapping that contains both pages and belongs to this value's
+    /// region alone. No other thread may access the two pages during the call.
     pub unsafe fn join(&self, region: *mut u8, low: u64, high: u64) -> bool {
         if self.pages.get().is_none() {
             let Ok(pages) = Pages::new() else {
@@ -89,7 +89,7 @@ fn lock(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
 
 impl Pages {
     fn new() -> io::Result<Self> {
-        // SAFETY: a new mapping, which takes the place of none.
+        // SAFETY: a new mapping, which replaces no other.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -115,7 +115,7 @@ impl Pages {
         self.start + place * PAGE
     }
 
-    /// Neighbouring places for two pages: those they have, or free ones.
+    /// Adjacent places for two pages: their present ones, or free ones.
     fn places_for(&mut self, low: u64, high: u64) -> Option<[usize; 2]> {
         if low == high {
             return None;
@@ -143,8 +143,8 @@ impl Pages {
         })
     }
 
-    /// Moves a page of the region to a free place of the second mapping, which from now on is
-    /// the page at its first address too.
+    /// Moves a page of the region to a free place of the second mapping; its first address then
+    /// maps the same page.
     ///
     /// # Safety
     /// As for [`BesidePages::join`].
@@ -153,7 +153,8 @@ impl Pages {
             self.address(place) as *mut u8,
             region as usize + offset as usize,
         );
-        // SAFETY: both are mapped pages, the second this value's own; nobody writes the first.
+        // SAFETY: both are mapped pages, the second belongs to this value; no thread writes the
+        // first.
         unsafe { std::ptr::copy_nonoverlapping(first as *const u8, second, PAGE) };
         // An old size of zero maps shared pages once more (mremap(2)).
         // SAFETY: the first address is a page of the region's mapping, which keeps its
@@ -178,8 +179,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: this value's own mapping, to which nothing leads any more: an engine that
-        // has an address from it holds the RAM. Pages at their first address stay.
+        // SAFETY: this value owns the mapping, and no address in it is in use any more: an engine
+        // with such an address holds the RAM. The pages' first addresses stay mapped.
         unsafe { libc::munmap(self.start as *mut libc::c_void, PAGES * PAGE) };
     }
 }
@@ -195,7 +196,7 @@ mod tests {
     fn join(ram: &GuestRam, low: u64, high: u64) -> bool {
         let region = ram.iter().next().unwrap();
         let bitmap = region.bitmap();
-        // SAFETY: a region of its own that no other thread knows.
+        // SAFETY: a region local to this test, which no other thread accesses.
         unsafe {
             bitmap
                 .region()

@@ -1,14 +1,14 @@
-//! What CPUID answers.
+//! The answers of CPUID.
 //!
-//! A table does not change while the guest runs; what depends on the guest's state, engines put
-//! into the answer. `belljar-vmm` makes one for each processor of a node.
+//! A table does not change while the guest runs; engines insert the bits that depend on the guest's
+//! state. `belljar-vmm` builds one for each processor of a node.
 
-/// One leaf, or one subleaf of it.
+/// The answer for a leaf or a subleaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuidEntry {
     /// EAX at the instruction.
     pub leaf: u32,
-    /// ECX at the instruction; `None` where the leaf ignores it.
+    /// ECX at the instruction; `None` if the leaf ignores it.
     pub subleaf: Option<u32>,
     /// EAX after it.
     pub eax: u32,
@@ -20,10 +20,10 @@ pub struct CpuidEntry {
     pub edx: u32,
 }
 
-/// All that CPUID answers. Leaves that are not listed read as zero.
+/// All answers of CPUID. Unlisted leaves read as zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuidTable {
-    /// The leaves, in any order; the first match answers.
+    /// The leaves, in any order; the first match counts.
     pub entries: Vec<CpuidEntry>,
 }
 

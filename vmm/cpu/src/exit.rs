@@ -1,8 +1,8 @@
-//! Why a vCPU came back to its caller.
+//! Reasons for a vCPU's return to its caller.
 //!
-//! At an exit the guest stands at an instruction boundary as far as anybody can see: an instruction
-//! that asks is done after the answer. Engines return it from `Vcpu::run`, the node's run loop acts
-//! on it.
+//! At an exit the guest is visibly at an instruction boundary: an instruction that reads from the
+//! caller completes after the answer. Engines return exits from `Vcpu::run`, and the node's run
+//! loop handles them.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use crate::Cycles;
 /// The reason for which [`Vcpu::run`](crate::Vcpu::run) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The virtual clock reached the cycle asked for.
+    /// The virtual clock reached the requested cycle.
     Deadline,
-    /// `HLT`. With `RFLAGS.IF` clear nothing but a reset ends it.
+    /// `HLT`. With `RFLAGS.IF` clear, only a reset ends it.
     Halt,
     /// An `IN`: answer with the `len` bytes (1, 2 or 4) read from `port`.
     PioRead {
@@ -49,13 +49,13 @@ pub enum Exit {
         /// The value, in the low `len` bytes.
         data: u64,
     },
-    /// `RDMSR` of a register that the engine does not keep (the local APIC's, say).
+    /// `RDMSR` of a register outside the engine, such as the local APIC's.
     MsrRead {
         /// MSR number.
         index: u32,
     },
-    /// `WRMSR` of a register that the engine does not keep. Complete unless refused
-    /// with [`Vcpu::refuse_msr`](crate::Vcpu::refuse_msr) before the next run.
+    /// `WRMSR` of a register outside the engine. Complete unless refused with
+    /// [`Vcpu::refuse_msr`](crate::Vcpu::refuse_msr) before the next run.
     MsrWrite {
         /// MSR number.
         index: u32,
@@ -64,24 +64,24 @@ pub enum Exit {
     },
     /// The guest moved CR8 (task priority); complete.
     TaskPriority,
-    /// The window asked for with `request_interrupt_window` is open.
+    /// The window requested with `request_interrupt_window` is open.
     InterruptWindow,
-    /// A magic CPUID of the preloaded library, at its fixed address; not yet
-    /// executed. Ends with [`Vcpu::complete_magic`](crate::Vcpu::complete_magic).
+    /// A magic CPUID of the preloaded library, at its fixed address; not yet executed. Continue
+    /// with [`Vcpu::complete_magic`](crate::Vcpu::complete_magic).
     Magic {
         /// The virtual time of the call.
         at: Cycles,
     },
-    /// A user's code came to a probe, and the instruction there is done, so that it was come
-    /// to once, whatever interrupts and faults there were:
-    /// [`Vcpu::probed`](crate::Vcpu::probed) tells what was before it.
+    /// User code reached a probe, and the instruction there has been executed, so each arrival is
+    /// reported once, regardless of interrupts and faults. [`Vcpu::probed`](crate::Vcpu::probed)
+    /// has the state before the instruction.
     Probe {
         /// The probe's number.
         probe: u32,
     },
-    /// A user's code came to an address that was asked for with
-    /// [`Vcpu::watch_return`](crate::Vcpu::watch_return); the instruction there is yet to
-    /// come. It may be told again when an interrupt or a fault comes first.
+    /// User code reached an address watched with [`Vcpu::watch_return`](crate::Vcpu::watch_return);
+    /// the instruction there has not been executed. The exit may repeat if an interrupt or a fault
+    /// comes first.
     Return {
         /// The virtual time.
         at: Cycles,
@@ -90,7 +90,7 @@ pub enum Exit {
     Shutdown(ShutdownCause),
 }
 
-/// What brought a processor down.
+/// The cause of a processor's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShutdownCause {
     /// A fault while delivering a double fault.
@@ -100,9 +100,9 @@ pub enum ShutdownCause {
         /// RIP at that exception.
         rip: u64,
     },
-    /// An instruction that the engine cannot carry out.
+    /// The engine cannot execute an instruction.
     NotEmulated {
-        /// Where it is.
+        /// Its address.
         rip: u64,
     },
 }

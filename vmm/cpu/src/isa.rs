@@ -1,14 +1,13 @@
-//! Which instructions a guest's processor has: a level of the x86-64 psABI, and
-//! extensions besides it.
+//! Instruction sets of a guest's processor: a level of the x86-64 psABI, and extensions.
 //!
-//! An `InstructionSet` is consistent: each extension has the level and the extension that it needs.
-//! Scenarios name it, CPUID's table shows it, and an engine refuses a host that cannot carry it
-//! out.
+//! An `InstructionSet` is consistent: each extension has the level and the extension that it
+//! requires. Scenarios name it, the CPUID table reports it, and an engine refuses hosts that cannot
+//! execute it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A register that CPUID fills.
+/// An output register of CPUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuidRegister {
     /// EAX.
@@ -21,16 +20,16 @@ pub enum CpuidRegister {
     Edx = 3,
 }
 
-/// Where CPUID tells of a feature (Intel SDM, volume 2, "CPUID").
+/// The location of a feature bit in CPUID's answers (Intel SDM, volume 2, "CPUID").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuidBit {
     /// EAX at the instruction.
     pub leaf: u32,
     /// ECX at the instruction.
     pub subleaf: u32,
-    /// The register that has the answer.
+    /// The register that contains the bit.
     pub register: CpuidRegister,
-    /// The bit of that register.
+    /// The bit's number in that register.
     pub bit: u32,
 }
 
@@ -50,7 +49,7 @@ macro_rules! features {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Where CPUID tells of it.
+            /// Its bit in CPUID's answers.
             pub fn cpuid(self) -> CpuidBit {
                 match self {
                     $(Self::$variant => CpuidBit {
@@ -115,8 +114,8 @@ const LEVEL_2: &[F] = &[
     F::Popcnt,
     F::Lahf,
 ];
-/// XSAVEOPT and XSAVEC are no part of the level, but every processor of it has the
-/// first, and the engine does both by itself.
+/// XSAVEOPT and XSAVEC are not part of the level, but every processor of this level has XSAVEOPT,
+/// and the engine implements both in software.
 const LEVEL_3: &[F] = &[
     F::Fma,
     F::Movbe,
@@ -138,8 +137,8 @@ const LEVEL_4: &[F] = &[
     F::Avx512vl,
 ];
 
-/// What a scenario may add to a level, with the level it needs and what must be
-/// asked for as well.
+/// Extensions that a scenario may add to a level: each with its least level and the extension it
+/// requires.
 const EXTENSIONS: &[(F, Level, Option<F>)] = &[
     (F::Aes, Level::V2, None),
     (F::Pclmulqdq, Level::V2, None),
@@ -174,7 +173,7 @@ impl Level {
     /// All levels, ascending.
     pub const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::V4];
 
-    /// The name in scenarios, that of the psABI.
+    /// The name in scenarios, as in the psABI.
     pub fn name(self) -> &'static str {
         match self {
             Self::V1 => "x86-64-v1",
@@ -208,31 +207,31 @@ impl fmt::Display for Feature {
     }
 }
 
-/// Why an instruction set cannot be.
+/// Errors of an instruction set's description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IsaError {
-    /// A level that is none.
+    /// The level does not exist.
     #[error("`{0}` is not a level; use x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4")]
     Level(String),
-    /// An extension that is none.
+    /// The extension does not exist.
     #[error("`{0}` is not an extension; extensions are {list}", list = extension_names())]
     Extension(String),
-    /// An extension below its level.
+    /// An extension requires a higher level.
     #[error("extension `{extension}` needs level {needed} or higher, and the level is {level}")]
     Below {
         /// The extension.
         extension: Feature,
-        /// The lowest level that it goes with.
+        /// The least level that it requires.
         needed: Level,
-        /// The level asked for.
+        /// The level given.
         level: Level,
     },
-    /// An extension without the one that it extends.
+    /// An extension lacks the one that it extends.
     #[error("extension `{extension}` needs extension `{needed}`; name both")]
     Without {
         /// The extension.
         extension: Feature,
-        /// The other one.
+        /// The missing extension.
         needed: Feature,
     },
 }
@@ -250,10 +249,10 @@ pub struct InstructionSet {
 }
 
 impl InstructionSet {
-    /// A level with extensions, by their names.
+    /// Builds the set of a level with named extensions.
     ///
     /// # Errors
-    /// [`IsaError`] names the extension that is unknown or does not go with the level.
+    /// [`IsaError`] names an extension that is unknown or incompatible with the level.
     pub fn new<'a>(
         level: Level,
         extensions: impl IntoIterator<Item = &'a str>,
@@ -294,12 +293,12 @@ impl InstructionSet {
         self.level
     }
 
-    /// The extensions besides it, each once, in a fixed order.
+    /// The extensions beyond the level, each once, in a fixed order.
     pub fn extensions(&self) -> &[Feature] {
         &self.extensions
     }
 
-    /// Everything that the processor has beyond [`Level::V1`].
+    /// All features beyond [`Level::V1`].
     pub fn features(&self) -> impl Iterator<Item = Feature> {
         let levels = [
             (Level::V2, LEVEL_2),
@@ -314,7 +313,7 @@ impl InstructionSet {
             .copied()
     }
 
-    /// Whether the processor has `feature`.
+    /// True if the processor has `feature`.
     pub fn has(&self, feature: Feature) -> bool {
         self.features().any(|known| known == feature)
     }
@@ -338,7 +337,7 @@ impl From<Level> for InstructionSet {
     }
 }
 
-/// As people write it: the level, then `+` and an extension for each.
+/// As in scenarios: the level, then `+` and the name of each extension.
 impl fmt::Display for InstructionSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.level)?;

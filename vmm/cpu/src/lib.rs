@@ -1,37 +1,36 @@
 //! The vCPU engine trait, its exits, registers and guest memory.
 //!
-//! Everything above an engine talks to it through [`Vcpu`]: run until a virtual
-//! cycle, look at why it stopped, answer, run on. Exits are plain values; an
-//! engine never calls upward.
+//! Code above an engine uses it through [`Vcpu`]: run until a virtual cycle, handle the exit, answer it, run on. Exits
+//! are plain values; an engine never calls upward.
 //!
-//! Nearly every file stands by itself. `memory` has RAM with its `watch` and the pages `beside` it; `saved` and
-//! `state` are made of `registers`.
+//! Most files are independent of each other. `memory` has RAM with its `watch` and the pages of `beside`; `saved` and
+//! `state` use `registers`.
 
 use std::sync::Arc;
 
 use belljar_sim::Seed;
 
-/// What a processor's time went into.
+/// Accounts of a processor's time.
 mod account;
-/// Pages of guest RAM that have a second host address.
+/// Pages of guest RAM with a second host address.
 mod beside;
-/// What CPUID answers.
+/// The answers of CPUID.
 mod cpuid;
-/// Why a vCPU came back to its caller.
+/// Reasons for a vCPU's return to its caller.
 mod exit;
-/// Which instructions a guest's processor has.
+/// Instruction sets of a guest's processor.
 mod isa;
 /// Guest physical memory.
 mod memory;
-/// Places in the files of guest programs at which the host looks in.
+/// Probes: addresses in guest programs at which the host inspects the guest.
 mod probes;
 /// Architectural registers as plain values.
 mod registers;
-/// What an engine tells of a run.
+/// Engines' reports of a run.
 mod report;
-/// A processor's whole state, from which any engine continues.
+/// A processor's whole state, which every engine can load.
 mod saved;
-/// Architectural state as a list of named values, for comparing.
+/// Architectural state as a list of named values, for comparison.
 mod state;
 /// Watching guest pages that hold translated code.
 mod watch;
@@ -55,51 +54,48 @@ pub use xstate::{
     StateComponent, XSAVE_BYTES, XSAVE_HEADER_END, compacted_size, standard_size,
 };
 
-/// A count of virtual processor cycles since the node's reset: what `RDTSC`
-/// shows the guest when it never wrote its TSC.
+/// A count of virtual processor cycles since the node's reset: the value of `RDTSC` if the guest never wrote its TSC.
 pub type Cycles = u64;
 
-/// Why an engine could not continue. None of these is the guest's doing; what a
-/// guest does wrong comes back as an exception inside the guest or as
+/// Errors of an engine. The guest cannot cause them: a guest's errors are exceptions inside the guest, or
 /// [`Exit::Shutdown`].
 #[derive(Debug, thiserror::Error)]
 pub enum CpuError {
-    /// The host refused a resource that the engine cannot do without.
+    /// The host refused a necessary resource.
     #[error("the vCPU engine could not {action}: {source}")]
     Host {
-        /// What was attempted, as an infinitive.
+        /// The failed operation, as an infinitive.
         action: &'static str,
         /// The host's own reason.
         source: std::io::Error,
     },
-    /// The host's processor lacks an instruction-set extension that the engine's
-    /// translated code is made of.
+    /// The host's processor lacks an instruction-set extension that translated code uses.
     #[error(
         "this host's processor has no {0}, which the exact engine needs; run on a processor of 2015 or newer"
     )]
     HostFeature(&'static str),
-    /// The host's processor lacks instructions that the guest's is to have.
+    /// The host's processor lacks instructions of the guest's instruction set.
     #[error(
         "this host's processor has no {missing}, which a guest of {set} needs; set a lower nodes.level, fewer nodes.extensions, or run on another host"
     )]
     HostLevel {
-        /// The instruction set asked for.
+        /// The guest's instruction set.
         set: String,
-        /// What is missing, by name.
+        /// Names of the missing features.
         missing: String,
     },
-    /// The host has nothing for this engine to work with; in words, with what to do.
+    /// The host lacks a facility that this engine requires; the text says which, and how to enable it.
     #[error("the vCPU engine cannot work here: {0}")]
     Unusable(String),
-    /// State that this processor cannot take over.
+    /// State that this processor cannot load.
     #[error("a processor's saved state is not usable: {0}")]
     State(String),
-    /// The engine broke one of its own rules; a defect of the engine.
+    /// The engine violated an invariant of its own: a defect of the engine.
     #[error("the vCPU engine broke an invariant: {0}; please report it with the scenario")]
     Internal(String),
 }
 
-/// The access for which a linear address is translated.
+/// The kind of access for which a linear address is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Data read.
@@ -112,10 +108,9 @@ pub enum Access {
 
 /// One virtual processor.
 ///
-/// The life of a vCPU: [`set_registers`](Vcpu::set_registers) and
-/// [`set_system`](Vcpu::set_system) once, then [`run`](Vcpu::run) again and again;
-/// after an exit that asks a question (`PioRead`, `MmioRead`, `MsrRead`) exactly
-/// one [`complete_read`](Vcpu::complete_read) or [`refuse_msr`](Vcpu::refuse_msr) before the next `run`.
+/// The life of a vCPU: [`set_registers`](Vcpu::set_registers) and [`set_system`](Vcpu::set_system) once, then
+/// [`run`](Vcpu::run) again and again; after an exit that needs an answer (`PioRead`, `MmioRead`, `MsrRead`) call
+/// exactly one of [`complete_read`](Vcpu::complete_read) and [`refuse_msr`](Vcpu::refuse_msr) before the next `run`.
 ///
 /// ```
 /// use belljar_cpu::{CpuError, Cycles, Exit, Vcpu};
@@ -134,17 +129,15 @@ pub enum Access {
 /// }
 /// ```
 pub trait Vcpu {
-    /// Runs guest code until the virtual clock reaches `until` (the first
-    /// instruction boundary at which `now() >= until`), or until something
-    /// needs the caller.
+    /// Runs guest code until the virtual clock reaches `until` (the first instruction boundary at which `now() >=
+    /// until`), or until an exit needs the caller.
     ///
     /// # Errors
-    /// [`CpuError`] when the host fails the engine; the guest cannot cause one.
+    /// [`CpuError`] if the host fails the engine; the guest cannot cause one.
     fn run(&mut self, until: Cycles) -> Result<Exit, CpuError>;
 
-    /// As [`run`](Self::run), but may end with [`Exit::Deadline`] some instructions before
-    /// `until`, where stopping costs less than on the cycle: for a caller that only must
-    /// not let the guest go further. Executes one instruction at least.
+    /// As [`run`](Self::run), but may return [`Exit::Deadline`] some instructions before `until`, where stopping is
+    /// cheaper: for a caller that only needs `until` as an upper bound. Executes at least one instruction.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -155,52 +148,48 @@ pub trait Vcpu {
     /// The virtual clock, in cycles, at the current instruction boundary.
     fn now(&self) -> Cycles;
 
-    /// Moves the virtual clock forward to `to` while no instruction executes (the
-    /// processor is halted, or its node is idle). A `to` in the past is ignored.
+    /// Advances the virtual clock to `to` without executing instructions (the processor is halted, or its node is idle).
+    /// A `to` in the past is ignored.
     fn skip_to(&mut self, to: Cycles);
 
-    /// Guest instructions retired since reset, those of traced stubs left out; zero under
-    /// an engine that does not count them.
+    /// Guest instructions retired since reset, except in traced stubs; zero under an engine that does not count them.
     fn retired(&self) -> u64;
 
-    /// What the time went into so far; `None` where time is nothing but instructions.
+    /// The account of the time so far; `None` under engines whose only cost is the instruction.
     fn account(&self) -> Option<TimeAccount> {
         None
     }
 
-    /// Answers the question of the last `PioRead`, `MmioRead` or `MsrRead` exit.
+    /// Answers the last `PioRead`, `MmioRead` or `MsrRead` exit.
     fn complete_read(&mut self, data: u64);
 
-    /// Answers the last `MsrRead` or `MsrWrite` exit with a general-protection
-    /// fault in the guest: there is no such register.
+    /// The account of the time so far; `None` if time is a function of the number of instructions.
     fn refuse_msr(&mut self);
 
-    /// Whether an external interrupt would be taken now: `RFLAGS.IF` is set and no
-    /// `STI` or `MOV SS` shadow is open.
+    /// True if an external interrupt can be delivered now: `RFLAGS.IF` is set and no `STI` or `MOV SS` shadow is open.
     fn interruptible(&self) -> bool;
 
-    /// Takes external interrupt `vector` now. Only legal while
-    /// [`interruptible`](Vcpu::interruptible); wakes a halted processor.
+    /// Delivers external interrupt `vector` now. Only legal while [`interruptible`](Vcpu::interruptible); wakes a halted
+    /// processor.
     fn interrupt(&mut self, vector: u8);
 
-    /// Asks for [`Exit::InterruptWindow`] as soon as an external interrupt can be taken.
+    /// Requests [`Exit::InterruptWindow`] as soon as an external interrupt can be delivered.
     fn request_interrupt_window(&mut self, wanted: bool);
 
-    /// Whether a non-maskable interrupt would be taken now: none was taken since the last
-    /// `IRET`, and no `STI` or `MOV SS` shadow is open.
+    /// True if a non-maskable interrupt can be delivered now: there was none since the last `IRET`, and no `STI` or `MOV
+    /// SS` shadow is open.
     fn takes_nmi(&self) -> bool;
 
-    /// Takes a non-maskable interrupt now. Only legal while
-    /// [`takes_nmi`](Vcpu::takes_nmi); wakes a halted processor.
+    /// Delivers a non-maskable interrupt now. Only legal while [`takes_nmi`](Vcpu::takes_nmi); wakes a halted processor.
     fn nmi(&mut self);
 
-    /// Asks for [`Exit::InterruptWindow`] as soon as a non-maskable interrupt can be taken.
+    /// Requests [`Exit::InterruptWindow`] as soon as a non-maskable interrupt can be delivered.
     fn request_nmi_window(&mut self, wanted: bool);
 
     /// The task priority (CR8), 0 to 15: interrupts of this class or lower wait.
     fn task_priority(&self) -> u8;
 
-    /// Sets CR8, when the guest changes the task priority through its local APIC.
+    /// Sets CR8, for a guest that changes the task priority through its local APIC.
     fn set_task_priority(&mut self, class: u8);
 
     /// General registers, RIP and RFLAGS.
@@ -209,9 +198,9 @@ pub trait Vcpu {
     /// Replaces general registers, RIP and RFLAGS.
     fn set_registers(&mut self, registers: &Registers);
 
-    /// Resets the processor as INIT does (Intel SDM volume 3, "Processor State After
-    /// Reset"): registers and control registers to their first values; model-specific
-    /// registers but EFER, the clock, x87 and vectors stay as they are.
+    /// Resets the processor as INIT does (Intel SDM volume 3, "Processor State After Reset"): registers and control
+    /// registers to their initial values. Model-specific registers except EFER, the clock, x87 and vectors keep their
+    /// values.
     fn init(&mut self);
 
     /// Segments, tables, control registers.
@@ -220,73 +209,70 @@ pub trait Vcpu {
     /// Replaces segments, tables and control registers.
     fn set_system(&mut self, system: &SystemRegisters);
 
-    /// Translates a linear address through the guest's current page tables, with the
-    /// rights of the code that runs, without setting accessed or dirty bits. `None` when it
-    /// is not mapped for `access`, or not for users where a user's code runs. (Guests have
-    /// neither supervisor-mode access prevention nor protection keys, which no level offers.)
+    /// Translates a linear address through the guest's current page tables, with the privileges of the running code,
+    /// without setting accessed or dirty bits. `None` if it is not mapped for `access`, or not accessible to users while
+    /// user code runs. (Guests have neither supervisor-mode access prevention nor protection keys, which no level
+    /// includes.)
     fn translate(&self, linear: u64, access: Access) -> Option<u64>;
 
-    /// Ends a magic exit: the guest continues after the magic instruction with
-    /// `target` in R11 and no other register changed.
+    /// Completes a magic exit: the guest continues after the magic instruction with `target` in R11 and all other
+    /// registers unchanged.
     fn complete_magic(&mut self, target: u64);
 
-    /// Ends runs with [`Exit::Probe`] from now on where a user's code comes to one of
-    /// `probes`, which take the place of those before. `false` when this engine can't.
+    /// Makes runs return [`Exit::Probe`] when user code reaches one of `probes`, which replace all earlier ones. Returns
+    /// false if this engine has no probes.
     fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
         let _ = probes;
         false
     }
 
-    /// Ends runs with [`Exit::Return`] from now on when a user's code comes to the linear
-    /// address `target` other than by running into it: the address to which a call returns.
-    /// `false` when this engine can't, or watches [`MOST_RETURNS`] others.
+    /// Makes runs return [`Exit::Return`] when user code reaches the linear address `target`, a call's return address,
+    /// other than by falling through to it. Returns false if this engine has no such watches, or already has
+    /// [`MOST_RETURNS`].
     fn watch_return(&mut self, target: u64) -> bool {
         let _ = target;
         false
     }
 
-    /// Ends no run with [`Exit::Return`] any more, but for addresses that are watched anew.
+    /// Removes all watches of return addresses.
     fn forget_returns(&mut self) {}
 
-    /// What the processor was when it came to the probe of the last [`Exit::Probe`].
+    /// The processor's state at the probe of the last [`Exit::Probe`].
     fn probed(&self) -> Option<Probed> {
         None
     }
 
-    /// The low halves of XMM0 to XMM7 now: floating-point arguments, and results. Zeros where this engine has no probes.
+    /// The present low halves of XMM0 to XMM7: floating-point arguments and results. Zeros if this engine has no probes.
     fn scalars(&self) -> [u64; 8] {
         [0; 8]
     }
 
-    /// Bounds all runs by a number of retired instructions besides the cycle asked for:
-    /// a run ends with [`Exit::Deadline`] at the first boundary at which
-    /// `retired() >= instructions`. `u64::MAX` is no bound.
+    /// Limits all runs by a number of retired instructions besides the requested cycle: a run returns [`Exit::Deadline`]
+    /// at the first boundary at which `retired() >= instructions`. `u64::MAX` is no limit.
     fn stop_at(&mut self, instructions: u64);
 
-    /// All state of the processor that the guest could come to see, in a fixed order.
+    /// All of the processor's state that can become visible to the guest, in a fixed order.
     fn state(&self) -> Vec<StateItem>;
 
-    /// The whole state between two runs. The processor forgets what it holds of page
-    /// tables meanwhile, as a new one must that is [loaded](Self::load) with it: both go
-    /// on alike, whatever the guest does with its tables.
+    /// The whole state between two runs. The processor drops cached page-table entries, because a processor that
+    /// [loads](Self::load) the state has none: both then continue alike, even if the guest changes its tables.
     ///
     /// # Errors
-    /// [`CpuError::State`] when there is more of it than can be saved.
+    /// [`CpuError::State`] if the state exceeds the size limit.
     fn save(&mut self) -> Result<CpuState, CpuError>;
 
-    /// Takes over the state of another processor of the same kind. To be called before
-    /// the first run.
+    /// Loads the state of another processor of the same kind. Call it before the first run.
     ///
     /// # Errors
-    /// [`CpuError::State`] when it is not that of such a processor.
+    /// [`CpuError::State`] if it does not fit such a processor.
     fn load(&mut self, state: &CpuState) -> Result<(), CpuError>;
 
-    /// Draws from the random stream that `seed` has for processor `index` from now on.
+    /// Continues with the random stream that `seed` has for processor `index`.
     fn reseed(&mut self, seed: Seed, index: u64);
 
-    /// Gives host memory back that only makes it faster: it will not run for long.
+    /// Releases host memory that only makes it faster, before a long time without runs.
     fn rest(&mut self) {}
 
-    /// What a person should know of the run so far.
+    /// The engine's report of the run so far.
     fn report(&self) -> EngineReport;
 }

@@ -1,7 +1,7 @@
 //! Guest physical memory.
 //!
-//! Regions never move, so that engines may keep host addresses of them as long as they hold the
-//! RAM. Nodes allocate it here, or map a snapshot's; loaders, devices and engines share it.
+//! Regions never move, so engines may keep host addresses in them as long as they hold the RAM.
+//! Nodes allocate RAM here, or map a snapshot's; loaders, devices and engines share it.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::watch::CodeWatch;
 /// Bytes in a page of guest memory.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// The guest's RAM. Devices and loaders write it through vm-memory, which tells
-/// [`CodeWatch`] of every write, so that an engine learns of code that changed under it.
+/// The guest's RAM. Devices and loaders write it through vm-memory, which marks every write in
+/// [`CodeWatch`], so that an engine detects changes of translated code.
 pub type GuestRam = GuestMemoryMmap<CodeWatch>;
 
 /// Allocates guest RAM for the given `(guest-physical start, bytes)` ranges.
 /// Pages cost host memory only once they are touched.
 ///
 /// # Errors
-/// When a range is empty, overlaps another, or the host refuses the mapping.
+/// If a range is empty, overlaps another, or the host refuses the mapping.
 pub fn guest_ram(ranges: &[(u64, usize)]) -> Result<GuestRam, FromRangesError> {
     let ranges: Vec<(GuestAddress, usize)> = ranges
         .iter()
@@ -33,26 +33,25 @@ pub fn guest_ram(ranges: &[(u64, usize)]) -> Result<GuestRam, FromRangesError> {
     GuestRam::from_ranges(&ranges)
 }
 
-/// Asks the host to back RAM made by [`guest_ram`] by huge pages: translated code then misses
-/// the processor's TLB seldom. A host without them does as before.
+/// Asks the host to back RAM made by [`guest_ram`] by huge pages, so that translated code seldom
+/// misses the processor's TLB. No effect on a host without them.
 #[allow(unsafe_code)]
 pub fn prefer_huge_pages(ram: &GuestRam) {
     use vm_memory::GuestMemoryBackend;
     for region in ram.iter() {
         let (start, bytes) = (region.as_ptr().cast(), region.len() as usize);
-        // SAFETY: the region is a mapping of these very bytes, and lives; the advice changes
-        // none of its contents nor what may be done with it.
+        // SAFETY: the region is a live mapping of exactly these bytes; the advice changes neither
+        // its contents nor its permitted uses.
         unsafe { libc::madvise(start, bytes, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// As [`guest_ram`], with the contents of `file` from `offset` on, range after range, a
-/// multiple of [`PAGE_SIZE`] each. What the guest writes goes to pages of its own; all
-/// others are the host's page cache, once for all that share the file, which must not
-/// change or shrink meanwhile.
+/// As [`guest_ram`], with the contents of `file` from `offset` on, range after range, a multiple of
+/// [`PAGE_SIZE`] each. The guest's writes go to private pages; all other pages are the host's page
+/// cache, shared by all mappings of the file, which must not change or shrink meanwhile.
 ///
 /// # Errors
-/// As for [`guest_ram`], and when the file is too short.
+/// As for [`guest_ram`], and if the file is too short.
 pub fn guest_ram_over(
     ranges: &[(u64, usize)],
     file: &Arc<File>,
@@ -74,7 +73,7 @@ pub fn guest_ram_over(
     Ok(GuestRam::from_regions(regions)?)
 }
 
-/// The ranges of `ram`, as [`guest_ram`] takes them.
+/// The ranges of `ram`, in [`guest_ram`]'s form.
 pub fn ram_ranges(ram: &GuestRam) -> Vec<(u64, usize)> {
     use vm_memory::GuestMemoryBackend;
     ram.iter()
@@ -88,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// The flags that the kernel keeps of the mapping that begins at `start`.
+    /// The kernel's flags for the mapping that begins at `start`.
     fn flags_of(start: usize) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let begins = format!("{start:x}-");
@@ -107,7 +106,8 @@ mod tests {
         let ram = guest_ram(&[(0, 4 << 20), (1 << 32, 2 << 20)]).unwrap();
         prefer_huge_pages(&ram);
         for region in ram.iter() {
-            // Neighbours of one kind are one mapping to the kernel: the first begins it.
+            // The kernel merges neighbours of one kind into one mapping, which begins with the
+            // first.
             let flags = flags_of(region.as_ptr() as usize);
             assert!(flags.is_none_or(|flags| flags.contains(" hg ")));
         }

@@ -1,32 +1,31 @@
-//! Probes: places in the files of guest programs at which the host looks in.
+//! Probes: addresses in guest programs at which the host inspects the guest.
 //!
-//! A place is known by the content of its page: a page of a program's or library's code holds
-//! the file's bytes wherever a process has it mapped, and whoever has it mapped. So a set of
-//! probes holds for every process of a guest, and for programs that nobody has started yet.
-//! Nothing in the guest is changed for them, and they cost it no virtual time.
-//! A kernel writes over its own code while it boots, but stands at known addresses: places in it are linear addresses.
+//! A probe is located by the content of its page: a page of a program's or library's code has the file's bytes in every
+//! process and at every address where it is mapped. So a set of probes covers all processes of a guest, including programs
+//! not started yet. Probes change nothing in the guest, and cost no virtual time. A kernel patches its own code while it
+//! boots, but has known addresses, so probes in it are linear addresses.
 //!
-//! Whoever makes a run's nodes gives engines a set ([`Vcpu::set_probes`](crate::Vcpu::set_probes));
-//! an engine ends runs with [`Exit::Probe`](crate::Exit::Probe) when a user's code comes to one.
+//! The creator of a run's nodes gives engines a set ([`Vcpu::set_probes`](crate::Vcpu::set_probes)); an engine returns
+//! [`Exit::Probe`](crate::Exit::Probe) when user code reaches a probe.
 
 use std::collections::BTreeMap;
 
 use crate::{Cycles, PAGE_SIZE, Registers, TimeAccount};
 
-/// Most return addresses that an engine watches at once: more than calls that can be open, so that there is room once
-/// those of calls that have returned are forgotten.
+/// The largest number of return addresses that an engine watches at once. It exceeds the number of calls that can be open,
+/// so there is room once the addresses of returned calls are removed.
 pub const MOST_RETURNS: usize = 1 << 18;
 
 /// Bytes of a page.
 const BYTES: usize = PAGE_SIZE as usize;
 
-/// Where pages are compared first, 8 bytes each: most differ there.
+/// Offsets at which pages are compared first, 8 bytes each: most pages differ there.
 const SAMPLED: [usize; 4] = [0, 1360, 2720, BYTES - 8];
 
 /// A page of code with probes in it.
 #[derive(Clone, Debug)]
 pub struct ProbedPage {
-    /// What the page holds, as its file has it; zeros after the file's end.
+    /// The page's contents in the file; zeros after the file's end.
     pub bytes: Box<[u8; BYTES]>,
     /// Each probe's offset in the page and its number, ascending by offset.
     pub places: Vec<(u16, u32)>,
@@ -36,25 +35,25 @@ pub struct ProbedPage {
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     pages: BTreeMap<[u64; 4], Vec<ProbedPage>>,
-    /// Places in the kernel's code, by the linear address of the page: as in [`ProbedPage::places`].
+    /// Probes in the kernel's code, by the linear address of the page: as in [`ProbedPage::places`].
     kernel: BTreeMap<u64, Vec<(u16, u32)>>,
 }
 
-/// What a processor was when it came to a probe: before the instruction there.
+/// A processor's state at a probe, before the instruction there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
     /// General registers, RIP and RFLAGS.
     pub registers: Registers,
     /// The low halves of XMM0 to XMM7, which carry floating-point arguments.
     pub scalars: [u64; 8],
-    /// What its time had gone into, where time is more than instructions.
+    /// The account of its time, if the engine keeps one.
     pub account: Option<TimeAccount>,
     /// The virtual time.
     pub at: Cycles,
 }
 
 impl Probes {
-    /// A set of these pages. Of pages that are the same, the first one's probes count.
+    /// Builds a set of these pages. Of equal pages, the first one's probes count.
     pub fn new(pages: impl IntoIterator<Item = ProbedPage>) -> Self {
         let mut set = Self::default();
         for mut page in pages {
@@ -68,8 +67,8 @@ impl Probes {
         set
     }
 
-    /// The same with probes at these linear addresses of a kernel, in the upper half of the address space, by number. They
-    /// hold in supervisor mode, in all address spaces. Of several at one address the first counts.
+    /// Adds probes at these linear addresses of a kernel, in the upper half of the address space, by number. They apply in
+    /// supervisor mode, in all address spaces. Of several at one address, the first counts.
     #[must_use]
     pub fn with_kernel(mut self, places: impl IntoIterator<Item = (u64, u32)>) -> Self {
         for (address, number) in places.into_iter().filter(|(at, _)| at >> 63 != 0) {
@@ -82,23 +81,23 @@ impl Probes {
         self
     }
 
-    /// Whether there is none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.kernel.is_empty()
     }
 
-    /// Whether some are in a kernel.
+    /// True if there are probes in a kernel.
     pub fn has_kernel(&self) -> bool {
         !self.kernel.is_empty()
     }
 
-    /// The probes in the kernel's page at linear address `page`; none where there are none.
+    /// The probes in the kernel's page at linear address `page`; empty if there are none.
     pub fn kernel_places(&self, page: u64) -> &[(u16, u32)] {
         self.kernel.get(&page).map_or(&[], Vec::as_slice)
     }
 
-    /// The probes in a page that holds what `read` reads at an offset in it; none where it
-    /// reads nothing.
+    /// The probes in the page whose bytes `read` copies from an offset in it; empty if reading fails or the page is
+    /// unknown.
     pub fn places_in(&self, mut read: impl FnMut(usize, &mut [u8]) -> bool) -> &[(u16, u32)] {
         let mut samples = [0; 4];
         for (sample, at) in samples.iter_mut().zip(SAMPLED) {

@@ -1,7 +1,7 @@
 //! Architectural registers as plain values.
 //!
-//! They hold what the architecture says and nothing of an engine, so that a state can go from one
-//! engine to another. The boot code fills them in, engines take and give them through `Vcpu`.
+//! They contain only architectural state, so a state can move from one engine to another. The boot
+//! code fills them in; engines read and write them through `Vcpu`.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +87,7 @@ pub struct DescriptorTable {
     pub limit: u16,
 }
 
-/// What the kernel of the guest owns: segments, tables, control registers.
+/// The system state of a processor: segments, tables, control registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemRegisters {
     /// Segments, indexed by [`SegmentRegister`].
@@ -138,7 +138,7 @@ impl SystemRegisters {
             segments,
             gdt: table,
             idt: table,
-            // Caches off, extension type.
+            // Caching disabled, extension type.
             cr0: 0x6000_0010,
             ..Self::default()
         }
@@ -146,8 +146,8 @@ impl SystemRegisters {
 }
 
 impl Registers {
-    /// The state after a reset or an INIT of a processor with that signature (EAX of
-    /// CPUID leaf 1), which EDX tells.
+    /// The state after a reset or an INIT of a processor with this signature (EAX of CPUID leaf 1),
+    /// which EDX then contains.
     pub fn initial(signature: u32) -> Self {
         let mut registers = Self {
             rip: 0xfff0,

@@ -1,40 +1,40 @@
-//! What an engine tells of a run.
+//! Engines' reports of a run.
 //!
-//! Nothing in it is part of a run's results: it says how an engine fared, and what to distrust.
-//! Nodes add up what their processors' engines tell, and the summary has it.
+//! A report is not part of a run's results: it has an engine's counters, and warnings about
+//! results. Nodes add up the reports of their processors' engines for the summary.
 
 use serde::{Deserialize, Serialize};
 
-/// An instruction that the engine does not implement, met by the guest.
+/// An instruction of the guest that the engine does not implement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unimplemented {
-    /// Where it was met first.
+    /// Its first address.
     pub rip: u64,
-    /// The bytes there, as far as they could be read.
+    /// The bytes there, as far as they are readable.
     pub bytes: Vec<u8>,
-    /// How often it was met.
+    /// The number of times it was executed.
     pub count: u64,
 }
 
-/// What the name of a counter begins with that is not a sum but a maximum.
+/// The prefix of counters that are maxima instead of sums.
 const WORST: &str = "worst_";
 
-/// What an engine tells of a run.
+/// An engine's report of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineReport {
-    /// Instructions met that raised #UD because they are not implemented.
+    /// Instructions that raised #UD because they are not implemented.
     pub unimplemented: Vec<Unimplemented>,
-    /// Stubs were made to count, because the guest abused that they do not.
+    /// True if instructions in stubs are counted, because the guest abused their exemption.
     pub stubs_abused: bool,
-    /// What to know before trusting the results, besides that.
+    /// Further warnings about the results.
     pub warnings: Vec<String>,
-    /// The engine's own counters, by name. They add up, but for those whose names begin
-    /// with `worst_`, of which the highest counts.
+    /// The engine's own counters, by name. They are sums, except for names that begin with
+    /// `worst_`, which are maxima.
     pub counters: Vec<(&'static str, u64)>,
 }
 
 impl EngineReport {
-    /// Two counts under the same name as one: the worst of what is called so, or the sum.
+    /// Combines two values of a counter: the maximum or the sum, by its name.
     pub fn together(name: &str, one: u64, other: u64) -> u64 {
         if name.starts_with(WORST) {
             one.max(other)
@@ -43,7 +43,7 @@ impl EngineReport {
         }
     }
 
-    /// Adds what another processor's engine tells.
+    /// Adds the report of another processor's engine.
     pub fn add(&mut self, other: Self) {
         for met in other.unimplemented {
             let known = self.unimplemented.iter_mut();
@@ -53,7 +53,7 @@ impl EngineReport {
             }
         }
         self.stubs_abused |= other.stubs_abused;
-        // Several processors may say the same.
+        // Several processors may report the same warning.
         for warning in other.warnings {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);

@@ -1,4 +1,4 @@
-//! A processor's architectural state as a list of named values, for comparing.
+//! A processor's architectural state as a list of named values, for comparison.
 //!
 //! Names and order are the same in every run of an engine, so that two lists can be compared item
 //! by item. Nodes hash the list, and `belljar bisect` shows where two lists differ.
@@ -8,7 +8,7 @@ use crate::registers::{Registers, Segment, SystemRegisters};
 /// One register or field of a processor's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateItem {
-    /// Its name as the manuals have it, in lower case.
+    /// Its name as in the manuals, in lower case.
     pub name: String,
     /// Its value, least significant byte first.
     pub bytes: Vec<u8>,
@@ -49,7 +49,7 @@ const GENERAL: [&str; 16] = [
 ];
 const SEGMENTS: [&str; 8] = ["es", "cs", "ss", "ds", "fs", "gs", "tr", "ldtr"];
 
-/// The registers that every engine shows, in a fixed order.
+/// The registers that every engine reports, in a fixed order.
 pub fn register_items(registers: &Registers, system: &SystemRegisters) -> Vec<StateItem> {
     let mut items = vec![
         StateItem::word("rip", registers.rip),

@@ -1,7 +1,7 @@
 //! Watching guest pages that hold translated code.
 //!
-//! Every write to guest memory that goes through vm-memory (devices, loaders)
-//! marks its range here. A page is only looked at when an engine watches it.
+//! Every write to guest memory through vm-memory (devices, loaders) marks its range here. Only
+//! watched pages are recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,25 +20,25 @@ struct Pages {
     beside: BesidePages,
 }
 
-/// One region's watched pages: a bit per page that an engine set, and a bit per
-/// watched page that was written since the engine last asked.
+/// One region's watched pages: a bit per page set by an engine, and a bit per watched page that was
+/// written since the engine's last query.
 #[derive(Clone, Debug, Default)]
 pub struct CodeWatch {
     pages: Arc<Pages>,
 }
 
 impl CodeWatch {
-    /// Watches the page that holds `offset` of this region.
+    /// Watches the page that contains `offset` of this region.
     pub fn watch(&self, offset: u64) {
         self.set(&self.pages.watched, offset, true);
     }
 
-    /// Forgets the page that holds `offset`.
+    /// Stops watching the page that contains `offset`.
     pub fn unwatch(&self, offset: u64) {
         self.set(&self.pages.watched, offset, false);
     }
 
-    /// Whether the page that holds `offset` is watched.
+    /// True if the page that contains `offset` is watched.
     pub fn is_watched(&self, offset: u64) -> bool {
         let page = (offset >> PAGE_SHIFT) as usize;
         self.pages
@@ -47,8 +47,7 @@ impl CodeWatch {
             .is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
-    /// Whether any page from the one that holds `offset` on, `bytes` bytes of them, is
-    /// watched.
+    /// True if any page of the `bytes` bytes from `offset` on is watched.
     pub fn is_any_watched(&self, offset: u64, bytes: u64) -> bool {
         let first = (offset >> PAGE_SHIFT) as usize;
         let last = ((offset + bytes.max(1) - 1) >> PAGE_SHIFT) as usize;
@@ -65,18 +64,18 @@ impl CodeWatch {
         })
     }
 
-    /// Pages of the region that have a second host address.
+    /// Pages of the region with a second host address.
     pub fn beside(&self) -> &BesidePages {
         &self.pages.beside
     }
 
-    /// Whether a watched page was written since they were taken last.
+    /// True if a watched page was written since the last [`take_written`](Self::take_written).
     pub fn has_written(&self) -> bool {
         self.pages.any_written.load(Ordering::Relaxed)
     }
 
-    /// Takes the offsets of watched pages written since the last call, in
-    /// ascending order. Costs one load when there are none.
+    /// Takes the offsets of watched pages written since the last call, in ascending order. Costs a
+    /// single load if there are none.
     pub fn take_written(&self) -> Vec<u64> {
         if !self.pages.any_written.swap(false, Ordering::Acquire) {
             return Vec::new();
@@ -156,7 +155,7 @@ impl WithBitmapSlice<'_> for CodeWatch {
     type S = CodeWatchSlice;
 }
 
-/// A [`CodeWatch`] seen from an offset, as vm-memory's slices need it.
+/// A [`CodeWatch`] from an offset on, as vm-memory's slices require.
 #[derive(Clone, Debug)]
 pub struct CodeWatchSlice {
     watch: CodeWatch,
@@ -164,7 +163,7 @@ pub struct CodeWatchSlice {
 }
 
 impl CodeWatchSlice {
-    /// The whole region's watch, whatever the slice's offset.
+    /// The whole region's watch, regardless of the slice's offset.
     pub fn region(&self) -> &CodeWatch {
         &self.watch
     }

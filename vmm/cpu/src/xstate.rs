@@ -1,9 +1,9 @@
 //! The layout of an XSAVE area (Intel SDM, volume 1, chapter 13).
 //!
-//! The layout is the same for every guest whatever the host's is. The exact engine writes areas by
-//! it, the kvm engine compares KVM's with it, and CPUID tells guests the sizes.
+//! The layout is the same for every guest and independent of the host's. The exact engine writes
+//! areas in it, the kvm engine compares KVM's with it, and CPUID reports the sizes to guests.
 
-/// A state component beyond x87 and SSE, which have fixed places.
+/// A state component beyond x87 and SSE, which have fixed offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateComponent {
     /// Its bit in XCR0.
@@ -14,7 +14,7 @@ pub struct StateComponent {
     pub bytes: usize,
 }
 
-/// Bytes of the legacy region and the header, which every area has.
+/// Bytes of the legacy region and the header, which are part of every area.
 pub const XSAVE_HEADER_END: usize = 576;
 /// Bytes of the largest area: all components in the standard format.
 pub const XSAVE_BYTES: usize = 2688;
@@ -28,8 +28,8 @@ pub const COMPONENT_ZMM_HIGH: StateComponent = component(6, 1152, 512);
 /// ZMM16 to ZMM31.
 pub const COMPONENT_HIGH_ZMM: StateComponent = component(7, 1664, 1024);
 
-/// The components, in the order of the compacted format. None of them asks to be
-/// aligned there, and all of them are.
+/// The components, in the order of the compacted format. They do not require alignment there, but
+/// are all aligned.
 pub const STATE_COMPONENTS: [StateComponent; 4] = [
     COMPONENT_AVX,
     COMPONENT_OPMASK,
@@ -51,7 +51,7 @@ fn chosen(components: u64) -> impl Iterator<Item = StateComponent> {
         .filter(move |component| components >> component.number & 1 == 1)
 }
 
-/// Bytes of an area in the standard format that holds `components`.
+/// Bytes of an area in the standard format with `components`.
 pub fn standard_size(components: u64) -> usize {
     chosen(components)
         .map(|component| component.offset + component.bytes)
@@ -59,7 +59,7 @@ pub fn standard_size(components: u64) -> usize {
         .unwrap_or(XSAVE_HEADER_END)
 }
 
-/// Bytes of an area in the compacted format that holds `components`.
+/// Bytes of an area in the compacted format with `components`.
 pub fn compacted_size(components: u64) -> usize {
     XSAVE_HEADER_END
         + chosen(components)

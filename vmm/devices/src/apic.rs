@@ -1,15 +1,15 @@
-//! The local APIC: one register file seen through the xAPIC page and through the
-//! x2APIC MSRs (Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller").
+//! The local APIC: a register file that is accessible by the xAPIC page and by the x2APIC MSRs
+//! (Intel SDM volume 3, chapter "Advanced Programmable Interrupt Controller").
 //!
-//! State changes only by the guest's accesses, by messages, and by the timer when `advance` is
-//! called, with times that the caller gives in the processor's cycles. `interrupts` has one for
-//! each processor; the node's run loop asks it for the vector to take.
+//! State changes only by the guest's accesses, by messages, and by the timer in `advance`; the
+//! caller passes times in the processor's cycles. `interrupts` has one for each processor; the
+//! node's run loop gets the vector to deliver from it.
 
 /// The guest's reads and writes of the local APIC's registers.
 mod access;
-/// A set of interrupt vectors, as IRR, ISR and TMR hold them.
+/// A set of interrupt vectors: the contents of IRR, ISR or TMR.
 mod bits;
-/// Interrupt messages between local APICs, and to them from the IO-APIC.
+/// Interrupt messages between local APICs, and from the IO-APIC to them.
 mod message;
 /// The local APIC's timer: one-shot, periodic and TSC-deadline, in virtual cycles.
 mod timer;
@@ -36,8 +36,8 @@ const ESR_SEND_ILLEGAL_VECTOR: u32 = 1 << 5;
 const ESR_RECEIVE_ILLEGAL_VECTOR: u32 = 1 << 6;
 const ESR_ILLEGAL_REGISTER: u32 = 1 << 7;
 
-/// The LVT entries that this file knows by name, by their place in
-/// `LocalApic::lvt`; 1 and 2 are thermal and performance monitoring.
+/// The LVT entries that this file uses by name, by their index in `LocalApic::lvt`; 1 and 2 are
+/// thermal and performance monitoring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lvt {
     Timer = 0,
@@ -48,7 +48,7 @@ enum Lvt {
 
 const LVT_COUNT: usize = 6;
 
-/// How the local APIC is switched on.
+/// The mode set in `IA32_APIC_BASE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum ApicMode {
     Disabled,
@@ -74,19 +74,18 @@ pub struct LocalApic {
     logical_destination: u32,
     destination_format: u32,
     timer: Timer,
-    /// A non-maskable interrupt that the processor has yet to take.
+    /// A non-maskable interrupt that is pending for the processor.
     nmi: bool,
-    /// What the processor has yet to do to itself.
+    /// Start signals that the processor has not handled yet.
     starts: VecDeque<StartSignal>,
     inbox: Inbox,
-    /// Level interrupts that arrived while the APIC was off.
+    /// Level interrupts that arrived while the APIC was disabled.
     refused: Vec<u8>,
 }
 
 impl LocalApic {
-    /// The local APIC with id `id` after reset, switched on in xAPIC mode. Its
-    /// timer counts once every `cycles_per_tick` cycles (at least 1), before the
-    /// guest's own divider.
+    /// The local APIC with id `id` after reset, enabled in xAPIC mode. Its timer counts once every
+    /// `cycles_per_tick` cycles (at least 1), before the guest's own divider.
     pub fn new(id: u32, bootstrap: bool, cycles_per_tick: u64) -> Self {
         let mut apic = Self {
             id,
@@ -113,7 +112,7 @@ impl LocalApic {
         apic
     }
 
-    /// The registers' state after reset; the mode stays.
+    /// Resets the registers; the mode stays.
     fn reset(&mut self) {
         self.requested = VectorSet::default();
         self.in_service = VectorSet::default();
@@ -130,8 +129,8 @@ impl LocalApic {
         self.timer.reset();
     }
 
-    /// The vector that the processor should take now: the highest requested one
-    /// whose class is above the processor priority.
+    /// The vector to deliver now: the highest requested one whose class is above the processor
+    /// priority.
     pub fn pending(&self) -> Option<u8> {
         if !self.accepts() {
             return None;
@@ -141,17 +140,17 @@ impl LocalApic {
             .filter(|vector| vector >> 4 > self.processor_priority() >> 4)
     }
 
-    /// Whether a non-maskable interrupt waits for the processor.
+    /// True if a non-maskable interrupt is pending for the processor.
     pub fn has_nmi(&self) -> bool {
         self.nmi
     }
 
-    /// The processor takes the non-maskable interrupt.
+    /// Records that the processor takes the non-maskable interrupt.
     pub fn accept_nmi(&mut self) {
         self.nmi = false;
     }
 
-    /// The processor takes `vector`: it is in service until its EOI.
+    /// Records that the processor takes `vector`, which is in service until its EOI.
     pub fn accept(&mut self, vector: u8) {
         self.requested.clear(vector);
         self.in_service.set(vector);
@@ -167,12 +166,12 @@ impl LocalApic {
         }
     }
 
-    /// The guest moved CR8: the task priority's class is `class` (0 to 15).
+    /// Records that the guest moved CR8: the task priority's class is `class` (0 to 15).
     pub fn set_task_class(&mut self, class: u8) {
         self.task_priority = (class & 0xf) << 4;
     }
 
-    /// The cycle at which the timer fires or a message arrives next.
+    /// The cycle of the timer's next interrupt or of the next message's arrival.
     pub fn next_deadline(&self) -> Option<Cycles> {
         self.timer
             .deadline()
@@ -181,13 +180,13 @@ impl LocalApic {
             .min()
     }
 
-    /// Whether messages are on their way here.
+    /// True if messages to this APIC are in flight.
     pub fn expects_messages(&self) -> bool {
         self.inbox.next().is_some()
     }
 
-    /// Requests the timer's interrupt when its deadline is at or before `now`, then
-    /// takes the messages that have arrived by then.
+    /// Requests the timer's interrupt if its deadline is at or before `now`, then accepts the
+    /// messages that have arrived by then.
     pub fn advance(&mut self, now: Cycles) {
         if self.timer.expire(now) {
             self.raise_local(Lvt::Timer);
@@ -204,23 +203,23 @@ impl LocalApic {
         }
     }
 
-    /// Takes the vectors of level interrupts that arrived and were not taken.
+    /// Takes the vectors of level interrupts that arrived and were refused.
     pub(crate) fn take_refused(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.refused)
     }
 
-    /// Takes what the processor has to do to itself before it continues, in order.
+    /// Takes the processor's next start signal, which it must handle before it continues.
     pub fn take_start(&mut self) -> Option<StartSignal> {
         self.starts.pop_front()
     }
 
-    /// Whether this APIC takes a message of that kind now. One that software switched
-    /// off keeps only interrupts out.
+    /// True if this APIC accepts such a message now. A software-disabled one refuses only
+    /// interrupts.
     pub(crate) fn takes(&self, signal: Signal) -> bool {
         self.accepts() || !matches!(signal, Signal::Vector { .. })
     }
 
-    /// Takes a message that has arrived.
+    /// Accepts a message that has arrived.
     pub(crate) fn receive(&mut self, signal: Signal) {
         match signal {
             Signal::Vector { vector, level } => self.request(vector, level),
@@ -228,7 +227,7 @@ impl LocalApic {
             Signal::Start(start) => {
                 if start == StartSignal::Init {
                     self.reset();
-                    // Nothing of what came before it is left.
+                    // A reset discards earlier signals.
                     self.starts.clear();
                 }
                 self.starts.push_back(start);
@@ -236,12 +235,12 @@ impl LocalApic {
         }
     }
 
-    /// Takes a message that arrives at `at` by this processor's clock.
+    /// Adds a message that arrives at `at` by this processor's clock.
     pub(crate) fn expect(&mut self, at: Cycles, signal: Signal) {
         self.inbox.push(at, signal);
     }
 
-    /// Whether the guest reaches the registers through the xAPIC page.
+    /// True if the guest accesses the registers through the xAPIC page.
     pub fn is_memory_mapped(&self) -> bool {
         self.mode == ApicMode::XApic
     }
@@ -261,7 +260,7 @@ impl LocalApic {
 
     fn raise_error(&mut self, error: u32) {
         self.errors |= error;
-        // An error entry with an illegal vector must not raise itself for ever.
+        // An error entry with an illegal vector must not raise itself forever.
         if self.lvt[Lvt::Error as usize] & 0xff >= 16 {
             self.raise_local(Lvt::Error);
         }
@@ -274,15 +273,15 @@ impl LocalApic {
         }
     }
 
-    /// Ends the interrupt in service with the highest priority. Its vector when
-    /// the IO-APIC must be told.
+    /// Ends the interrupt in service with the highest priority. Returns its vector if the IO-APIC
+    /// needs the EOI.
     fn end_of_interrupt(&mut self) -> Option<u8> {
         let vector = self.in_service.highest()?;
         self.in_service.clear(vector);
         self.level.contains(vector).then_some(vector)
     }
 
-    /// Whether a message to `destination` is meant for this APIC.
+    /// True if a message to `destination` is addressed to this APIC.
     pub(crate) fn is_destination(&self, destination: u32, logical: bool) -> bool {
         let broadcast = destination == u32::MAX || destination == 0xff;
         if broadcast || !logical {

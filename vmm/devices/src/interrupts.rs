@@ -1,8 +1,8 @@
 //! The node's interrupt controllers together, and the messages between them.
 //!
-//! Processors run by turns, so their clocks differ a little. A message carries the time
-//! of whoever sent it: the receiver sees it at that time, or at its own where that is
-//! later. Nothing depends on whose turn comes first but by this rule.
+//! Processors run in turns, so their clocks differ slightly. A message carries its sender's time:
+//! the receiver accepts it at that time, or at its own time if that is later. Otherwise, the order
+//! of turns has no effect.
 
 use belljar_cpu::Cycles;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::apic::{Command, Delivery, Effect, LocalApic, Message, Shorthand, Signal};
 use crate::ioapic::{IoApic, PINS};
 
-/// A time by the clock of one processor, whose turn it is.
+/// A time on the clock of the current processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The processor's number, which is its APIC id.
@@ -40,35 +40,35 @@ impl InterruptController {
         }
     }
 
-    /// How many processors there are.
+    /// The number of processors.
     pub fn processors(&self) -> usize {
         self.locals.len()
     }
 
-    /// The local APIC of a processor; there must be one of that number.
+    /// The local APIC of a processor. Panics if there is no such processor.
     pub fn local(&self, processor: usize) -> &LocalApic {
         &self.locals[processor]
     }
 
-    /// As [`local`](Self::local), to change it.
+    /// As [`local`](Self::local), for modification.
     pub fn local_mut(&mut self, processor: usize) -> &mut LocalApic {
         &mut self.locals[processor]
     }
 
-    /// Sets a device's line and sends what follows from it.
+    /// Sets a device's line and sends the resulting messages.
     pub fn set_line(&mut self, pin: usize, asserted: bool, at: Moment) {
         self.io.set_line(pin, asserted);
         self.settle(at);
     }
 
-    /// One edge on `pin`.
+    /// Raises an edge on `pin`.
     pub fn pulse(&mut self, pin: usize, at: Moment) {
         self.set_line(pin, true, at);
         self.set_line(pin, false, at);
     }
 
-    /// Carries out what a write to the local APIC of the processor whose turn it is asks
-    /// of the others and of the IO-APIC. The task class when its CR8 has to follow.
+    /// Performs a local APIC write's effect on other processors and on the IO-APIC. Returns the
+    /// task class if the current processor's CR8 must be set to it.
     pub fn apply(&mut self, effect: Effect, at: Moment) -> Option<u8> {
         match effect {
             Effect::EndOfLevel(vector) => self.io.end_of_interrupt(vector),
@@ -82,8 +82,7 @@ impl InterruptController {
         None
     }
 
-    /// Moves the processor whose turn it is to its present time: its timer fires, and what
-    /// was sent to it arrives.
+    /// Advances the current processor to its present time: its timer fires, and messages arrive.
     pub fn advance(&mut self, at: Moment) {
         let local = &mut self.locals[at.processor];
         local.advance(at.now);
@@ -96,12 +95,12 @@ impl InterruptController {
         }
     }
 
-    /// Messages of kinds that this machine does not deliver (SMI, ExtINT).
+    /// The number of messages of kinds that this machine does not deliver (SMI, ExtINT).
     pub fn undeliverable(&self) -> u64 {
         self.undeliverable
     }
 
-    /// Sends each message that waits in the IO-APIC once.
+    /// Sends each message pending in the IO-APIC once.
     pub fn settle(&mut self, at: Moment) {
         let requests = self.io.requests();
         for pin in (0..PINS).filter(|pin| requests >> pin & 1 == 1) {
@@ -113,8 +112,8 @@ impl InterruptController {
         }
     }
 
-    /// Whether anybody may take what `command` sends; a level interrupt that nobody takes
-    /// keeps asking.
+    /// Sends `command`. Returns true if some APIC may accept it; a refused level interrupt stays
+    /// pending.
     fn send(&mut self, command: &Command, at: Moment) -> bool {
         let message = &command.message;
         let Some(signal) = Signal::of(message) else {
@@ -125,7 +124,7 @@ impl InterruptController {
         let targets = (0..self.locals.len()).filter(|&processor| {
             let local = &self.locals[processor];
             let own = processor == at.processor;
-            // Another one says when it arrives whether it takes it.
+            // Other processors decide at the message's arrival whether to accept it.
             is_meant(command, local, own) && (local.takes(signal) || !(own || chosen))
         });
         let mut targets: Vec<usize> = targets.collect();
@@ -143,7 +142,7 @@ impl InterruptController {
         !targets.is_empty()
     }
 
-    /// The one with the lowest processor priority; among equals the first.
+    /// The processor with the lowest priority; among equals the first.
     fn least_busy(&self, among: &[usize]) -> Option<usize> {
         let priority = |processor: usize| self.locals[processor].processor_priority();
         among.iter().copied().min_by_key(|&one| priority(one))

@@ -1,8 +1,8 @@
 //! The IO-APIC (Intel 82093AA, with the EOI register of later versions).
 //!
-//! A pin's edge asks once, its level as long as the line is up and no interrupt of it is being
-//! served. It sends nothing by itself: `interrupts` takes the requests, delivers the messages and
-//! tells which were taken; the node sets lines as devices do.
+//! An edge on a pin makes one request; a level requests as long as the line is up and its interrupt
+//! is not in service. `interrupts` takes the requests, delivers the messages and reports the
+//! accepted ones back; devices set the lines through the node.
 
 use crate::apic::{Delivery, Message};
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ const ENTRY_MASKED: u64 = 1 << 16;
 /// Vector, delivery and destination mode, polarity, trigger, mask, destination.
 const ENTRY_WRITABLE: u64 = 0xff00_0000_0001_afff;
 
-/// The IO-APIC. A pin's *line* says whether its device asks for attention,
-/// whatever the polarity that the guest believes in.
+/// The IO-APIC. A pin's *line* is true while its device asserts the interrupt, regardless of the
+/// polarity that the guest configured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IoApic {
     id: u32,
@@ -70,7 +70,7 @@ impl IoApic {
         }
     }
 
-    /// The pins that ask for delivery now, a bit each.
+    /// The pins that request delivery now, a bit each.
     pub fn requests(&self) -> u32 {
         if self.lines | self.edges == 0 {
             return 0;
@@ -98,8 +98,8 @@ impl IoApic {
         })
     }
 
-    /// The message of `pin` was sent: `taken` by a local APIC, or refused. A refused
-    /// edge is lost, a refused level keeps asking.
+    /// The message of `pin` was sent: `taken` by a local APIC, or refused. A refused edge is lost,
+    /// a refused level stays requested.
     pub fn sent(&mut self, pin: usize, taken: bool) {
         if let Some(entry) = self.entries.get_mut(pin) {
             self.edges &= !(1 << pin);
@@ -109,7 +109,7 @@ impl IoApic {
         }
     }
 
-    /// A level interrupt with `vector` ended in a local APIC.
+    /// Handles the EOI of a level interrupt with `vector` in a local APIC.
     pub fn end_of_interrupt(&mut self, vector: u8) {
         for entry in &mut self.entries {
             if *entry as u8 == vector {
@@ -163,8 +163,8 @@ impl IoApic {
         let entry = &mut self.entries[pin];
         let written = (u64::from(value) << shift) & half & ENTRY_WRITABLE;
         *entry = *entry & !(half & ENTRY_WRITABLE) | written;
-        // Switching a pin to edge forgets that a level interrupt was being served;
-        // kernels use this to end one without an EOI register.
+        // Switching a pin to edge ends a level interrupt in service; kernels use this as an EOI on
+        // chips without an EOI register.
         if *entry & ENTRY_LEVEL == 0 {
             *entry &= !ENTRY_REMOTE_IRR;
         }

@@ -1,14 +1,14 @@
 //! The devices of a node: interrupt controllers, timers, the serial port, the
 //! clock, power and virtio-mmio.
 //!
-//! Every device is a plain state machine. It has no thread and no host clock; what
-//! depends on time takes the node's [`Cycles`](belljar_cpu::Cycles), and what it
-//! wants done comes back as a value. Everything a guest can write is checked.
+//! Every device is a plain state machine. It has no thread and no host clock; time-dependent functions take the
+//! node's [`Cycles`](belljar_cpu::Cycles), and requests to the caller are returned as values. All guest input is
+//! checked.
 //!
-//! `interrupts` joins `apic` and `ioapic`; the other devices import no one else's. In [`virtio`], each device imports
-//! `queue` and `chain`, and `mmio` shows any of them to the guest.
+//! `interrupts` joins `apic` and `ioapic`; the other devices are independent of each other. In [`virtio`], each
+//! device imports `queue` and `chain`, and `mmio` gives each a register window.
 
-/// The local APIC, seen through the xAPIC page and the x2APIC MSRs.
+/// The local APIC, with its xAPIC page and its x2APIC MSRs.
 pub mod apic;
 /// The node's interrupt controllers together, and the messages between them.
 mod interrupts;

@@ -1,8 +1,8 @@
-//! Power-off and reset: the registers that the ACPI tables name, and the two
-//! reset ports of the PC that kernels try when ACPI fails.
+//! Power-off and reset: the registers in the ACPI tables, and the two reset ports of the PC that
+//! kernels try when ACPI fails.
 //!
-//! A write returns what the guest asked for, and what becomes of the node is the caller's business:
-//! the node's buses call it. Whatever else is written has no effect.
+//! A write returns the guest's request, and the caller performs it; the node's buses call it. Other
+//! writes have no effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub const SLEEP_STATUS_PORT: u16 = 0x601;
 pub const RESET_PORT: u16 = 0x602;
 /// The value that resets at [`RESET_PORT`].
 pub const RESET_VALUE: u8 = 0x06;
-/// The sleep type that the DSDT's `_S5` names.
+/// The sleep type in the DSDT's `_S5`.
 pub const SLEEP_TYPE_S5: u8 = 5;
 /// All ports of [`Power`].
 pub const POWER_PORTS: [u16; 5] = [
@@ -33,7 +33,7 @@ const CHIPSET_RESET_CPU: u8 = 1 << 2;
 const SLEEP_ENABLE: u8 = 1 << 5;
 const WAKE_STATUS: u8 = 1 << 7;
 
-/// What a guest asked of its power supply.
+/// A guest's request to the power registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerEvent {
     /// Sleep state S5: off.

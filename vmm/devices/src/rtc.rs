@@ -1,7 +1,7 @@
 //! The CMOS clock (MC146818), which starts at the scenario's date and runs in virtual time.
 //!
-//! What is read follows from the start and the seconds that the caller gives, so the host's clock
-//! is nowhere in it; the guest cannot set it. The node's buses lead ports 0x70 and 0x71 here.
+//! The values follow from the start date and the caller's virtual seconds, never from the host's
+//! clock; the guest cannot set them. The node's buses map ports 0x70 and 0x71 to it.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ impl Rtc {
         Self { start, index: 0 }
     }
 
-    /// Selects a register. The top bit gates NMIs, of which there are none.
+    /// Selects a register. The top bit masks NMIs, which this machine does not have.
     pub fn select(&mut self, index: u8) {
         self.index = index & 0x7f;
     }

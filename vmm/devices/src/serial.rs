@@ -1,7 +1,7 @@
 //! The serial port: vm-superio's 16550A, with its output collected.
 //!
-//! Output waits until somebody takes it, input until the guest reads it, and nothing takes time.
-//! The node's buses lead the eight ports here and its interrupt to an edge-triggered pin.
+//! Output waits for the host to take it, input for the guest to read it, and transfers take no
+//! time. The node's buses map the eight ports to it and its interrupt to an edge-triggered pin.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ impl Trigger for Edge {
     }
 }
 
-/// A serial port as it is saved.
+/// The saved state of a serial port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SerialState {
     registers: [u8; 9],
@@ -38,7 +38,7 @@ pub struct SerialState {
     input: Vec<u8>,
 }
 
-/// A 16550A whose transmitter is infinitely fast.
+/// A 16550A with an infinitely fast transmitter.
 pub struct Serial {
     uart: Uart<Edge, NoEvents, Vec<u8>>,
     input: Vec<u8>,
@@ -84,7 +84,7 @@ impl Serial {
         }
     }
 
-    /// Takes over the state of another port; `None` when it is not such a state.
+    /// Loads the state of another port; `None` if it is invalid.
     pub fn load(&mut self, saved: SerialState) -> Option<()> {
         let [
             low,
@@ -110,7 +110,7 @@ impl Serial {
             in_buffer: saved.fifo,
         };
         self.uart = Uart::from_state(&state, Edge::default(), NoEvents, saved.output).ok()?;
-        // The interrupt that this raises was raised before.
+        // Loading raises an interrupt that was already raised before.
         self.take_interrupt();
         self.input = saved.input;
         Some(())
@@ -125,23 +125,23 @@ impl Serial {
 
     /// Writes the register at `offset`.
     pub fn write(&mut self, offset: u8, value: u8) {
-        // Its writer is memory and its trigger cannot fail, so neither can this.
+        // Writing to memory cannot fail, nor can its trigger, so this cannot fail either.
         let _ = self.uart.write(offset, value);
         self.refill();
     }
 
-    /// Types `bytes`: they reach the guest as fast as it reads.
+    /// Types `bytes`: the guest receives them as fast as it reads.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         self.refill();
     }
 
-    /// Takes what the guest has written since the last call.
+    /// Takes the guest's output since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(self.uart.writer_mut())
     }
 
-    /// Whether the interrupt was raised since the last call.
+    /// True if the interrupt was raised since the last call.
     pub fn take_interrupt(&mut self) -> bool {
         self.uart.interrupt_evt().0.take()
     }

@@ -1,12 +1,11 @@
-//! A device for tests of processors, as QEMU's `isa-debug-exit` and `pc-testdev` are:
-//! a port that ends the node, one that gives back what was written, and memory that
-//! is reached as a device's.
+//! A device for tests of processors, like QEMU's `isa-debug-exit` and `pc-testdev`: a port that
+//! ends the node, ports that echo writes, and memory that is accessed as a device.
 
 use serde::{Deserialize, Serialize};
 
 /// The exit device, four bytes: a write ends the node.
 pub const EXIT_PORT: u16 = 0xf4;
-/// First of the four ports that give back what was written.
+/// First of the four ports that echo the last write.
 const ECHO_PORT: u16 = 0xe0;
 const ECHO_BYTES: usize = 4;
 /// The memory's guest-physical address and size.
@@ -30,19 +29,19 @@ impl Default for TestDevice {
 }
 
 impl TestDevice {
-    /// The byte that `port` reads and writes, when it is one of the device's.
+    /// The byte behind `port`, if it is one of the device's ports.
     pub fn port(&mut self, port: u16) -> Option<&mut u8> {
         let offset = port.checked_sub(ECHO_PORT)?;
         self.echo.get_mut(usize::from(offset))
     }
 
-    /// The `len` bytes of memory at guest-physical `addr`, when they are the device's.
+    /// The `len` bytes of memory at guest-physical `addr`, if they belong to the device.
     fn at(&mut self, addr: u64, len: u8) -> Option<&mut [u8]> {
         let offset = usize::try_from(addr.checked_sub(MEMORY)?).ok()?;
         self.memory.get_mut(offset..offset.checked_add(len.into())?)
     }
 
-    /// A load of up to 8 bytes; `None` where the device has none.
+    /// A load of up to 8 bytes; `None` if they do not belong to the device.
     pub fn load(&mut self, addr: u64, len: u8) -> Option<u64> {
         let bytes = self.at(addr, len.min(8))?;
         Some(
@@ -53,7 +52,8 @@ impl TestDevice {
         )
     }
 
-    /// A store of the low `len` bytes of `value`, up to 8. Whether the device has them.
+    /// A store of the low `len` bytes of `value`, up to 8. Returns true if they belong to the
+    /// device.
     pub fn store(&mut self, addr: u64, len: u8, value: u64) -> bool {
         let len = len.min(8);
         let Some(bytes) = self.at(addr, len) else {

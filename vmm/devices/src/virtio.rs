@@ -1,16 +1,16 @@
 //! virtio-mmio, version 2 (modern), and the devices behind it: block, net,
 //! entropy and console (Virtual I/O Device specification 1.2).
 //!
-//! A device does its work at the guest's queue notification, at once and in no
-//! virtual time; only a disk's answers take as long as its latency says.
+//! A device processes a queue at the guest's notification, immediately and in no virtual time; only
+//! a disk completes requests after its latency.
 
-/// virtio-blk: requests are answered a fixed latency after their notification, in order.
+/// virtio-blk: requests complete a fixed latency after their notification, in order.
 mod block;
 /// A descriptor chain, checked as a whole before a device touches it.
 mod chain;
 /// virtio-console: the one port `hvc0`, bytes in and bytes out.
 mod console;
-/// What a virtio block device stores.
+/// The contents of a virtio block device.
 mod disk;
 /// virtio-rng: random bytes from the scenario's seed.
 mod entropy;
@@ -18,9 +18,9 @@ mod entropy;
 mod mmio;
 /// virtio-net: Ethernet frames in and out, with checksum and segmentation offloads.
 mod net;
-/// One virtqueue: rust-vmm's ring with every chain checked before use.
+/// A virtqueue: rust-vmm's ring, with every chain checked before use.
 mod queue;
-/// The register window of a device as the node's buses see it.
+/// The register window of a device, as the node's buses access it.
 mod window;
 
 use std::io;
@@ -39,10 +39,10 @@ pub use net::{Net, NetCounters, NetLink, NetState, Offloads};
 pub use queue::{QueueError, QueueState, Virtqueue};
 pub use window::Window;
 
-/// What stopped a device.
+/// Errors of a device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// The guest's driver broke the rules of its queue: the device waits for a reset.
+    /// The guest's driver violated the queue's rules: the device waits for a reset.
     #[error("the guest's driver broke its queue: {0}")]
     Guest(#[from] QueueError),
     /// The host failed the device; the simulation cannot continue.
@@ -50,7 +50,7 @@ pub enum DeviceError {
     Host(#[from] io::Error),
 }
 
-/// One kind of virtio device behind [`Mmio`].
+/// A kind of virtio device behind [`Mmio`].
 ///
 /// ```
 /// use belljar_cpu::{Cycles, GuestRam};
@@ -98,30 +98,30 @@ pub trait Device: Send {
     /// The largest size of each queue.
     const QUEUES: &'static [u16];
 
-    /// What of the device changes while it works.
+    /// The saved state of the device.
     type State: Serialize + DeserializeOwned;
 
-    /// The device's state; what it is made from is left out.
+    /// The device's state, without its configuration.
     fn save(&self) -> Self::State;
 
-    /// Takes over the state of another device of the same make; `None` when it is none
-    /// that this one could get into over `ram`. A driver knows the device if it is `live`:
-    /// only then does it have to be made as the other was.
+    /// Loads the state of another device of the same configuration; `None` if it is invalid for
+    /// this one over `ram`. The configurations must only agree if the state is `live`, that is, if
+    /// a driver has used the device.
     fn load(&mut self, saved: Self::State, live: bool, ram: &GuestRam) -> Option<()>;
 
     /// The device-specific feature bits that it offers.
     fn features(&self) -> u64;
 
-    /// Takes the feature bits that the driver accepted of those offered.
+    /// Sets the offered feature bits that the driver accepted.
     fn accept(&mut self, _features: u64) {}
 
     /// The device's configuration space.
     fn config(&self) -> Vec<u8>;
 
-    /// The driver has made buffers available in `queues[queue]`.
+    /// Handles the driver's notification of new buffers in `queues[queue]`.
     ///
     /// # Errors
-    /// When the driver broke its queue, or the host failed.
+    /// If the driver broke its queue, or the host failed.
     fn notify(
         &mut self,
         queue: usize,
@@ -130,15 +130,15 @@ pub trait Device: Send {
         now: Cycles,
     ) -> Result<(), DeviceError>;
 
-    /// When the device has something to do of its own.
+    /// The time of the device's next own event.
     fn deadline(&self) -> Option<Cycles> {
         None
     }
 
-    /// Does what was due at or before `now`.
+    /// Handles events due at or before `now`.
     ///
     /// # Errors
-    /// When the driver broke its queue, or the host failed.
+    /// If the driver broke its queue, or the host failed.
     fn advance(
         &mut self,
         _queues: &mut [Virtqueue],
@@ -148,7 +148,7 @@ pub trait Device: Send {
         Ok(())
     }
 
-    /// Forgets what belongs to the driver's session.
+    /// Discards the state of the driver's session.
     fn reset(&mut self) {}
 }
 

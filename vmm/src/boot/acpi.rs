@@ -1,9 +1,8 @@
-//! ACPI tables of a hardware-reduced machine: no PIC, no PIT, no power-management
-//! timer, no fixed events. Everything a kernel has to find is in the DSDT.
+//! ACPI tables of a hardware-reduced machine: no PIC, no PIT, no power-management timer, no fixed
+//! events. All devices are described in the DSDT.
 //!
-//! The tables depend on the number of processors and of virtio devices alone, and name the
-//! addresses, ports and pins at which the node's buses have the devices. `boot` puts them where
-//! `layout` says.
+//! The tables depend only on the number of processors and of virtio devices, and give the devices'
+//! addresses, ports and pins on the node's buses. `boot` writes them to the address in `layout`.
 
 use acpi_tables::Aml;
 use acpi_tables::aml::{
@@ -46,7 +45,7 @@ pub(super) struct Tables {
 struct Area(Vec<u8>);
 
 impl Area {
-    /// Adds `table`, aligned to 16 bytes. Its guest-physical address.
+    /// Adds `table`, aligned to 16 bytes. Returns its guest-physical address.
     fn add(&mut self, table: &dyn Aml) -> u64 {
         self.0.resize(self.0.len().next_multiple_of(16), 0);
         let addr = layout::ACPI + self.0.len() as u64;
@@ -113,7 +112,7 @@ fn fadt(dsdt: u64) -> impl Aml {
     fadt.finalize()
 }
 
-/// Processors are numbered as their APIC ids are, which all fit the entries of xAPICs.
+/// Processor numbers are the APIC ids, which all fit the entries of xAPICs.
 fn madt(vcpus: u32) -> MADT {
     let local = LocalInterruptController::Address(APIC_BASE as u32);
     let mut madt = MADT::new(OEM, OEM_TABLE, REVISION, local);
@@ -190,7 +189,7 @@ mod tests {
     use crate::config::MOST_VCPUS;
     use std::process::Command;
 
-    /// The table with `signature`, by its own length.
+    /// Finds the table with `signature`; its header holds the length.
     fn find<'a>(bytes: &'a [u8], signature: &[u8; 4]) -> &'a [u8] {
         let at = (0..bytes.len())
             .step_by(16)

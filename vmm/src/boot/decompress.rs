@@ -1,11 +1,12 @@
-//! Compressed kernels: the formats that distributions use, told apart by magic.
+//! Compressed kernels: the formats that distributions use, distinguished by magic.
 //!
-//! Kernel files are hostile: a broken stream is an error with its format's name, and none unpacks
-//! to more than `MOST` bytes. `kernel` comes here for what a bzImage or a packed kernel holds.
+//! Kernel files are untrusted: a broken stream is an error with its format's name, and a stream
+//! unpacks to at most `MOST` bytes. `kernel` unpacks the payload of a bzImage or a packed kernel
+//! with it.
 
 use std::io::{self, Read};
 
-/// The most that a kernel may unpack to.
+/// The largest size of an unpacked kernel.
 pub(super) const MOST: usize = 512 << 20;
 
 const LZ4_LEGACY: [u8; 4] = 0x184c_2102_u32.to_le_bytes();
@@ -14,11 +15,11 @@ const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// The most that one block of a legacy LZ4 frame unpacks to.
+/// The largest unpacked size of a block of a legacy LZ4 frame.
 const LZ4_BLOCK: usize = 8 << 20;
 const XZ_MEMORY_KIB: u32 = 256 << 10;
 
-/// Why data cannot be unpacked.
+/// Errors of unpacking.
 #[derive(Debug, thiserror::Error)]
 pub enum DecompressError {
     /// No known magic.
@@ -29,16 +30,16 @@ pub enum DecompressError {
     Broken {
         /// Name of the format.
         format: &'static str,
-        /// What the decoder says.
+        /// The decoder's message.
         reason: String,
     },
-    /// It would not fit any kernel's memory.
+    /// The unpacked size exceeds the limit.
     #[error("it unpacks to more than {} MiB", MOST >> 20)]
     TooLarge,
 }
 
-/// Unpacks `data`, whatever its format. What follows the first stream (the kernel
-/// build appends the unpacked size) is ignored.
+/// Unpacks `data` of any known format. Ignores data after the first stream (the kernel build
+/// appends the unpacked size).
 pub(super) fn decompress(data: &[u8]) -> Result<Vec<u8>, DecompressError> {
     if data.starts_with(&LZ4_LEGACY) {
         return lz4_legacy(&data[LZ4_LEGACY.len()..]);
@@ -78,8 +79,8 @@ fn read_all(format: &'static str, reader: impl Read) -> Result<Vec<u8>, Decompre
     }
 }
 
-/// Blocks of a length and LZ4 data each; the kernel build puts the unpacked size,
-/// four bytes, after the last.
+/// Unpacks blocks, each a length and LZ4 data; the kernel build puts the unpacked size, four bytes,
+/// after the last.
 fn lz4_legacy(mut data: &[u8]) -> Result<Vec<u8>, DecompressError> {
     const FORMAT: &str = "LZ4";
     let mut bytes = Vec::new();

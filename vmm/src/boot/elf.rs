@@ -1,7 +1,7 @@
-//! ELF files of either class: what to load where, and the PVH entry point.
+//! ELF files of either class: segments and the PVH entry point.
 //!
-//! Files are hostile: every offset and length is checked, and a segment's bytes lie in the file.
-//! `kernel` and `multiboot` load what this finds.
+//! Files are untrusted: every offset and length is checked, and a segment's bytes lie in the file.
+//! `kernel` and `multiboot` load the segments.
 
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PT_LOAD};
@@ -9,7 +9,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 /// Type of the note that holds the PVH entry point (Xen, `XEN_ELFNOTE_PHYS32_ENTRY`).
 const NOTE_PHYS32_ENTRY: u32 = 18;
-/// More segments than any kernel has.
+/// A limit on segments, above any real kernel's.
 const MOST_SEGMENTS: usize = 64;
 
 /// A loadable segment.
@@ -17,9 +17,9 @@ const MOST_SEGMENTS: usize = 64;
 pub(super) struct Segment<'a> {
     /// Guest-physical address.
     pub(super) addr: u64,
-    /// Its bytes; what the file does not hold of it is zero, as fresh memory is.
+    /// Its bytes in the file; the rest of it is zero, as fresh memory is.
     pub(super) data: &'a [u8],
-    /// Bytes of memory that it takes.
+    /// Its size in memory, in bytes.
     pub(super) size: u64,
 }
 
@@ -36,7 +36,7 @@ impl<'a> ElfFile<'a> {
     /// Parses `bytes`, a 32- or 64-bit little-endian x86 file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the defect.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         match bytes.get(4) {
             Some(1) => Self::parse_as::<FileHeader32<Endianness>>(bytes),
@@ -99,7 +99,7 @@ impl<'a> ElfFile<'a> {
         ends.max().unwrap_or(0)
     }
 
-    /// Whether `addr` lies in a segment.
+    /// True if `addr` lies in a segment.
     pub(super) fn holds(&self, addr: u64) -> bool {
         self.segments
             .iter()

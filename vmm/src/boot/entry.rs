@@ -15,7 +15,7 @@ const BOOT_CS_32: u16 = 0x30;
 const PRESENT_WRITABLE: u64 = 3;
 const LARGE_PAGE: u64 = 1 << 7;
 const TABLE: u64 = 4096;
-/// 2 MiB pages in 4 GiB.
+/// Number of 2 MiB pages in 4 GiB.
 const LARGE_PAGES: u64 = 2048;
 
 const CR0_PROTECTION: u64 = 1;
@@ -82,7 +82,7 @@ pub(super) fn system() -> SystemRegisters {
     }
 }
 
-/// General registers at a 32-bit entry: the table in EBX, multiboot's mark in EAX.
+/// General registers at a 32-bit entry: the table in EBX, the Multiboot magic in EAX.
 pub(super) fn flat_registers(entry: u64, protocol: Protocol) -> Registers {
     let mut registers = registers(entry);
     registers.gpr[Registers::RSI] = 0;

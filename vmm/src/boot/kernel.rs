@@ -1,6 +1,6 @@
-//! Kernel files: a bzImage, whose compressed ELF is taken out on the host and whose
-//! own decompressor never runs; an ELF file, entered as its PVH note says or as
-//! Linux is; a multiboot file.
+//! Kernel files: a bzImage, an ELF file or a Multiboot file. A bzImage's ELF payload is unpacked on
+//! the host; its own decompressor never runs. An ELF file is entered by its PVH note, or else as
+//! Linux.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -15,24 +15,24 @@ use super::decompress::{self, DecompressError};
 use super::elf::ElfFile;
 use super::{layout, multiboot};
 
-/// The most that a kernel file may have; distributions' are near 10 MiB.
+/// The largest kernel file; distributions' are near 10 MiB.
 const MOST_FILE: u64 = 512 << 20;
 
 const HEADER_OFFSET: usize = 0x1f1;
 const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
 const BOOT_FLAG: u16 = 0xaa55;
 const SECTOR: usize = 512;
-/// The first boot protocol that names the payload.
+/// The first boot protocol whose header locates the payload.
 const PROTOCOL_WITH_PAYLOAD: u16 = 0x0208;
-/// The first boot protocol whose `xloadflags` tell of a 64-bit entry.
+/// The first boot protocol whose `xloadflags` announce a 64-bit entry.
 const PROTOCOL_WITH_FLAGS: u16 = 0x020c;
 const FLAG_KERNEL_64: u16 = 1;
-/// What a kernel without a header is told: the protocol of Linux 6.1.
+/// Limits for a kernel without a setup header, as in the protocol of Linux 6.1.
 const PROTOCOL_OF_ELF: u16 = 0x020f;
 const COMMAND_LINE_OF_ELF: u32 = 2047;
 const INITRD_LIMIT_OF_ELF: u32 = 0x7fff_ffff;
 
-/// Why a kernel cannot be used.
+/// Errors of reading a kernel file.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// The file cannot be read.
@@ -50,7 +50,7 @@ pub enum KernelError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the defect.
         reason: String,
     },
     /// The compressed kernel cannot be unpacked.
@@ -60,7 +60,7 @@ pub enum KernelError {
     Unpack {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The unpacking error.
         source: DecompressError,
     },
     /// The kernel does not fit.
@@ -72,7 +72,7 @@ pub enum KernelError {
         path: PathBuf,
         /// End of low memory.
         limit: u64,
-        /// What does not fit.
+        /// The part that does not fit.
         reason: String,
     },
 }
@@ -85,7 +85,7 @@ pub struct KernelImage {
     plan: Plan,
 }
 
-/// How a kernel is loaded and entered.
+/// The way to load and enter a kernel.
 #[derive(Clone)]
 enum Plan {
     /// In 64-bit mode, with a zero page.
@@ -97,7 +97,7 @@ enum Plan {
     },
 }
 
-/// How a kernel is entered.
+/// A kernel's entry protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// The Linux boot protocol's 64-bit entry.
@@ -117,18 +117,18 @@ impl std::fmt::Debug for KernelImage {
     }
 }
 
-/// A kernel in memory.
+/// A kernel loaded into memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loaded {
     /// Guest-physical address of its first instruction.
     pub(super) entry: u64,
-    /// The end of the memory that it uses before it has read the memory map.
+    /// End of the memory that it uses before reading the memory map.
     pub(super) end: u64,
     pub(super) protocol: Protocol,
     pub(super) header: setup_header,
-    /// The end of the memory in which it finds its initrd.
+    /// End of the memory in which its initrd may lie.
     pub(super) initrd_limit: u64,
-    /// The longest command line it takes, without the closing zero.
+    /// The longest command line that it accepts, without the closing zero.
     pub(super) command_line_limit: usize,
 }
 
@@ -153,12 +153,12 @@ impl KernelImage {
         Self::from_bytes(path, &bytes)
     }
 
-    /// What it unpacks to: of a bzImage, the ELF file.
+    /// The unpacked contents; for a bzImage, the ELF file.
     pub fn contents(&self) -> &[u8] {
         &self.contents
     }
 
-    /// The same for a file's contents; `path` only names it in errors.
+    /// Parses a kernel file's contents; `path` only names it in errors.
     ///
     /// # Errors
     /// [`KernelError`], naming the file and the cause.
@@ -204,7 +204,7 @@ impl KernelImage {
         })
     }
 
-    /// Bytes of the unpacked kernel.
+    /// The unpacked kernel's size in bytes.
     pub fn unpacked_len(&self) -> usize {
         self.contents.len()
     }
@@ -215,7 +215,7 @@ impl KernelImage {
         name.to_string_lossy().into_owned()
     }
 
-    /// Puts the kernel's parts where it says.
+    /// Loads the kernel at its own addresses.
     pub(super) fn load(&self, ram: &GuestRam, low_end: u64) -> Result<Loaded, KernelError> {
         match &self.plan {
             Plan::Linux(header) => self.load_linux(header, ram, low_end),
@@ -257,7 +257,7 @@ impl KernelImage {
         })
     }
 
-    /// Loads a kernel that says itself what goes where, unless tables of ours are there.
+    /// Loads a kernel at its own addresses, unless they overlap the boot structures.
     fn load_flat(
         &self,
         protocol: Protocol,
@@ -296,7 +296,7 @@ impl KernelImage {
     }
 }
 
-/// An ELF file is entered as its PVH note says, or else as Linux.
+/// An ELF file is entered by its PVH note, or else as Linux.
 fn plan_of_elf(path: &Path, bytes: &[u8]) -> Result<Plan, KernelError> {
     let elf = ElfFile::parse(bytes).map_err(|why| format_error(path, &why))?;
     if let Some(entry) = elf.pvh_entry {
@@ -316,7 +316,7 @@ fn plan_of_elf(path: &Path, bytes: &[u8]) -> Result<Plan, KernelError> {
     Ok(Plan::Linux(Box::new(header_of_elf())))
 }
 
-/// The setup header of a bzImage; `None` when `bytes` is none.
+/// The setup header of a bzImage; `None` for other files.
 fn setup_header_of(bytes: &[u8]) -> Option<setup_header> {
     let mut header = setup_header::default();
     let size = size_of::<setup_header>();

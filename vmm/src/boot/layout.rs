@@ -1,30 +1,28 @@
-//! Where things lie in guest-physical memory.
+//! The layout of guest-physical memory.
 //!
-//! The places of the boot structures do not overlap, and devices lie in the hole of RAM below 4
-//! GiB. `boot` and its parts write here, the node's buses find devices here, and nodes allocate RAM
-//! by `ram_ranges`.
+//! Boot structures do not overlap, and devices lie in the hole of RAM below 4 GiB. `boot` and its submodules write
+//! to these addresses, the node's buses map devices to them, and nodes allocate RAM by `ram_ranges`.
 
 /// Global descriptor table.
 pub(super) const GDT: u64 = 0x500;
 /// `struct boot_params`, one page.
 pub(super) const ZERO_PAGE: u64 = 0x7000;
-/// The stack pointer that the kernel is entered with.
+/// The initial stack pointer of the kernel.
 pub(super) const STACK: u64 = 0x8ff0;
 /// Six pages of page tables.
 pub(super) const PAGE_TABLES: u64 = 0x9000;
 /// The kernel's command line.
 pub(super) const COMMAND_LINE: u64 = 0x2_0000;
-/// Room for it, the closing zero included.
+/// Its largest size, the closing zero included.
 pub(super) const COMMAND_LINE_SIZE: usize = 0x1_0000;
 /// End of the RAM that PCs have below their adapter area.
 pub(super) const CONVENTIONAL_END: u64 = 0x9_fc00;
 /// ACPI tables, in the area that kernels search for the RSDP.
 pub(super) const ACPI: u64 = 0xe_0000;
-/// Where RAM continues after the adapter area; kernels are loaded here or higher.
+/// Start of RAM above the adapter area; kernels are loaded here or higher.
 pub(super) const HIGH_MEMORY: u64 = 0x10_0000;
 
-/// What of the first MiB a kernel cannot be loaded over, when it is entered without
-/// page tables.
+/// Areas of the first MiB that a kernel without page tables must not be loaded over.
 const TAKEN: [(std::ops::Range<u64>, &str); 4] = [
     (0..0x600, "the descriptor table is"),
     (ZERO_PAGE..ZERO_PAGE + 0x1000, "the boot information is"),
@@ -35,7 +33,7 @@ const TAKEN: [(std::ops::Range<u64>, &str); 4] = [
     (CONVENTIONAL_END..HIGH_MEMORY, "there is no RAM for kernels"),
 ];
 
-/// What is in the way of `bytes` bytes at `addr`.
+/// The boot structure that overlaps `bytes` bytes at `addr`.
 pub(super) fn taken(addr: u64, bytes: u64) -> Option<&'static str> {
     let end = addr.saturating_add(bytes);
     let hit = TAKEN
@@ -44,15 +42,15 @@ pub(super) fn taken(addr: u64, bytes: u64) -> Option<&'static str> {
     hit.map(|(_, what)| *what)
 }
 
-/// RAM ends here or continues at [`ABOVE_HOLE`].
+/// End of RAM below the hole; further RAM continues at [`ABOVE_HOLE`].
 const HOLE: u64 = 3 << 30;
 const ABOVE_HOLE: u64 = 4 << 30;
 
-/// First of the virtio-mmio windows, which follow each other.
+/// First of the consecutive virtio-mmio windows.
 pub(crate) const VIRTIO_BASE: u64 = 0xd000_0000;
-/// The most virtio devices of one node.
+/// The largest number of virtio devices of a node.
 pub(crate) const MAX_SLOTS: usize = PINS.len();
-/// IO-APIC pins of virtio devices, by slot: those above the 16 of ISA, then two of ISA that no device of a node has.
+/// IO-APIC pins of virtio devices, by slot: those above the 16 of ISA, then two unused ones of ISA.
 const PINS: [usize; 10] = [16, 17, 18, 19, 20, 21, 22, 23, 10, 11];
 
 /// The IO-APIC pin of the virtio device in `slot`.

@@ -1,36 +1,36 @@
-//! Kernels after the Multiboot specification, version 0.6.96: a header in the first
-//! 8 KiB of the file, and a 32-bit entry with a table of what the machine has.
+//! Kernels of the Multiboot specification, version 0.6.96: a header in the first 8 KiB of the file,
+//! and a 32-bit entry with a table of the machine's resources.
 //!
-//! A header is found and obeyed only as far as the file holds what it names; what asks for more
-//! than this loader has, such as a video mode, is refused. `kernel` asks for the plan, `boot` puts
+//! A header is used only as far as the file holds the bytes it refers to; requests for unsupported
+//! features, such as a video mode, are refused. `kernel` gets the plan from here, and `boot` writes
 //! the table into memory.
 
 use super::elf::ElfFile;
 use super::layout;
 
 const MAGIC: u32 = 0x1bad_b002;
-/// What a kernel finds in EAX.
+/// The value of EAX at a kernel's entry.
 pub(super) const BOOTLOADER_MAGIC: u64 = 0x2bad_b002;
-/// The header lies in this many bytes of the file.
+/// The header lies within the first bytes of the file.
 const SEARCHED: usize = 8192;
-/// Bit 2: wants a video mode. Bits 3 to 15 are not defined, and required when set.
+/// Bit 2: the kernel requests a video mode. Bits 3 to 15 are undefined, and mandatory when set.
 const UNSUPPORTED: u32 = 0xfffc;
-/// The header holds load addresses, for files that are no ELF.
+/// The header has load addresses, for files that are not ELF.
 const HAS_ADDRESSES: u32 = 1 << 16;
 
-/// Which fields of the information table are valid: memory, command line, modules, memory map.
+/// Flags of the valid fields of the information table: memory, command line, modules, memory map.
 const INFO_FLAGS: u32 = 1 | 1 << 2 | 1 << 3 | 1 << 6;
 const INFO_BYTES: usize = 120;
 const MODULE_BYTES: usize = 16;
 const MAP_ENTRY_BYTES: usize = 24;
 
-/// What a multiboot file wants loaded, in offsets of the file.
+/// The load plan of a Multiboot file, in offsets of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) entry: u64,
-    /// The end of the memory that it takes.
+    /// End of the memory that it uses.
     pub(super) end: u64,
-    /// Guest-physical addresses, each with the bytes of the file that go there.
+    /// Guest-physical addresses, each with the range of the file to load there.
     pub(super) parts: Vec<(u64, std::ops::Range<usize>)>,
 }
 
@@ -39,7 +39,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-/// Offset of the header; `None` when the file has none.
+/// Offset of the header; `None` if the file has none.
 pub(super) fn header_of(file: &[u8]) -> Option<usize> {
     (0..file.len().min(SEARCHED)).step_by(4).find(|&at| {
         let words = [at, at + 4, at + 8].map(|at| word(file, at));
@@ -48,10 +48,10 @@ pub(super) fn header_of(file: &[u8]) -> Option<usize> {
     })
 }
 
-/// How to load `file`, whose header is at offset `header`.
+/// The load plan of `file`, whose header is at offset `header`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the defect.
 pub(super) fn plan(file: &[u8], header: usize) -> Result<Plan, String> {
     let flags = word(file, header + 4).unwrap_or(0);
     if flags & UNSUPPORTED != 0 {
@@ -71,7 +71,7 @@ pub(super) fn plan(file: &[u8], header: usize) -> Result<Plan, String> {
 }
 
 impl Plan {
-    /// Loads the segments of `elf`, which was read from `file`, and enters at `entry`.
+    /// Loads the segments of `elf`, parsed from `file`, and enters at `entry`.
     pub(super) fn of_elf(elf: &ElfFile<'_>, file: &[u8], entry: u64) -> Self {
         let parts = elf.segments.iter().filter(|part| !part.data.is_empty());
         let parts = parts.map(|part| {
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-/// The header's own addresses: header, load start, load end, bss end, entry.
+/// The plan by the header's own addresses: header, load start, load end, bss end, entry.
 fn plan_of_addresses(file: &[u8], header: usize) -> Result<Plan, String> {
     let broken = || "the addresses in its multiboot header make no sense".to_owned();
     let mut fields = [0u64; 5];
@@ -114,8 +114,8 @@ fn plan_of_addresses(file: &[u8], header: usize) -> Result<Plan, String> {
     })
 }
 
-/// The information table and what it points at, for address `at`: `map` is the
-/// memory map in e820's terms, `modules` are start, end and the address of a name.
+/// The information table and the structures it points to, for address `at`: `map` is the memory map
+/// in e820's terms, `modules` are start, end and the address of a name.
 pub(super) fn information(at: u64, map: &[(u64, u64, u32)], module: Option<(u64, u64)>) -> Vec<u8> {
     let mut bytes = vec![0; INFO_BYTES];
     let mut put = |at: usize, value: u64| {

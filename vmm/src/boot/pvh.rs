@@ -1,18 +1,18 @@
-//! The PVH convention (Xen, `docs/misc/pvh.pandoc`): a 32-bit entry that the ELF
-//! file names in a note, and a table of what the machine has.
+//! The PVH convention (Xen, `docs/misc/pvh.pandoc`): a 32-bit entry that a note of the ELF file
+//! gives, and a table of the machine's resources.
 //!
-//! The table holds what the zero page tells Linux: memory map, command line, initial RAM disk and
-//! ACPI tables. `boot` writes it for kernels whose ELF file has the note.
+//! The table has the same contents as Linux's zero page: memory map, command line, initial RAM disk
+//! and ACPI tables. `boot` writes it for kernels whose ELF file has the note.
 
 use super::layout;
 
 const MAGIC: u32 = 0x336e_c578;
-/// The version that has a memory map.
+/// The first version with a memory map.
 const VERSION: u32 = 1;
 const START_INFO_BYTES: u64 = 56;
 const MODULE_BYTES: u64 = 32;
 
-/// The start information and what it points at, for address `at`.
+/// The start information and the structures it points to, for address `at`.
 pub(super) fn start_info(
     at: u64,
     map: &[(u64, u64, u32)],

@@ -1,4 +1,4 @@
-//! Kernels of all kinds on their way to the first instruction, and what does not fit.
+//! Kernels of all kinds up to their first instruction, and errors of contents that do not fit.
 use super::*;
 use crate::config::NodeConfig;
 use belljar_cpu::guest_ram;

@@ -1,8 +1,8 @@
 //! `struct boot_params`, the zero page (Linux, Documentation/arch/x86/boot.rst and zero-page.rst).
 //!
-//! It has the command line, the initial RAM disk, the memory map and the RSDP's address, and for
-//! the rest what the kernel's own setup header says. `boot` writes it for kernels that are entered
-//! by the Linux protocol; the memory map serves the other conventions, too.
+//! It has the command line, the initial RAM disk, the memory map and the RSDP's address; the other
+//! fields are copied from the kernel's setup header. `boot` writes it for kernels that are entered
+//! by the Linux protocol; the other conventions use its memory map, too.
 
 use linux_loader::loader::bootparam::{boot_e820_entry, boot_params};
 use vm_memory::ByteValued;
@@ -15,10 +15,10 @@ const E820_RESERVED: u32 = 2;
 
 const BOOT_FLAG: u16 = 0xaa55;
 const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
-/// A boot loader without a number of its own.
+/// The id of boot loaders without an assigned number.
 const LOADER_UNDEFINED: u8 = 0xff;
 
-/// The zero page for a machine with the memory of `map`.
+/// The zero page for a machine with memory map `map`.
 pub(super) fn build(
     map: &[(u64, u64, u32)],
     kernel: &Loaded,
@@ -51,7 +51,7 @@ pub(super) fn build(
     page.as_slice().to_vec()
 }
 
-/// The memory map of a machine with `memory` bytes: start, length and type after e820.
+/// The memory map of a machine with `memory` bytes: start, length and e820 type.
 pub(super) fn memory_map(memory: u64) -> Vec<(u64, u64, u32)> {
     let hole_start = layout::CONVENTIONAL_END;
     let hole_size = layout::HIGH_MEMORY - hole_start;

@@ -1,8 +1,8 @@
-//! Which pages of this process's memory are its own.
+//! The host's table of pages private to this process.
 //!
-//! A page that is not said to be this process's own was not written to since it was mapped, unless
-//! it is shared; where the host refuses the table, `kept` compares all pages instead. A run opens
-//! it once for its checkpoints.
+//! A page not listed as private was not written since it was mapped, unless it is shared. If the
+//! host denies access to the table, `kept` compares all pages instead. A run opens it once for its
+//! checkpoints.
 
 use std::fs::File;
 use std::io;
@@ -24,16 +24,16 @@ impl PageMap {
     /// Opens the table.
     ///
     /// # Errors
-    /// When the host does not have it, or does not show it.
+    /// If the host lacks the table, or denies access.
     pub fn open() -> io::Result<Self> {
         Ok(Self(File::open("/proc/self/pagemap")?))
     }
 
-    /// Sets for each page from host address `at` on whether it is held for this process
-    /// alone: one of a private mapping that was written to.
+    /// Sets for each page from host address `at` whether it is private: part of a private mapping,
+    /// and written to.
     ///
     /// # Errors
-    /// When the host refuses to tell.
+    /// If the host denies reading.
     pub(super) fn look(&self, at: u64, own: &mut [bool]) -> io::Result<()> {
         let mut entries = vec![0; own.len() * 8];
         self.0.read_exact_at(&mut entries, at / PAGE_SIZE * 8)?;

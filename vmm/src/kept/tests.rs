@@ -1,5 +1,4 @@
-//! What is kept of RAM and had again: what changed alone, with and without the host's table, and
-//! damage.
+//! Pages written and restored: only changed pages, with and without the host's table, and damage.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use super::*;
 const RANGES: [(u64, usize); 2] = [(0, 16 * PAGE), (1 << 32, 5000 * PAGE)];
 const PAGES: u64 = 5016;
 
-/// A file as RAM begins with: every third page holds something.
+/// A file with the initial RAM: every third page is nonzero.
 fn base() -> Arc<File> {
     let file = tempfile::tempfile().unwrap();
     file.set_len(PAGES * PAGE_SIZE).unwrap();
@@ -47,7 +46,7 @@ fn address(page: u64) -> GuestAddress {
     })
 }
 
-/// Keeps `ram` in a new pack: how many pages it took.
+/// Writes the changes of `ram` to a new pack; returns the number of pages in it.
 fn keep(kept: &mut KeptPages, ram: &GuestRam, map: Option<&PageMap>, packs: &mut Packs) -> u32 {
     let number = packs.numbers().len() as u32;
     let mut pack = PackWriter::new(number, tempfile::tempfile().unwrap());
@@ -62,16 +61,16 @@ fn only_what_changed_is_written() {
     let (map, base) = (PageMap::open().unwrap(), base());
     let ram = begun(Some(&base));
     let (mut kept, mut packs) = (KeptPages::default(), Packs::default());
-    // Reading makes no page its own.
+    // Reading does not make a page private.
     contents(&ram);
     assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 0);
     ram.write_slice(b"new", address(3)).unwrap();
     ram.write_slice(b"new", address(5000)).unwrap();
     assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 2);
     ram.write_slice(b"newer", address(5000)).unwrap();
-    // The same again.
+    // The same contents again.
     ram.write_slice(b"new", address(3)).unwrap();
-    // What was something is nothing now.
+    // A page becomes zero.
     ram.write_slice(&[0; PAGE], address(6)).unwrap();
     assert_eq!(keep(&mut kept, &ram, Some(&map), &mut packs), 1);
     let mut by_pack = BTreeMap::new();
@@ -82,13 +81,13 @@ fn only_what_changed_is_written() {
     assert!(contents(&again) == contents(&ram));
 }
 
-/// Gives pages 20 and 18 second addresses, side by side.
+/// Gives pages 20 and 18 adjacent second addresses.
 #[allow(unsafe_code)]
 fn lay_side_by_side(ram: &GuestRam) {
     let region = ram.iter().nth(1).unwrap();
     let bitmap = region.bitmap();
     let [low, high] = [20, 18].map(|page| (page - 16) * PAGE_SIZE);
-    // SAFETY: the pages lie in the region, which no other thread knows.
+    // SAFETY: the pages lie in the region, which no other thread accesses.
     let joined = unsafe { bitmap.region().beside().join(region.as_ptr(), low, high) };
     assert!(joined);
 }
@@ -159,8 +158,8 @@ fn a_flipped_bit_anywhere_in_a_pack_is_found() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Rounds of writes, kept after each with or without the host's table, over a file or
-    /// over nothing: what is restored in the end is what was there.
+    /// Rounds of writes over a file or over zeros, each followed by an update with or without the
+    /// host's table: restoring yields the final contents.
     #[test]
     fn what_is_kept_is_what_there_was(
         rounds in prop::collection::vec(

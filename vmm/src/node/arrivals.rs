@@ -1,7 +1,7 @@
-//! What arrives at a node from outside, in the order of time, then of asking.
+//! Deliveries to a node, ordered by time, then by request.
 //!
-//! Two deliveries for one cycle keep the order in which they were asked for, also in a saved node.
-//! `Node` takes deliveries by this, the run loop takes those that are due.
+//! Deliveries for the same cycle keep the order of their requests, also in a saved node. `Node`
+//! adds deliveries, and the run loop takes the due ones.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(super) enum Arrival {
     Console(Vec<u8>),
 }
 
-/// Deliveries to come.
+/// Pending deliveries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Arrivals {
     waiting: BTreeMap<(Cycles, u64), Arrival>,

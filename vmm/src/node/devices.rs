@@ -1,8 +1,8 @@
-//! A node's devices and the two buses that lead to them.
+//! A node's devices and its two buses.
 //!
-//! Each address, port and pin belongs to one device; where nothing answers, reads give ones and
-//! writes are ignored. Whatever an access changes at a device is seen in the interrupt controllers
-//! before it returns. `exits` carries accesses out here, the run loop what is due.
+//! Each address, port and pin belongs to one device; elsewhere, reads return ones and writes are
+//! ignored. An access's effects on a device reach the interrupt controllers before the access
+//! returns. `exits` performs the guest's accesses here, and the run loop handles due events.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -27,16 +27,16 @@ use crate::cpuid::crystal_divider;
 
 const SERIAL_PORTS: u16 = 8;
 const RTC_DATA: u16 = Rtc::PORT + 1;
-/// Where kernels look for a PCI bus, four bytes wide: no bus is there, and the
-/// second byte must not be taken for the reset port of the same number.
+/// The address of a PCI bus, four bytes wide, which kernels probe. There is no bus, and its second
+/// byte must not be mistaken for the reset port of the same number.
 const PCI_ADDRESS: u16 = 0xcf8;
 
-/// The devices, and the memory that they share with the processor.
+/// The devices, and the memory shared with the processor.
 pub(super) struct Devices {
     pub(super) ram: GuestRam,
     pub(super) interrupts: InterruptController,
     pub(super) serial: Serial,
-    /// `hvc0`, by which host and guest speak, and what the guest only writes to: `hvc1` and on.
+    /// `hvc0`, the control console, and the write-only consoles from `hvc1` on.
     consoles: Vec<Mmio<Console>>,
     pub(super) unknown_msrs: BTreeSet<u32>,
     frequency: Frequency,
@@ -48,12 +48,12 @@ pub(super) struct Devices {
     entropy: Mmio<Entropy>,
 }
 
-/// The console by which host and guest speak.
+/// The control console, between host and guest.
 pub(super) const CONTROL: usize = 0;
 /// The random stream of the entropy device.
 const RANDOM_STREAM: &str = "virtio-rng";
 
-/// Devices as they are saved.
+/// Saved state of the devices.
 #[derive(Serialize, Deserialize)]
 pub(super) struct DevicesState {
     interrupts: InterruptController,
@@ -112,7 +112,7 @@ impl Devices {
         }
     }
 
-    /// Takes over the state of another node's; `None` when they are not such devices.
+    /// Loads the state of another node's devices; `None` if they differ from these in kind.
     pub(super) fn load(&mut self, saved: DevicesState) -> Option<()> {
         let alike = saved.disks.len() == self.disks.len()
             && saved.consoles.len() == self.consoles.len()
@@ -140,12 +140,12 @@ impl Devices {
         self.entropy.load(saved.entropy, &self.ram)
     }
 
-    /// Draws random numbers for the guest from the stream of node `index` from now on.
+    /// Continues with random numbers from the stream of node `index`.
     pub(super) fn reseed(&mut self, seed: Seed, index: u64) {
         *self.entropy.device_mut() = Entropy::new(Random::new(seed, RANDOM_STREAM, index));
     }
 
-    /// The state of the devices that have one which is small, as text.
+    /// The state of small devices, as text.
     pub(super) fn describe(&self) -> String {
         format!(
             "{:?} {:?} {:?} {:?} {:?}",
@@ -190,15 +190,15 @@ impl Devices {
         self.disks.len() + usize::from(self.net.is_some()) + 1
     }
 
-    /// The first cycle at which a disk or the network card has something to do.
+    /// The first cycle at which a disk or the network card has a due event.
     pub(super) fn deadline(&self) -> Option<Cycles> {
         let disks = self.disks.iter().filter_map(|(_, disk)| disk.deadline());
         let net = self.net.iter().filter_map(Window::deadline);
         disks.chain(net).min()
     }
 
-    /// Does what is due at or before `at`: that processor's timer and what was sent to
-    /// it, then disks by slot, then the network card.
+    /// Handles events due at or before `at`: first the processor's timer and its messages, then
+    /// disks by slot, then the network card.
     pub(super) fn advance(&mut self, at: Moment) -> Result<(), NodeError> {
         self.interrupts.advance(at);
         for slot in 0..self.disks.len() {
@@ -216,7 +216,7 @@ impl Devices {
         self.advance_net(at)
     }
 
-    /// Hands packets over that no frame followed in time.
+    /// Delivers packets whose next frame did not come in time.
     fn advance_net(&mut self, at: Moment) -> Result<(), NodeError> {
         let slot = self.net_slot();
         let Some(net) = &mut self.net else {
@@ -261,13 +261,13 @@ impl Devices {
         done.map_err(|source| self.host_failed(slot, source))
     }
 
-    /// Whether the guest wrote something to `hvc0` or another that nobody took yet.
+    /// True if there is unread output of the guest on a virtio console.
     pub(super) fn has_output(&self) -> bool {
         let mut consoles = self.consoles.iter();
         consoles.any(|console| console.device().has_output())
     }
 
-    /// What the guest wrote to `hvc` of this number; nothing where there is none.
+    /// Takes the guest's output to `hvc` console `number`; empty if it does not exist.
     pub(super) fn take_output(&mut self, number: usize) -> Vec<u8> {
         let console = self.consoles.get_mut(number);
         console.map_or_else(Vec::new, |console| console.device_mut().take_output())
@@ -278,7 +278,7 @@ impl Devices {
         self.settle_serial(at);
     }
 
-    /// When the first of the frames was sent that nobody took yet.
+    /// The time of the first frame that was sent and not yet taken.
     pub(super) fn first_frame(&self) -> Option<Cycles> {
         self.net.as_ref().and_then(|net| net.device().first_frame())
     }
@@ -304,7 +304,7 @@ impl Devices {
             .collect()
     }
 
-    /// `IN` of `len` bytes, each from its own port; where nothing answers, ones.
+    /// `IN` of `len` bytes, each from its own port; all ones without a device.
     pub(super) fn read_port(&mut self, port: u16, len: u8, at: Moment) -> u64 {
         if port == PCI_ADDRESS {
             return u64::MAX;
@@ -372,7 +372,7 @@ impl Devices {
         }
     }
 
-    /// A load from outside RAM; where nothing answers, ones.
+    /// A load from outside RAM; all ones without a device.
     pub(super) fn read_mmio(&mut self, addr: u64, len: u8, at: Moment) -> u64 {
         let local = self.interrupts.local_mut(at.processor);
         match route(addr) {
@@ -391,7 +391,7 @@ impl Devices {
         }
     }
 
-    /// A store outside RAM. The new task priority's class, when it sets one.
+    /// A store outside RAM. Returns the new task priority's class, if it sets one.
     pub(super) fn write_mmio(
         &mut self,
         addr: u64,
@@ -459,7 +459,7 @@ fn is_serial(port: u16) -> bool {
     (SERIAL_PORT..SERIAL_PORT + SERIAL_PORTS).contains(&port)
 }
 
-/// Who answers at a guest-physical address, and at which offset.
+/// The device at a guest-physical address, with the offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     LocalApic(u64),

@@ -1,8 +1,7 @@
-//! From a processor's exit to what has to be done about it: a free function over
-//! the devices, which needs no engine.
+//! Handles a processor's exits: a free function over the devices, which needs no engine.
 //!
-//! What a guest does by an exit is never an error: only the host can fail, and then it says which
-//! device. The run loop acts on the `Action` that is returned.
+//! A guest's exit is never an error: only the host can fail, and the error names the device. The
+//! run loop performs the returned `Action`.
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_devices::{Moment, PowerEvent};
@@ -21,26 +20,26 @@ const INERT_MSRS: [u32; 6] = [
     0x1d9, // IA32_DEBUGCTL
 ];
 
-/// What the run loop has to do after an exit.
+/// The run loop's action after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Nothing: continue.
     Continue,
     /// Answer the read.
     Answer(u64),
-    /// Fault the guest: there is no such register.
+    /// Raise a fault in the guest: the register does not exist.
     RefuseMsr,
-    /// The local APIC takes over the processor's task priority.
+    /// Copy the processor's task priority to the local APIC.
     TakeTaskPriority,
-    /// The processor takes over the local APIC's task priority.
+    /// Copy the local APIC's task priority to the processor.
     SetTaskPriority(u8),
     /// The processor halts.
     Halt,
     /// A magic call at this cycle.
     Magic(Cycles),
-    /// A user's code came to the probe of this number.
+    /// User code reached the probe of this number.
     Probe(u32),
-    /// A user's code came to a watched return address at this cycle.
+    /// User code reached a watched return address at this cycle.
     Return(Cycles),
     /// The node has ended.
     End(NodeStop),
@@ -49,7 +48,7 @@ pub(super) enum Action {
 /// Exits of a processor since reset, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitCounts {
-    /// The cycle asked for was reached.
+    /// The requested cycle was reached.
     pub deadlines: u64,
     /// `HLT`.
     pub halts: u64,
@@ -80,14 +79,14 @@ impl ExitCounts {
             Exit::TaskPriority => &mut self.task_priorities,
             Exit::InterruptWindow => &mut self.windows,
             Exit::Magic { .. } => &mut self.magic_calls,
-            // Looking in is nothing of the guest's.
+            // Probes and return watches are invisible to the guest.
             Exit::Probe { .. } | Exit::Return { .. } | Exit::Shutdown(_) => return,
         };
         *counter += 1;
     }
 }
 
-/// Carries `exit` of the processor whose turn it is out on `devices`.
+/// Performs `exit` of the current processor on `devices`.
 pub(super) fn handle(exit: &Exit, devices: &mut Devices, at: Moment) -> Result<Action, NodeError> {
     Ok(match *exit {
         Exit::Deadline | Exit::InterruptWindow => Action::Continue,

@@ -1,7 +1,7 @@
-//! A node's state from outside: hashes of all of it, and its parts for comparing.
-//! Looking changes nothing.
+//! A node's state for inspection: hashes of all of it, and its parts for comparison. Inspection
+//! changes nothing.
 //!
-//! Hashes are of what the guest could see, so that two runs of one scenario have the same at the
+//! Hashes cover the state visible to the guest, so two runs of a scenario have equal hashes at the
 //! same instruction. `belljar bisect` and determinism tests compare nodes by them.
 
 use belljar_cpu::{GuestRam, PAGE_SIZE, StateItem};
@@ -17,8 +17,8 @@ pub struct StateHashes {
     pub processor: u128,
     /// Of RAM.
     pub memory: u128,
-    /// Of interrupt controllers, clock, power registers, what is due when, whose turn it
-    /// is, and the network card's counters.
+    /// Of interrupt controllers, clock, power registers, pending events, the current turn, and the
+    /// network card's counters.
     pub devices: u128,
 }
 
@@ -28,8 +28,8 @@ impl Node {
         &self.devices.ram
     }
 
-    /// Every processor's registers and all other state that the guest could see of it.
-    /// Names of several processors' items begin with the processor's number.
+    /// Every processor's registers and all other state visible to the guest. With several
+    /// processors, item names begin with the processor's number.
     pub fn processor_state(&self) -> Vec<StateItem> {
         if let [alone] = &self.processors[..] {
             return alone.vcpu.state();
@@ -44,7 +44,7 @@ impl Node {
         items
     }
 
-    /// Hashes of everything. Takes a pass over RAM.
+    /// Hashes of the whole state. Reads all of RAM.
     pub fn state_hashes(&self) -> StateHashes {
         let mut processor = XxHash3_128::new();
         for item in self.processor_state() {
@@ -90,7 +90,7 @@ impl Node {
         hashes
     }
 
-    /// Reads RAM at a guest-physical address; `None` where there is not as much.
+    /// Reads RAM at a guest-physical address; `None` if the range is not all RAM.
     pub fn read_physical(&self, address: u64, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length];
         let read = self

@@ -1,6 +1,6 @@
-//! Magic stops: calls of the preloaded library at which a node stops, and where they continue.
+//! Magic stops: calls of the preloaded library at which a node stops, and their continuation.
 //!
-//! Whoever runs a node hands a stop to a tracer, or has the call continue untraced; the guest stands still meanwhile.
+//! The owner of a node passes a stop to a tracer, or continues the call untraced; the guest stands still meanwhile.
 
 use belljar_abi::{MAGIC_ADDRESS, TARGET, table_entry};
 use belljar_cpu::Registers;
@@ -16,13 +16,14 @@ impl Node {
         }
     }
 
-    /// Has a call that nobody traces continue in the real function.
+    /// Continues an untraced call in the real function.
     pub fn pass_on_magic(&mut self) {
         let target = self.real_function(&self.registers());
         self.complete_magic(target);
     }
 
-    /// Where an untraced call with these `registers` continues: the real function, from the library's table.
+    /// The address at which an untraced call with these `registers` continues: the real function, from the library's
+    /// table.
     pub fn real_function(&self, registers: &Registers) -> u64 {
         let operation = registers.gpr[Registers::R11];
         if registers.rip != MAGIC_ADDRESS {

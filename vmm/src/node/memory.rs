@@ -1,8 +1,8 @@
-//! A node's memory as the process sees it that runs on the processor whose turn it is.
+//! A node's memory as the process on the current processor sees it.
 //!
-//! Addresses go through that processor's page tables with its own rights, so that a call's
-//! arguments cannot lead the tracer to memory that the program does not have. The tracer reads and
-//! writes by this at stops.
+//! Addresses are translated by that processor's page tables with its privileges, so a call's
+//! arguments cannot lead the tracer to memory outside the program. The tracer reads and writes
+//! memory at stops.
 
 use belljar_cpu::{Access, PAGE_SIZE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
@@ -15,8 +15,7 @@ use super::Node;
 pub struct BadAddress(pub u64);
 
 impl Node {
-    /// Reads guest memory at linear address `addr` through the page tables in force on
-    /// the processor whose turn it is.
+    /// Reads guest memory at linear address `addr` through the current processor's page tables.
     ///
     /// # Errors
     /// [`BadAddress`] with the first byte that is not mapped; `bytes` is then
@@ -68,7 +67,7 @@ impl Node {
     }
 }
 
-/// Cuts `len` bytes at `addr` at page boundaries: linear addresses and index ranges.
+/// Splits `len` bytes at `addr` at page boundaries into linear addresses and index ranges.
 fn pages(
     addr: u64,
     len: usize,

@@ -1,11 +1,11 @@
-//! Detours of a node's processors: something takes them for a while, as a system's daemons, a hypervisor or the
-//! firmware do, and the guest's programs do not get to run.
+//! Detours of a node's processors: times for which daemons, a hypervisor or the firmware take a processor from
+//! the guest's programs.
 //!
-//! While a detour lasts the processor's clock moves and it executes nothing; whatever is due meanwhile is done
-//! after it. When detours are, and how long they last, follows from a seed and the node alone, never from what
-//! the guest does or where runs are cut. A detour that falls into a processor's sleep takes nothing; one that is
-//! under way when an interrupt would end the sleep delays it. Asked by the run loop; whoever makes a node begins
-//! its noise, and it is saved with the node.
+//! During a detour the processor's clock advances and it executes nothing; events due meanwhile are handled
+//! afterwards. The times and lengths of detours follow from a seed and the node alone, not from the guest's
+//! behaviour or the ends of runs. A detour that falls entirely into a processor's sleep takes no time; a detour
+//! under way when an interrupt would end the sleep delays the wake-up. The run loop queries detours; the owner of
+//! a node begins them, and they are saved with the node.
 
 use belljar_cpu::Cycles;
 use belljar_sim::{Distribution, Frequency, Random, Seed, Span, Time};
@@ -14,41 +14,41 @@ use serde::{Deserialize, Serialize};
 use super::Node;
 use super::processor::Activity;
 
-/// One kind of detours.
+/// A source of detours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseSource {
-    /// Time from the beginning of one to that of the next, on average.
+    /// Mean time between the beginnings of consecutive detours.
     pub period: Span,
-    /// How these times are spread. Where they are fixed, the first detour comes at a random time within a period.
+    /// The distribution of these times. If it is fixed, the first detour begins at a random time within a period.
     pub spacing: Distribution,
-    /// How long they last, on average; of several numbers, one of them each time.
+    /// Mean length of a detour; if there are several, one is drawn for each detour.
     pub lengths: Vec<Span>,
-    /// How lengths are spread.
+    /// The distribution of lengths.
     pub distribution: Distribution,
-    /// All processors of all nodes have them at the same times.
+    /// True if all processors of all nodes have the detours at the same times.
     pub is_synchronised: bool,
-    /// What tells its random numbers from those of the node's other sources.
+    /// The number that distinguishes its random stream from the node's other sources.
     pub number: u8,
 }
 
-/// The shortest time from one detour to the next: what is drawn is never less.
+/// The shortest time between detours; drawn times are never smaller.
 const SHORTEST_GAP: Span = Span::from_ns(1);
 
-/// What detours took from a node's processors.
+/// Counters of a node's detours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoiseCounts {
-    /// Detours that a processor took which was executing; of those that overlap, one.
+    /// Detours that interrupted an executing processor; overlapping ones count once.
     pub detours: u64,
-    /// Cycles for which such processors executed nothing, of all processors together.
+    /// Cycles lost in these detours, summed over all processors.
     pub stolen: Cycles,
 }
 
 /// A node's detours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Noise {
-    /// Of each processor, by its sources.
+    /// For each processor, the detours of its sources.
     processors: Vec<Vec<Detours>>,
-    /// Up to when each lost time last.
+    /// For each processor, the end of its last lost time.
     lost_to: Vec<Cycles>,
     counts: NoiseCounts,
 }
@@ -58,13 +58,13 @@ pub(super) struct Noise {
 struct Detours {
     source: NoiseSource,
     random: Random,
-    /// The next one, or the one that lasts: when it begins, and how long it is.
+    /// Beginning and length of the next detour, or of the present one.
     start: Time,
     length: Span,
 }
 
 impl NoiseSource {
-    /// Whether detours can be drawn of it.
+    /// True if detours can be drawn from it.
     pub fn is_sound(&self) -> bool {
         let drawn = self.spacing.is_sound() && self.distribution.is_sound();
         drawn && self.period >= SHORTEST_GAP && !self.lengths.is_empty()
@@ -109,13 +109,13 @@ impl Detours {
         self.length = self.source.distribution.draw(mean, &mut self.random);
     }
 
-    /// From when to when it lasts.
+    /// The cycles at which it begins and ends.
     fn cycles(&self, frequency: Frequency) -> (Cycles, Cycles) {
         let [from, to] = [self.start, self.start + self.length];
         (frequency.cycle_at(from), frequency.cycle_at(to))
     }
 
-    /// Continues with the first detour that is not over at `now`.
+    /// Continues with the first detour that ends after `now`.
     fn pass(&mut self, now: Cycles, frequency: Frequency) {
         while self.cycles(frequency).1 <= now && self.start < Time::MAX {
             let spacing = self.source.spacing;
@@ -127,8 +127,8 @@ impl Detours {
 }
 
 impl Noise {
-    /// Whether it can be that of a node whose processors' clocks are these: each is before the end of the detours
-    /// that it has, so that no time is spent on those that were before.
+    /// True if this can be the noise of a node whose processors have these clocks. Each clock must be before the
+    /// end of its present detours, so that loading it does not draw all earlier ones.
     pub(super) fn is_sound(&self, clocks: &[Cycles], frequency: Frequency) -> bool {
         let is_near = |detours: &Detours, now: Cycles| {
             detours.source.is_sound() && detours.cycles(frequency).1 > now
@@ -139,7 +139,7 @@ impl Noise {
             && each.all(|(all, now)| all.iter().all(|detours| is_near(detours, *now)))
     }
 
-    /// Continues with the detours that are not over at these clocks of the processors.
+    /// Continues with the detours that end after these clocks of the processors.
     fn pass(&mut self, clocks: &[Cycles], frequency: Frequency) {
         for (all, now) in self.processors.iter_mut().zip(clocks) {
             all.iter_mut()
@@ -147,7 +147,7 @@ impl Noise {
         }
     }
 
-    /// Until when the processor `index` is away, if it is at `now`.
+    /// The end of the detour of processor `index` at `now`, if there is one.
     fn away(&self, index: usize, now: Cycles, frequency: Frequency) -> Option<Cycles> {
         let each = self.processors.get(index)?.iter();
         let lasting = each.map(|detours| detours.cycles(frequency));
@@ -157,8 +157,7 @@ impl Noise {
 }
 
 impl Node {
-    /// Has processors take detours of these `sources` from time `from` on, as node number `index` does under
-    /// `seed`.
+    /// Begins detours of `sources` at time `from`, as node number `index` under `seed`.
     pub fn begin_noise(&mut self, sources: &[NoiseSource], seed: Seed, index: u64, from: Time) {
         self.disturb();
         let of = |processor: usize| {
@@ -175,7 +174,7 @@ impl Node {
         });
     }
 
-    /// Its detours, to be saved.
+    /// The detours, for saving.
     pub(super) fn save_noise(&mut self) -> Option<Noise> {
         let clocks = self.clocks();
         let noise = self.noise.as_mut()?;
@@ -188,12 +187,12 @@ impl Node {
         self.processors.iter().map(super::Processor::now).collect()
     }
 
-    /// What detours took so far; `None` where there are none.
+    /// Counters of detours so far; `None` without noise.
     pub fn noise(&self) -> Option<NoiseCounts> {
         self.noise.as_ref().map(|noise| noise.counts)
     }
 
-    /// Until when the processor whose turn it is is away, if it is now; detours that are over are passed.
+    /// The end of the current processor's present detour, if any; finished detours are passed.
     pub(super) fn detour_of_current(&mut self) -> Option<Cycles> {
         let (now, current) = (self.current().now(), self.rotation.current);
         let noise = self.noise.as_mut()?;
@@ -203,7 +202,7 @@ impl Node {
         noise.away(current, now, self.frequency)
     }
 
-    /// Keeps the processor whose turn it is from all it would do up to `until`.
+    /// Advances the current processor to `until` without executing.
     pub(super) fn lose_time(&mut self, until: Cycles) {
         let (now, current) = (self.current().now(), self.rotation.current);
         let executes = self.current().activity == Activity::Running;
@@ -211,21 +210,21 @@ impl Node {
         if let Some(noise) = self.noise.as_mut().filter(|_| executes) {
             let counts = &mut noise.counts;
             counts.stolen = counts.stolen.saturating_add(until.saturating_sub(now));
-            // One that a run's end cut in two is one.
+            // A detour split by a run's end counts once.
             let lost_to = std::mem::replace(&mut noise.lost_to[current], until);
             let detours = noise.counts.detours;
             noise.counts.detours = detours.saturating_add(u64::from(lost_to != now));
         }
     }
 
-    /// When the next detour of the processor whose turn it is begins.
+    /// The beginning of the current processor's next detour.
     pub(super) fn next_detour(&self) -> Option<Cycles> {
         let noise = self.noise.as_ref()?;
         let each = noise.processors.get(self.rotation.current)?.iter();
         each.map(|detours| detours.cycles(self.frequency).0).min()
     }
 
-    /// When processor `index` can execute next: now, or when its detour is over.
+    /// The time at which processor `index` can execute next: now, or the end of its detour.
     pub(super) fn back_at(&self, index: usize) -> Cycles {
         let now = self.processors[index].now();
         let noise = self.noise.as_ref();

@@ -1,7 +1,7 @@
-//! One of a node's processors: an engine, and what the node knows of its turn.
+//! A processor of a node: an engine, and the state of its turn.
 //!
-//! The clock of a processor never goes back, and interrupts are delivered only where the engine can
-//! take one. The run loop runs the one whose turn it is; `saved` has each one's state.
+//! The clock of a processor never goes back, and interrupts are delivered only when the engine can
+//! take one. The run loop runs the processor whose turn it is; `saved` saves the state of each.
 
 use super::NodeError;
 use belljar_cpu::{CpuState, Cycles, Registers, Segment, SegmentRegister, Vcpu};
@@ -13,14 +13,14 @@ const INTERRUPT_FLAG: u64 = 1 << 9;
 const REAL_MODE_CODE: u16 = 0x9b;
 const REAL_MODE_LIMIT: u32 = 0xffff;
 
-/// What a processor does when it has its turn.
+/// The activity of a processor in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Activity {
     /// It executes instructions.
     Running,
-    /// It lets time pass until an interrupt comes.
+    /// It is halted until an interrupt comes.
     Halted,
-    /// It lets time pass until it is started.
+    /// It waits until another processor starts it.
     Waiting,
 }
 
@@ -28,20 +28,20 @@ pub(super) enum Activity {
 pub(super) struct Processor {
     pub(super) vcpu: Box<dyn Vcpu + Send>,
     pub(super) activity: Activity,
-    /// An instruction whose question was answered has yet to end: nothing may be
-    /// delivered before it has.
+    /// True if an instruction's read was answered but the instruction has not ended: no interrupt
+    /// may be delivered before.
     pub(super) unfinished: bool,
     window: bool,
     nmi_window: bool,
 }
 
-/// A processor as it is saved.
+/// The saved state of a processor.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ProcessorState {
     cpu: CpuState,
     activity: Activity,
     unfinished: bool,
-    /// Which windows the engine was asked for.
+    /// The windows requested of the engine: for interrupts and for NMIs.
     windows: (bool, bool),
 }
 
@@ -70,7 +70,7 @@ impl Processor {
         self.activity = saved.activity;
         self.unfinished = saved.unfinished;
         (self.window, self.nmi_window) = saved.windows;
-        // Another engine than this one may have been asked.
+        // The windows may have been requested of another engine.
         self.vcpu.request_interrupt_window(self.window);
         self.vcpu.request_nmi_window(self.nmi_window);
         Ok(())
@@ -81,7 +81,7 @@ impl Processor {
         self.vcpu.now()
     }
 
-    /// Whether it has something to do at its present time.
+    /// True if it can execute or take an interrupt at its present time.
     pub(super) fn is_busy(&self, local: &LocalApic) -> bool {
         match self.activity {
             Activity::Running => true,
@@ -93,7 +93,7 @@ impl Processor {
         }
     }
 
-    /// Whether nothing but another processor can make it continue.
+    /// True if only another processor can make it continue.
     pub(super) fn is_dead(&self) -> bool {
         match self.activity {
             Activity::Running => false,
@@ -102,7 +102,7 @@ impl Processor {
         }
     }
 
-    /// Takes the interrupts that it can take now; how many.
+    /// Delivers the interrupts that it can take now, and returns their number.
     pub(super) fn take_interrupts(&mut self, local: &mut LocalApic) -> u64 {
         let mut taken = 0;
         if self.activity == Activity::Waiting {
@@ -127,7 +127,7 @@ impl Processor {
         taken
     }
 
-    /// Has the engine say when it can take what waits in `local`.
+    /// Requests the interrupt windows that match the pending interrupts of `local`.
     pub(super) fn ask_for_window(&mut self, local: &LocalApic) {
         let wanted = local.pending().is_some();
         if wanted != self.window {
@@ -141,8 +141,8 @@ impl Processor {
         }
     }
 
-    /// Does what another processor asked for (Intel SDM volume 3, "MP Initialization
-    /// Protocol Algorithm"). A start that it does not wait for is ignored.
+    /// Performs a start signal of another processor (Intel SDM volume 3, "MP Initialization
+    /// Protocol Algorithm"). A start-up without a preceding INIT is ignored.
     pub(super) fn obey(&mut self, signal: StartSignal) {
         match signal {
             StartSignal::Init => {

@@ -1,11 +1,10 @@
-//! Whose turn it is: a node's processors run one after the other.
+//! The rotation of turns among a node's processors.
 //!
-//! Virtual time is cut into slices, which begin at multiples of their length. Within a
-//! slice processor 0 runs to the slice's end, then processor 1, and so on; then the next
-//! slice begins. So clocks differ by a slice at most, and the order of all instructions of
-//! a node depends on nothing but what it executes. A limit within a slice ends it early;
-//! whoever wants runs not to depend on how they are cut chooses limits between slices.
-//! A processor alone has no slices.
+//! Virtual time is cut into slices, which begin at multiples of their length. Within a slice
+//! processor 0 runs to the slice's end, then processor 1, and so on; then the next slice begins. So
+//! clocks differ by a slice at most, and the order of all of a node's instructions depends only on
+//! the executed code. A limit within a slice ends it early; for runs independent of their division,
+//! choose limits between slices. A single processor has no slices.
 
 use belljar_cpu::Cycles;
 use belljar_sim::{Frequency, Span, Time};
@@ -14,16 +13,16 @@ use belljar_sim::{Frequency, Span, Time};
 #[derive(Clone, Debug)]
 pub(super) struct Rotation {
     frequency: Frequency,
-    /// `None` for a processor alone.
+    /// `None` for a single processor.
     slice: Option<Span>,
-    /// Whose turn it is.
+    /// The processor whose turn it is.
     pub(super) current: usize,
-    /// When the slice ends.
+    /// The end of the slice.
     pub(super) end: Cycles,
 }
 
 impl Rotation {
-    /// Before the first slice of `processors` processors.
+    /// The state before the first slice of `processors` processors.
     pub(super) fn new(processors: usize, slice: Span, frequency: Frequency) -> Self {
         let slice = (processors > 1).then_some(slice);
         Self {
@@ -34,12 +33,12 @@ impl Rotation {
         }
     }
 
-    /// Whether there is anybody to take turns with.
+    /// True if there are several processors.
     pub(super) fn has_slices(&self) -> bool {
         self.slice.is_some()
     }
 
-    /// The beginning of the slice that holds `cycle`.
+    /// The beginning of the slice that contains `cycle`.
     pub(super) fn begin(&self, cycle: Cycles) -> Cycles {
         self.slice.map_or(0, |slice| {
             let number = self.frequency.time_of(cycle).as_ps() / slice.as_ps();
@@ -47,14 +46,14 @@ impl Rotation {
         })
     }
 
-    /// The end of the slice that holds `cycle`.
+    /// The end of the slice that contains `cycle`.
     pub(super) fn end_of(&self, cycle: Cycles) -> Cycles {
         let Some(slice) = self.slice else {
             return Cycles::MAX;
         };
         let number = self.frequency.time_of(cycle).as_ps() / slice.as_ps();
         let mut ends = (number + 1..).map(|number| self.boundary(slice, number));
-        // A slice shorter than a cycle may end where it begins.
+        // A slice shorter than a cycle may end at its own beginning.
         ends.find(|&end| end > cycle).unwrap_or(Cycles::MAX)
     }
 

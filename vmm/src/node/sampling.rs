@@ -1,8 +1,8 @@
-//! Stops at points of virtual time at which somebody wants to know what the processors are doing.
+//! Stops at points of virtual time for sampling the processors' activity.
 //!
-//! Points are the multiples of a span, the same for all processors. A processor that executes meets each of them
-//! before the first instruction that begins at or after it; one that sleeps passes them by. Nothing that the guest
-//! does depends on stops: the processor whose turn it is continues where it was. Asked by the run loop.
+//! Points are the multiples of a span, the same for all processors. An executing processor stops at each point,
+//! before the first instruction that begins at or after it; a sleeping one skips points. Stops do not affect the
+//! guest: the current processor continues unchanged. The run loop queries the points.
 
 use belljar_cpu::Cycles;
 use belljar_sim::{Frequency, Span, Time};
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Node, NodeStop};
 
-/// How far a node's processors are with points.
+/// The progress of a node's processors through points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     every: Span,
-    /// The number of the first point that there was for this node.
+    /// The number of this node's first point.
     first: u64,
-    /// Of each processor.
+    /// The position of each processor.
     places: Vec<Place>,
 }
 
-/// How far one processor is.
+/// The position of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
-    /// The number of the next point: its time is so many times the span.
+    /// The number of the next point, which is at that multiple of the span.
     number: u64,
-    /// Up to here it executed last.
+    /// The end of its last execution.
     ran_to: Cycles,
 }
 
@@ -42,15 +42,15 @@ impl Sampling {
         found.unwrap_or(about)
     }
 
-    /// The number of the first point that there was for this node.
+    /// The number of this node's first point.
     pub fn first(&self) -> u64 {
         self.first
     }
 }
 
 impl Node {
-    /// Has the node stop with [`NodeStop::Sample`] each time a processor that executes reaches a multiple of
-    /// `every`, from now on.
+    /// Stops the node with [`NodeStop::Sample`] each time an executing processor reaches a multiple of `every`,
+    /// from now on.
     pub fn sample_every(&mut self, every: Span) {
         self.disturb();
         let every = every.max(Span::from_ps(1));
@@ -68,13 +68,14 @@ impl Node {
         self.sampling = Some(sampling);
     }
 
-    /// How far sampling is, to be [continued](Self::resume_sampling).
+    /// The state of sampling, to be [continued](Self::resume_sampling).
     pub fn sampling(&mut self) -> Option<&Sampling> {
         self.disturb();
         self.sampling.as_ref()
     }
 
-    /// Continues as another node of the same kind was to, or with none. Whether it fits this one.
+    /// Continues the sampling of another node of the same kind, or ends it with `None`. Returns true if it fits
+    /// this node.
     pub fn resume_sampling(&mut self, sampling: Option<Sampling>) -> bool {
         self.disturb();
         let fits = sampling.as_ref().is_none_or(|it| {
@@ -84,20 +85,20 @@ impl Node {
         fits
     }
 
-    /// The number of the first point that is still to come for all processors.
+    /// The number of the first point at or after the node's clock, which is its slowest processor's.
     pub fn next_sample(&self) -> Option<u64> {
         let sampling = self.sampling.as_ref()?;
         Some(sampling.number_at(self.now_cycles(), self.frequency))
     }
 
-    /// When the processor whose turn it is reaches its next point, if there are any.
+    /// The time of the current processor's next point, if there is sampling.
     pub(super) fn sample_of_current(&self) -> Option<Cycles> {
         let sampling = self.sampling.as_ref()?;
         let place = sampling.places.get(self.rotation.current)?;
         Some(sampling.cycle(place.number, self.frequency))
     }
 
-    /// Notes up to when the processor whose turn it is has executed.
+    /// Records the end of the current processor's execution.
     pub(super) fn note_ran(&mut self) {
         let (now, current) = (self.current().now(), self.rotation.current);
         if let Some(sampling) = &mut self.sampling {
@@ -105,7 +106,7 @@ impl Node {
         }
     }
 
-    /// The stop for points to which the processor whose turn it is has come, it being about to execute.
+    /// The stop for the points that the current processor has reached when it is about to execute.
     pub(super) fn take_sample(&mut self) -> Option<NodeStop> {
         let (now, current) = (self.current().now(), self.rotation.current);
         if self.sample_of_current()? > now {
@@ -115,7 +116,7 @@ impl Node {
         let sampling = self.sampling.as_mut()?;
         let Place { number, ran_to } = sampling.places[current];
         let here = sampling.number_at(now, frequency);
-        // Points within the last instruction are its own, those of the sleep after it nobody's.
+        // Points within the last instruction count; those in the sleep after it do not.
         let executed = sampling.number_at(ran_to, frequency).min(here);
         let is_here = sampling.cycle(here, frequency) == now;
         let count = executed.saturating_sub(number) + u64::from(is_here);

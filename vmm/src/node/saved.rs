@@ -1,8 +1,8 @@
-//! A node's state apart from its RAM, saved and taken over.
+//! Saving and restoring a node's state, apart from its RAM.
 //!
-//! A restored node does what the saved one would have done. A state is hostile when it is loaded:
-//! what is not that of such a node is an error. Checkpoints call `save` and `restore`, templates
-//! `write_snapshot` and `clone_of`.
+//! A restored node continues exactly as the saved one would have. A loaded state is untrusted: if
+//! it does not fit such a node, loading is an error. Checkpoints call `save` and `restore`,
+//! templates `write_snapshot` and `clone_of`.
 
 use belljar_cpu::{Cycles, GuestRam, Vcpu};
 use belljar_sim::{Seed, check, decode, encode};
@@ -16,11 +16,11 @@ use super::{ExitCounts, Node, NodeError, NodeStop, VcpuParts};
 use crate::config::NodeConfig;
 use crate::snapshot::{Identity, Snapshot, SnapshotError};
 
-/// All of a node but its RAM and what it is made from.
+/// The state of a node without its RAM and its configuration.
 #[derive(Serialize, Deserialize)]
 struct NodeState {
     processors: Vec<ProcessorState>,
-    /// Whose turn it is, and when the slice ends.
+    /// The current processor, and the end of the slice.
     rotation: (usize, Cycles),
     devices: DevicesState,
     arrivals: Arrivals,
@@ -31,12 +31,12 @@ struct NodeState {
 }
 
 impl Node {
-    /// The node's state without its RAM, to be [restored](Self::restore) with what RAM
-    /// holds now. Its processors forget what they hold of page tables, so that this node
-    /// continues as the restored one does.
+    /// The node's state without its RAM, to be [restored](Self::restore) with the present contents
+    /// of RAM. The processors drop cached page-table entries, so that this node continues as the
+    /// restored one does.
     ///
     /// # Errors
-    /// When there is more of it than can be saved.
+    /// If the state exceeds the size limit.
     pub fn save(&mut self) -> Result<Vec<u8>, NodeError> {
         let processors: Result<_, NodeError> =
             self.processors.iter_mut().map(|one| one.save()).collect();
@@ -54,14 +54,13 @@ impl Node {
         Ok(bytes)
     }
 
-    /// A node that continues where another one, of the same configuration, was
-    /// [saved](Self::save); `ram` holds what that one's held. What its disks hold and the
-    /// network card's address are those of `config`: they may differ where no driver
-    /// had taken notice of them yet.
+    /// A node that continues at the state [saved](Self::save) by another one of the same
+    /// configuration; `ram` has that node's contents. The disks' contents and the network card's
+    /// address are those in `config`: they may differ from the saved node's, if no driver has used
+    /// the devices yet.
     ///
     /// # Errors
-    /// [`NodeError`] when the state is not that of such a node, or the host refuses the
-    /// engine.
+    /// [`NodeError`] if the state does not fit such a node, or the host refuses the engine.
     pub fn restore<F>(
         config: &NodeConfig,
         ram: GuestRam,
@@ -98,10 +97,10 @@ impl Node {
         Ok(node)
     }
 
-    /// A clone of the node in `snapshot` that draws random numbers of its own.
+    /// A clone of the node in `snapshot`, with a random stream of its own.
     ///
     /// # Errors
-    /// As for [`restore`](Self::restore), and when the host cannot map the snapshot.
+    /// As for [`restore`](Self::restore), and if the host cannot map the snapshot.
     pub fn clone_of<F>(
         snapshot: &Snapshot,
         config: &NodeConfig,
@@ -123,11 +122,10 @@ impl Node {
         }
     }
 
-    /// Writes the node, as it is now, to the file of a snapshot. `boot_log` is what it
-    /// wrote to its console so far.
+    /// Writes the node's present state to a snapshot file. `boot_log` is its console output so far.
     ///
     /// # Errors
-    /// When there is too much of it, or the host refuses the file.
+    /// If the state is too large, or the file cannot be written.
     pub fn write_snapshot(
         &mut self,
         path: &std::path::Path,

@@ -1,8 +1,7 @@
-//! Why a run of a node ended.
+//! Reasons for the end of a node's run.
 //!
-//! A `NodeStop` is the guest's doing or what the caller asked for, a `NodeError` is the host's or
-//! the configuration's. A node that has ended returns the same stop again; after any other it can
-//! be run on.
+//! A `NodeStop` is caused by the guest or requested by the caller, a `NodeError` by the host or the configuration. A
+//! node that has ended returns the same stop again; after any other stop it can run on.
 
 use belljar_cpu::{CpuError, Cycles, ShutdownCause};
 use belljar_sim::CodecError;
@@ -12,13 +11,13 @@ use crate::boot::BootError;
 use crate::config::ConfigError;
 use crate::snapshot::SnapshotError;
 
-/// Why [`Node::run_until`](crate::Node::run_until) returned.
+/// Reasons for the return of [`Node::run_until`](crate::Node::run_until).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStop {
     /// The clock reached the limit.
     Limit,
-    /// As many instructions retired on all processors together as [`Node::pause_at`](crate::Node::pause_at) asked
-    /// for; continues once that is set to a later one.
+    /// The processors together have retired the number of instructions of [`Node::pause_at`](crate::Node::pause_at);
+    /// set a larger number to continue.
     Paused,
     /// The guest switched itself off.
     PoweredOff,
@@ -26,8 +25,7 @@ pub enum NodeStop {
     Reset,
     /// A processor cannot continue.
     Shutdown(ShutdownCause),
-    /// A call of the preloaded library; ends with
-    /// [`Node::complete_magic`](crate::Node::complete_magic).
+    /// A call of the preloaded library; continues after [`Node::complete_magic`](crate::Node::complete_magic).
     Magic {
         /// The cycle of the call.
         at: Cycles,
@@ -38,29 +36,28 @@ pub enum NodeStop {
     Exited(u32),
     /// Every processor is halted with interrupts disabled: nothing can wake the node.
     Hung,
-    /// A user's code came to a probe; [`Node::probed`](crate::Node::probed) tells what was
-    /// before the instruction there, which is done. The node continues by itself.
+    /// User code reached a probe; [`Node::probed`](crate::Node::probed) has the state before the instruction there,
+    /// which has been executed. The node continues by itself.
     Probe {
         /// The probe's number.
         probe: u32,
-        /// The number of the processor that came to it.
+        /// The number of the processor.
         vcpu: u32,
     },
-    /// A user's code came to an address that was asked for with
-    /// [`Node::watch_return`](crate::Node::watch_return), perhaps not for the first time since
-    /// the call. The node continues by itself.
+    /// User code reached an address watched with [`Node::watch_return`](crate::Node::watch_return), perhaps not for
+    /// the first time since the call. The node continues by itself.
     Return {
         /// The cycle.
         at: Cycles,
         /// The number of the processor.
         vcpu: u32,
     },
-    /// A processor that executes came to points of time that [`Node::sample_every`](crate::Node::sample_every) asked
-    /// for. The node continues by itself.
+    /// An executing processor reached points of time requested with
+    /// [`Node::sample_every`](crate::Node::sample_every). The node continues by itself.
     Sample {
-        /// The number of the last of them: its time is so many times the span between them.
+        /// The number of the last of them, which is at that multiple of the span between points.
         number: u64,
-        /// How many of them it came to at once: one, but for instructions that take longer.
+        /// The number of points reached at once: one, except for instructions that take longer than the span.
         count: u64,
         /// The number of the processor.
         vcpu: u32,
@@ -73,19 +70,19 @@ impl From<CodecError> for NodeError {
     }
 }
 
-/// Why a node cannot be built or cannot continue. None is the guest's doing.
+/// Errors of building or running a node. The guest cannot cause them.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The configuration is outside its limits.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The kernel cannot be brought to its first instruction.
+    /// The kernel cannot be loaded.
     #[error(transparent)]
     Boot(#[from] BootError),
     /// The host refuses the memory.
     #[error("the host refuses {bytes} bytes of guest memory: {source}; use smaller or fewer nodes")]
     Memory {
-        /// Bytes asked for.
+        /// Requested size in bytes.
         bytes: u64,
         /// The host's reason.
         source: vm_memory::mmap::FromRangesError,
@@ -93,7 +90,7 @@ pub enum NodeError {
     /// The engine failed.
     #[error(transparent)]
     Cpu(#[from] CpuError),
-    /// Saved state is not that of such a node.
+    /// Saved state does not fit such a node.
     #[error("a node's saved state does not fit: {0}")]
     State(String),
     /// A snapshot is not usable.

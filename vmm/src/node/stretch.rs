@@ -1,9 +1,9 @@
-//! A short way through turns in which a node does nothing but run.
+//! A fast path for turns in which a node only executes instructions.
 //!
-//! Where nodes hear of each other within a microsecond, a turn is a few thousand instructions,
-//! and to find out that nothing else is due would take as long as they do. So a turn that came to
-//! its limit by running alone notes up to when nothing will come of itself; whatever
-//! changes that from outside, or stops the processor before, ends it.
+//! If nodes exchange messages within a microsecond, a turn is a few thousand instructions, and
+//! checking for due events would take as long as executing them. So a turn that reached its limit
+//! by execution alone records the time of the next due event. Any change from outside, and any
+//! earlier stop of the processor, ends the fast path.
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_sim::Time;
@@ -11,9 +11,9 @@ use belljar_sim::Time;
 use super::{Node, NodeError};
 
 impl Node {
-    /// Runs until about `limit`, as [`run_ahead`](Self::run_ahead) does, if all that there is to
-    /// do up to there is to run. When it was all, which this tells, nothing came out of the node:
-    /// no frame, no call, nothing on a console. Otherwise `run_ahead` is to continue.
+    /// Runs until about `limit`, as [`run_ahead`](Self::run_ahead) does, if only execution is due
+    /// up to there. Returns true if only that happened: then the node sent no frame, made no call
+    /// and wrote nothing to a console. Otherwise call `run_ahead` to continue.
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
@@ -26,7 +26,7 @@ impl Node {
             return Ok(false);
         }
         let exit = self.current_mut().vcpu.run_about(limit);
-        // Not moved before it is looked at: that takes longer than all else here.
+        // Matched by reference: moving the exit would take longer than the rest of the function.
         if let Ok(Exit::Deadline) = exit {
             self.counts.deadlines += 1;
             return Ok(true);
@@ -36,12 +36,12 @@ impl Node {
         Ok(false)
     }
 
-    /// Whether the node is about to do nothing but run.
+    /// True if only execution is due next.
     pub fn is_undisturbed(&self) -> bool {
         self.undisturbed > 0
     }
 
-    /// Something else may be due from now on.
+    /// Ends the fast path: another event may be due.
     pub(super) fn disturb(&mut self) {
         if self.is_undisturbed() {
             self.note_ran();
@@ -49,7 +49,7 @@ impl Node {
         self.undisturbed = 0;
     }
 
-    /// Notes until when nothing but running is due, after a turn that did nothing else.
+    /// Records the time up to which only execution is due, after a turn that only executed.
     pub(super) fn foresee(&mut self) {
         let is_heard = self.devices.first_frame().is_some() || self.devices.has_output();
         if self.pause == Cycles::MAX && !is_heard {

@@ -1,11 +1,12 @@
-//! A node with processors that follow scripts: ends, devices, timers, interrupts, frames and calls.
-/// However time is cut into runs, and by whichever way, a node does the same.
+//! Tests of a node with processors that follow scripts: ends, devices, timers, interrupts, frames
+//! and calls.
+/// The division of time into runs, and the function that runs them, have no effect.
 mod cutting;
 /// A processor for the tests.
 mod fake;
 /// Detours of processors.
 mod noise;
-/// Nodes of several processors, each with a script of its own.
+/// Nodes of several processors, each with its own script.
 mod vcpus;
 
 use std::path::Path;
@@ -25,7 +26,7 @@ const GHZ: u64 = 1_000_000_000;
 const NET: u64 = 0xd000_1000;
 const NET_PIN: u64 = 17;
 const TIMER_VECTOR: u8 = 0xec;
-/// Above the timer's, so that it goes first when both ask in one cycle.
+/// Above the timer's, so that it is delivered first when both are raised in one cycle.
 const NET_VECTOR: u8 = 0xf1;
 const NET_QUEUES: u64 = 0x20_0000;
 const NET_BUFFERS: u64 = 0x30_0000;
@@ -191,7 +192,7 @@ fn a_run_stops_at_its_limit_and_goes_on() {
     assert_eq!(node.next_event(), Some(ns(12)));
 }
 
-/// Also within an instruction that asks a device, and where several share a cycle.
+/// Also within an instruction that reads a device, and with several events in one cycle.
 #[test]
 fn a_pause_comes_at_its_instruction_and_changes_nothing() {
     let program = vec![
@@ -207,7 +208,7 @@ fn a_pause_comes_at_its_instruction_and_changes_nothing() {
                 node.pause_at(at);
                 assert_eq!(node.run_until(ns(1000)).unwrap(), NodeStop::Paused);
                 assert_eq!(node.retired(), at);
-                // Nothing moves before the pause is.
+                // The paused node does not move.
                 assert_eq!(node.run_until(ns(1000)).unwrap(), NodeStop::Paused);
             }
             (node.state_hashes(), seen(&log), node.take_console())

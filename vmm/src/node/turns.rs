@@ -1,8 +1,8 @@
 //! The run loop: turn by turn, exit by exit.
 //!
-//! What happens, and at which cycle, depends on the node and on what was delivered, and not on
-//! where runs end. What is due is done before an instruction that begins at its cycle. `run_until`,
-//! `run_ahead` and `pause_at` are what owners of nodes call.
+//! Events and their cycles depend on the node and on its deliveries, not on the ends of runs. Due
+//! events are handled before an instruction that begins at their cycle. Owners of nodes call
+//! `run_until`, `run_ahead` and `pause_at`.
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_devices::Moment;
@@ -15,27 +15,27 @@ use super::processor::{Activity, Processor};
 use super::{Node, NodeError, NodeStop};
 
 impl Node {
-    /// Runs until the clocks of all processors reach `limit`, or until something stops
-    /// the node. What is due at `limit` itself happens in the next run, so that what is
-    /// delivered for that very time can still come before it.
+    /// Runs until the clocks of all processors reach `limit`, or until an event stops the node.
+    /// Events due at `limit` itself are handled in the next run, so deliveries for that very time
+    /// can still precede them.
     ///
     /// A node that ended (power-off, reset, shutdown, hang) returns the same stop again.
     ///
     /// # Errors
-    /// [`NodeError`] when the host fails the engine or a disk; never by the guest's doing.
+    /// [`NodeError`] if the host fails the engine or a disk; the guest cannot cause one.
     pub fn run_until(&mut self, limit: Time) -> Result<NodeStop, NodeError> {
         self.run_while(self.frequency.cycle_at(limit), None)
     }
 
-    /// Runs for a caller that has other nodes to run: until about `limit`, never beyond
-    /// it, and coming back with [`NodeStop::Limit`] earlier
-    /// - some instructions before `limit`, where stopping there costs less; a node of
-    ///   several processors, between slices only, which must fit what the caller grants;
-    /// - `echo` after the first frame that it sent, before which no answer can come, so
-    ///   that `limit` need not consider answers;
-    /// - as soon as the guest wrote to its control console.
+    /// Runs for a caller that has other nodes to run: until about `limit`, never beyond it. It
+    /// returns [`NodeStop::Limit`] earlier:
+    /// - some instructions before `limit`, if stopping there costs less; for a node with several
+    ///   processors, only between slices that fit before `limit`;
+    /// - `echo` after the first frame that it sent, before which no answer can come, so that
+    ///   `limit` need not consider answers;
+    /// - when the guest wrote to its control console.
     ///
-    /// What the guest does depends on none of this.
+    /// The guest's behaviour does not depend on these.
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
@@ -43,7 +43,7 @@ impl Node {
         self.run_while(self.frequency.cycle_at(limit), Some(echo))
     }
 
-    /// The cycle that a run with others must not go beyond, as things stand.
+    /// The cycle that a run for a caller with other nodes must not exceed at present.
     fn bound(&self, limit: Cycles, echo: Span) -> Cycles {
         if self.devices.has_output() {
             return 0;
@@ -83,8 +83,8 @@ impl Node {
     }
 
     /// Makes runs stop with [`NodeStop::Paused`] when all processors together have retired
-    /// `instructions`, before anything else happens; `u64::MAX` for never. Stopping
-    /// changes nothing of the run.
+    /// `instructions`, before any other event; `u64::MAX` for never. Stopping does not affect the
+    /// guest.
     pub fn pause_at(&mut self, instructions: u64) {
         self.disturb();
         self.pause = instructions;
@@ -95,9 +95,9 @@ impl Node {
         }
     }
 
-    /// Passes the turn on as long as it is nobody's before `limit`, and tells its end;
-    /// `None` when everybody is there. With `whole`, slices are not cut: none begins that
-    /// ends after `limit`.
+    /// Passes the turn to the next processor that is before `limit`, and returns the turn's end;
+    /// `None` if all processors have reached it. With `whole`, slices are not cut: slices that
+    /// would end after `limit` do not begin.
     fn find_turn(&mut self, limit: Cycles, whole: bool) -> Option<Cycles> {
         let whole = whole && self.rotation.has_slices();
         loop {
@@ -119,8 +119,8 @@ impl Node {
         }
     }
 
-    /// Whether nothing happens to the processor whose turn it is before `end`, while others
-    /// run: a short way through a turn without instructions, of which there are many.
+    /// True if the current processor sleeps until `end` while others run: a fast path for turns
+    /// without instructions, which are frequent.
     fn sleeps_through(&self, end: Cycles) -> bool {
         let current = self.current();
         let local = self.devices.interrupts.local(self.rotation.current);
@@ -131,9 +131,8 @@ impl Node {
             && self.processors.iter().any(runs)
     }
 
-    /// Begins the next slice, or, when all processors sleep, the one in which something
-    /// happens: nothing does in those between. `false` when it must be `whole` and is not
-    /// over at `limit`.
+    /// Begins the next slice, or, if all processors sleep, the slice of the next event. Returns
+    /// false if it must be `whole` and is not over at `limit`.
     fn begin_slice(&mut self, limit: Cycles, whole: bool) -> bool {
         let mut now = self.now_cycles();
         if !self.has_busy() && !self.is_hung() {
@@ -154,8 +153,8 @@ impl Node {
         each.any(|(index, one)| one.is_busy(self.devices.interrupts.local(index)))
     }
 
-    /// Continues with the processor whose turn it is up to its next event, its next exit, or
-    /// `end`, or `about` then. Whether the last is what it came to by nothing but running.
+    /// Runs the current processor up to its next event, its next exit, or `end`, or about there
+    /// with `about`. Returns true if it reached the end by execution alone.
     fn take_turn(&mut self, end: Cycles, about: bool) -> Result<bool, NodeError> {
         if !self.current().unfinished {
             if let Some(until) = self.detour_of_current() {
@@ -190,7 +189,7 @@ impl Node {
         }
     }
 
-    /// Lets a sleeping processor's time pass.
+    /// Advances a sleeping processor's clock.
     fn wait(&mut self, until: Cycles) {
         if self.current().is_dead() && self.is_hung() {
             self.ended = Some(NodeStop::Hung);
@@ -199,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Whether no processor can continue and none was sent anything.
+    /// True if no processor can continue and no message is pending for one.
     fn is_hung(&self) -> bool {
         let mut each = self.processors.iter().enumerate();
         each.all(|(index, one)| {
@@ -207,13 +206,13 @@ impl Node {
         })
     }
 
-    /// Runs the processor whose turn it is until `until`, or `about` then. Whether it did
-    /// nothing but run.
+    /// Executes the current processor until `until`, or about there with `about`. Returns true if
+    /// it only executed.
     fn execute(&mut self, until: Cycles, about: bool) -> Result<bool, NodeError> {
         let index = self.rotation.current;
         let left = self.pause.saturating_sub(self.retired_if_paused());
         let processor = &mut self.processors[index];
-        // An answered read may have raised an interrupt that its instruction's end lets in.
+        // The answered read may have raised an interrupt, which the instruction's end admits.
         processor.ask_for_window(self.devices.interrupts.local(index));
         if self.pause < u64::MAX {
             let vcpu = &mut processor.vcpu;
@@ -230,7 +229,7 @@ impl Node {
         Ok(exit == Exit::Deadline)
     }
 
-    /// Does what an exit of the processor whose turn it is asks for.
+    /// Performs an exit of the current processor.
     pub(super) fn carry_out(&mut self, exit: &Exit) -> Result<(), NodeError> {
         self.counts.count(exit);
         let at = self.moment();
@@ -288,7 +287,7 @@ impl Node {
         }
     }
 
-    /// Does what is due at or before the present time.
+    /// Handles events due at or before the present time.
     fn fire_due(&mut self) -> Result<(), NodeError> {
         let at = self.moment();
         self.devices.advance(at)?;
@@ -302,9 +301,8 @@ impl Node {
         Ok(())
     }
 
-    /// Resets and starts the processor whose turn it is as it was told to. An INIT of
-    /// the first one would lead to the firmware, which there is none of, and which would
-    /// reset the node.
+    /// Resets and starts the current processor by the signals sent to it. An INIT of the first
+    /// processor would enter the firmware, which does not exist here; it resets the node.
     fn obey_starts(&mut self) {
         let index = self.rotation.current;
         while let Some(signal) = self.devices.interrupts.local_mut(index).take_start() {
@@ -316,7 +314,7 @@ impl Node {
         }
     }
 
-    /// When something happens that any processor may be the first to come to.
+    /// The time of the next event of the whole node, handled by the first processor to reach it.
     pub(super) fn next_shared(&self) -> Option<Cycles> {
         let devices = self.devices.deadline().into_iter();
         devices.chain(self.arrivals.next()).min()
@@ -331,7 +329,7 @@ impl Node {
             .min()
     }
 
-    /// When anything happens by itself to any processor.
+    /// The time of the next event of any processor or device.
     pub(super) fn next_cycle(&self) -> Option<Cycles> {
         let all = 0..self.processors.len();
         all.filter_map(|index| self.devices.interrupts.local(index).next_deadline())

@@ -1,8 +1,8 @@
-//! The pages of RAM that are worth keeping.
+//! The nonzero pages of RAM.
 //!
 //! Pages of zeros are holes in the file and are neither written nor read; a hash covers all others.
-//! `snapshot` writes, copies and checks files by this, and takes nothing of a file's table of runs
-//! for true before `look` has compared it.
+//! `snapshot` writes, copies and checks files with these functions, and does not trust a file's table
+//! of runs before `look` has verified it.
 
 use std::fs::File;
 use std::io;
@@ -14,14 +14,14 @@ use nix::unistd::{Whence, lseek64};
 use twox_hash::XxHash3_128;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 
-/// Pages that are not zero, counted over all ranges: the first and how many.
+/// Runs of nonzero pages, counted over all ranges: the first page and the length.
 pub(super) type Runs = Vec<(u64, u64)>;
 
-/// Bytes that are looked at together, a multiple of a page.
+/// Bytes that are processed at once, a multiple of a page.
 const CHUNK: usize = 1 << 20;
 const PAGE: usize = PAGE_SIZE as usize;
 
-/// Calls `each` with every page that is not zero, and its offset over all ranges.
+/// Calls `each` with every nonzero page and its offset over all ranges.
 fn each_page<E>(
     ram: &GuestRam,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
@@ -50,7 +50,7 @@ fn is_zero(page: &[u8]) -> bool {
     words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// The pages that are not zero, and the hash of them all.
+/// The runs of nonzero pages, and a hash of their bytes.
 pub(super) fn survey(ram: &GuestRam) -> (Runs, u128) {
     let mut runs: Runs = Vec::new();
     let mut hash = XxHash3_128::new();
@@ -74,8 +74,8 @@ pub(super) fn write(ram: &GuestRam, file: &File, at: u64) -> io::Result<()> {
     each_page(ram, |offset, page| file.write_all_at(page, at + offset))
 }
 
-/// Copies a file whose RAM begins at `at` and has `total` bytes, of which `runs` are not
-/// zero, to an empty one.
+/// Copies a file to an empty one. Its RAM begins at `at` and has `total` bytes, with nonzero pages in
+/// `runs`.
 pub(super) fn copy(from: &File, to: &File, at: u64, total: u64, runs: &Runs) -> io::Result<()> {
     to.set_len(at + total)?;
     let header = (0, at);
@@ -93,19 +93,19 @@ pub(super) fn copy(from: &File, to: &File, at: u64, total: u64, runs: &Runs) -> 
     Ok(())
 }
 
-/// What became of the pages of a file.
+/// The result of reading a file's pages.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// The hash of those that `runs` names; all else is zero.
+    /// The hash of the pages in `runs`; all others are zero.
     Hash(u128),
-    /// The runs are none of such a file.
+    /// The runs do not fit such a file.
     Impossible,
-    /// Something stands where nothing was written.
+    /// There are nonzero bytes outside the runs.
     Filled,
 }
 
-/// Looks at every byte of a file after its header, which ends at `header`; RAM has `total` bytes from
-/// `at` on, of which `runs` are not zero. What is no hole is read once.
+/// Verifies every byte of a file after its header, which ends at `header`. RAM has `total` bytes from
+/// `at` on, with nonzero pages in `runs`. Bytes outside holes are read once.
 pub(super) fn look(
     file: &File,
     header: u64,
@@ -140,7 +140,7 @@ pub(super) fn look(
     Ok(Contents::Hash(hash.finish_128()))
 }
 
-/// Whether nothing but zeros stands from `start` to `end`. Holes need no reading.
+/// True if all bytes from `start` to `end` are zero. Holes need no reading.
 fn is_empty(file: &File, start: u64, end: u64, buffer: &mut [u8]) -> io::Result<bool> {
     let mut offset = start;
     while offset < end {
@@ -152,13 +152,13 @@ fn is_empty(file: &File, start: u64, end: u64, buffer: &mut [u8]) -> io::Result<
         if !each_chunk(file, data, hole, buffer, is_zero)? {
             return Ok(false);
         }
-        // Forward, whatever the file system says.
+        // Always advance, even if the file system misreports a hole.
         offset = hole.max(offset + 1);
     }
     Ok(true)
 }
 
-/// Where the next data or hole begins at `offset` or after; `None` when there is none.
+/// The offset of the next data or hole at or after `offset`; `None` if there is none.
 fn seek(file: &File, offset: u64, whence: Whence) -> io::Result<Option<u64>> {
     let from = i64::try_from(offset).map_err(io::Error::other)?;
     match lseek64(file, from, whence) {
@@ -168,8 +168,8 @@ fn seek(file: &File, offset: u64, whence: Whence) -> io::Result<Option<u64>> {
     }
 }
 
-/// Gives `each` the bytes from `start` to `end`, piece by piece, as long as it says `true`; whether it
-/// always did.
+/// Calls `each` with the bytes from `start` to `end` in pieces, as long as it returns true; returns
+/// true if it always did.
 fn each_chunk(
     file: &File,
     start: u64,

@@ -1,4 +1,4 @@
-//! Snapshots written, copied, mapped by clones, and damaged anywhere.
+//! Snapshots written, copied, mapped by clones, and damaged at random positions.
 use std::fs;
 
 use belljar_cpu::guest_ram;
@@ -48,7 +48,7 @@ fn clones_share_what_they_do_not_write() {
         .unwrap();
     assert_eq!(&read(&one, (1 << 32) + (2 << 20)), b"mine");
     assert_eq!(&read(&other, (1 << 32) + (2 << 20)), b"high");
-    // Nor does the file change.
+    // The file does not change, either.
     Snapshot::open(&path).unwrap();
 }
 
@@ -107,7 +107,7 @@ fn every_damage_is_found() {
     let mut version = whole.clone();
     version[8] = 99;
     assert!(refused(&version).contains("version 99"));
-    // Each byte of the header, and one of each page that holds something.
+    // Each byte of the header, and one byte of each nonzero page.
     let ram_at = whole.len() - (64 << 10) - (3 << 20);
     let in_ram = [
         ram_at + 0x1fff,
@@ -128,11 +128,11 @@ fn a_flipped_bit_anywhere_is_found() {
     let (_folder, path) = written();
     let length = fs::metadata(&path).unwrap().len();
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    // The first and last bytes of what is a hole: after the header, and of RAM.
+    // The first and last bytes of holes: after the header, and of RAM.
     let edges = [4095, length - 1].map(|at| (at, 0));
     let places = (0..200).map(|number| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005) + 1;
-        // As often in the header, which is small, as anywhere.
+        // Half of the positions are in the header, which is small.
         let within = if number % 2 == 0 { 4096 } else { length };
         ((seed >> 20) % within, (seed >> 61) as u32)
     });
@@ -145,7 +145,7 @@ fn a_flipped_bit_anywhere_is_found() {
         assert!(refused.is_err(), "bit {bit} of byte {at}");
         file.write_all_at(&byte, at).unwrap();
     }
-    // Zeros that were written are no damage.
+    // Written zeros are not damage.
     fs::write(&path, fs::read(&path).unwrap()).unwrap();
     Snapshot::open(&path).unwrap();
 }

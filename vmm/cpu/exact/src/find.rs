@@ -1,20 +1,20 @@
-//! Which code runs next: found, translated, shared, or made hot.
+//! Finds the code that runs next: looks it up, translates it, shares it, or makes it hot.
 //!
-//! Nothing here changes what the guest does, only how fast. `run` is the caller.
+//! These functions do not affect the guest's behaviour, only its speed. `run` is the caller.
 
-/// Blocks that run often become traces.
+/// Frequently run blocks become traces.
 pub(crate) mod hot;
-/// The block at a RIP, translated if need be.
+/// The block at a RIP, translated if necessary.
 pub(crate) mod lookup;
-/// Catching up with what other vCPUs did to shared code.
+/// Processing of other vCPUs' changes to shared code.
 pub(crate) mod news;
-/// Where a trace's return leads, predicted.
+/// Prediction of a trace's return address.
 pub(crate) mod prediction;
-/// Users' code that reaches a probe, or returns from one.
+/// Probes in user code, and returns of probed calls.
 pub(crate) mod probed;
-/// Code that is translated once for all places where its page is mapped.
+/// Code that is translated once for all mappings of its page.
 pub(crate) mod relative;
-/// A page's code, from the pool.
+/// Code of the pool for a page.
 pub(crate) mod shared;
-/// Which blocks follow one another in a trace.
+/// The sequence of blocks in a trace.
 pub(crate) mod trace;

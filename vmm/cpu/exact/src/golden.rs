@@ -1,7 +1,7 @@
-//! What blocks are translated to, word by word: the host code of samples compared with text files.
+//! Golden listings: the host code of sample blocks, compared with text files.
 //!
-//! A change of the emitter shows here as a difference that can be read and judged.
-//! `BELLJAR_BLESS=1 cargo test -p belljar-exact golden` rewrites the files.
+//! A change of the emitter appears here as a readable difference. `BELLJAR_BLESS=1 cargo test -p
+//! belljar-exact golden` rewrites the files.
 
 #![allow(clippy::print_stderr)]
 
@@ -9,9 +9,9 @@
 #[allow(dead_code, missing_docs, unreachable_pub)]
 #[path = "../testing/src/bare.rs"]
 mod bare;
-/// Host code as text that is the same wherever things happen to lie.
+/// Host code as text that does not depend on addresses.
 mod listing;
-/// The samples: short blocks that stand for what guests are made of.
+/// The samples: short blocks that are typical of guests.
 mod samples;
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ use crate::processor::host::host_requirements;
 use listing::Listing;
 use samples::{FILES, Sample};
 
-/// Where shared code and the block stand.
+/// Addresses of shared code and of the block.
 const SHARED: Shared = Shared {
     leave: 0x10_0000,
     leave_kept: 0x10_0020,
@@ -43,10 +43,10 @@ const SHARED: Shared = Shared {
     counter: Counter::Xmm31,
 };
 const BASE: u64 = 0x20_0000;
-/// Instructions that make a sample hot.
+/// Number of instructions that make a sample hot.
 const HOT: u64 = 100_000;
 
-/// The samples' state is all switched on.
+/// All features, enabled.
 fn features(size: CodeSize) -> Features {
     let features = Features::new(&InstructionSet::from(Level::V4));
     Features {
@@ -70,8 +70,7 @@ fn mode(sample: &Sample) -> Mode {
     }
 }
 
-/// The trace that the engine makes of a sample that ran often; `None` where the host
-/// cannot run it.
+/// The engine's trace of a sample that ran often; `None` if the host cannot run it.
 fn trace(sample: &Sample) -> Option<GuestBlock> {
     let set = InstructionSet::from(sample.level);
     if host_requirements(&set).is_err() {
@@ -114,7 +113,7 @@ fn plain(sample: &Sample) -> GuestBlock {
     }
 }
 
-/// The sample's host code as text; `None` where this host cannot make it hot.
+/// The sample's host code as text; `None` if this host cannot make it hot.
 fn translated(sample: &Sample) -> Option<String> {
     let scattered = BTreeSet::new();
     let (block, tier) = if sample.hot {

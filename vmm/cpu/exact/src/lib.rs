@@ -1,39 +1,38 @@
 //! The exact engine: a deterministic x86-64 to x86-64 binary translator.
 //!
-//! A block of guest code is [decoded](belljar_translate::guest::decode), [analysed](belljar_translate::guest::analyse), its
-//! instructions [rewritten](belljar_translate::host::rewrite) and [emitted](belljar_translate::host::emit) as host code, and kept in
-//! a [store](code::store) that links blocks and forgets them when their bytes change. The run
-//! loop ([dispatch](run::dispatch)) visits translated code until something needs it. Retired
-//! instructions are counted exactly, and time is nothing but their number: a run
-//! is a function of the guest's memory and of what its devices answer.
+//! A block of guest code is [decoded](belljar_translate::guest::decode) and [analysed](belljar_translate::guest::analyse), its
+//! instructions are [rewritten](belljar_translate::host::rewrite) and [emitted](belljar_translate::host::emit) as host code. A
+//! [store](code::store) keeps and links blocks, and drops them when their bytes change. The run loop ([dispatch](run::dispatch))
+//! visits translated code until it needs service. Retired instructions are counted exactly, and time follows from their number: a
+//! run is a function of the guest's memory and of its devices' answers.
 //!
-//! The rooms, from top to bottom. Each imports from those below it alone; what one does with a vCPU
-//! that another does too is a method of [`ExactVcpu`].
+//! The modules, from top to bottom. Each imports only lower ones; operations on a vCPU that several modules need are methods of
+//! [`ExactVcpu`].
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`run`] | the run loop and the `Vcpu` trait |
 //! | [`instructions`] | instructions, exceptions and interrupts in Rust |
-//! | [`find`] | which code runs next |
-//! | [`memory`] | accesses that translated code could not do |
+//! | [`find`] | finding the code that runs next |
+//! | [`memory`] | accesses beyond translated code's fast path |
 //! | [`processor`] | the vCPU's state, the host's processor |
-//! | [`code`] | translated code that is kept |
-//! | [`belljar_translate`] | a crate of its own: guest code into host code |
+//! | [`code`] | storage of translated code |
+//! | [`belljar_translate`] | a separate crate: from guest code to host code |
 
-/// Translated code that is kept: a node's own, and the pool's.
+/// Storage of translated code: a node's own, and the pool's.
 mod code;
-/// Which code runs next: found, translated, shared, or made hot.
+/// Finds the code that runs next: looks it up, translates it, shares it, or makes it hot.
 mod find;
 /// Host code of samples, compared with text files.
 #[cfg(test)]
 mod golden;
-/// Instructions, exceptions and interrupts that are carried out in Rust.
+/// Instructions, exceptions and interrupts that are executed in Rust.
 mod instructions;
-/// Accesses to guest memory that translated code could not do by itself.
+/// Accesses to guest memory beyond translated code's fast path.
 mod memory;
 /// The guest's processor as a value, and the host's as the engine uses it.
 mod processor;
-/// Runs: from the caller's request to the exit that it gets.
+/// Runs: from the caller's request to the resulting exit.
 mod run;
 
 #[cfg(test)]

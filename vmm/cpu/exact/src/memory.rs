@@ -1,22 +1,23 @@
-//! Accesses to guest memory that translated code could not do by itself.
+//! Accesses to guest memory beyond translated code's fast path.
 //!
-//! An access is done whole or not at all. `run` comes here from exit stubs, `instructions` for operands.
+//! An access happens completely or not at all. `run` calls this from exit stubs, `instructions` for
+//! operands.
 
 /// One access: its pages, its faults, its devices, its bounce buffer.
 pub(crate) mod access;
-/// What a run takes off its budget, and what it gives back.
+/// Cycle accounting: charges to a run's budget, and refunds.
 pub(crate) mod accounting;
-/// Pages laid side by side where groups' checks meet a seam.
+/// Second, adjacent mappings of pages at seams of group checks.
 pub(crate) mod beside;
-/// How far memory continues from an address, for slots.
+/// Contiguous memory around an address, for slots.
 pub(crate) mod explore;
-/// What a change of address space or of a page table forgets.
+/// Invalidation after changes of the address space or of page tables.
 pub(crate) mod flush;
 /// Accesses under a cache model.
 pub(crate) mod lines;
-/// Which bytes the mask of a vector access lets through.
+/// The bytes selected by the mask of a vector access.
 pub(crate) mod masked;
-/// What of an access lies within one page.
+/// The part of an access within a page.
 pub(crate) mod piece;
 /// Slots that are filled too often.
 pub(crate) mod refill;

@@ -1,24 +1,25 @@
 //! The guest's processor as a value, and the host's as the engine uses it.
 //!
-//! Registers and the clock are whole at each instruction boundary. The rooms above change them.
+//! Registers and the clock are consistent at each instruction boundary. The modules above change
+//! them.
 
-/// A time model at work: prices, caches, and what was spent.
+/// A time model in use: prices, caches, and accumulated costs.
 pub(crate) mod accounting;
-/// Ticks and retired instructions as time.
+/// Converts ticks and retired instructions to time.
 pub(crate) mod clock;
-/// The one way into translated code, and the one way out.
+/// The single entry into translated code, and the single exit.
 pub(crate) mod enter;
-/// What the host's processor and kernel must have.
+/// Requirements on the host's processor and kernel.
 pub(crate) mod host;
 /// Page tables: from linear to physical addresses, and RAM itself.
 pub(crate) mod mmu;
 /// Faults of the host's processor in translated code.
 pub(crate) mod signals;
-/// Registers that translated code does not hold, and what faults are.
+/// Registers outside translated code, and faults.
 pub(crate) mod state;
-/// What a vCPU counts of its own work.
+/// Statistics of a vCPU.
 pub(crate) mod statistics;
-/// The vCPU: its parts, and how it is made.
+/// The vCPU: its parts, and its construction.
 pub(crate) mod vcpu;
-/// The x87, and when the host's holds the guest's.
+/// The x87, and the times when the host's holds the guest's.
 pub(crate) mod x87;

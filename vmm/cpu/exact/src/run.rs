@@ -1,16 +1,16 @@
-//! Runs: from the caller's request to the exit that it gets.
+//! Runs: from the caller's request to the resulting exit.
 //!
-//! A run begins and ends at an instruction boundary. The `Vcpu` trait of `belljar-cpu` is how others come here.
+//! A run begins and ends at an instruction boundary. Callers use the `Vcpu` trait of `belljar-cpu`.
 
 /// The run loop.
 pub(crate) mod dispatch;
-/// What tests and tools look at.
+/// State for tests and tools.
 pub(crate) mod inspect;
 /// The `Vcpu` trait.
 pub(crate) mod interface;
 /// A vCPU's state as it is stored in checkpoints.
 pub(crate) mod saved;
-/// One turn of the run loop: its state, and what holds for the next instruction alone.
+/// A turn of the run loop: its state, and conditions for the next instruction only.
 pub(crate) mod turn;
-/// One visit to translated code, and what its exit asks for.
+/// A visit to translated code, and the handling of its exits.
 pub(crate) mod visit;

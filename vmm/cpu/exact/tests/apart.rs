@@ -1,5 +1,5 @@
-//! The x87 of guests whose budget may be in one of its registers: what they see of it is theirs,
-//! whoever counts where.
+//! The x87 of guests whose budget may be in one of its registers: the guest's view of it does not
+//! depend on the budget's place.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, InstructionSet, Registers, Vcpu};
@@ -7,7 +7,7 @@ use belljar_exact::{Costs, Timing};
 use belljar_exact_testing::bare::{DATA, Guest, assemble};
 use iced_x86::code_asm::*;
 
-/// Of an FXSAVE image: which registers are in use, and the registers.
+/// The registers in use, and the registers' contents, in an FXSAVE image.
 fn registers_in_use(image: &[u8]) -> (u8, bool) {
     (image[4], image[32..160].iter().any(|&byte| byte != 0))
 }

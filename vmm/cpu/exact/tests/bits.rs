@@ -1,5 +1,5 @@
-//! BT, BTS, BTR and BTC on memory with bit offsets in registers, which may lead beyond the
-//! operand, against a plain model.
+//! BT, BTS, BTR and BTC on memory with bit offsets in registers, which may be beyond the operand,
+//! compared with a simple model.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Registers, Vcpu};
@@ -21,9 +21,8 @@ enum Bit {
     Flip,
 }
 
-/// What is done, on operands of how many bytes, and the instruction; the offset is in RAX,
-/// RCX and R14. In the last one, R14 and R15 are used so much that others would stand in for
-/// them.
+/// The operation, its operand's size, and the instruction; the offset is in RAX, RCX and R14. In
+/// the last form, R14 and R15 are used so much that they would be renamed.
 type Form = (Bit, usize, fn(&mut CodeAssembler) -> Result<(), IcedError>);
 const FORMS: [Form; 9] = [
     (Bit::Test, 2, |a| a.bt(word_ptr(rdi), ax)),
@@ -43,7 +42,7 @@ const FORMS: [Form; 9] = [
     }),
 ];
 
-/// Mixes what CF was in each round into RBX.
+/// Mixes CF of each round into RBX.
 fn program(form: &Form) -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let mut again = a.create_label();
@@ -80,12 +79,12 @@ fn model((bit, size, _): &Form, offsets: &[u64], memory: &mut [u8]) -> u64 {
     })
 }
 
-/// Offsets within the operand, but for one in `far`.
+/// Offsets within the operand, except for one in `far`.
 fn offsets(random: &mut Random, size: usize, far: u64) -> Vec<u64> {
     let bits = size as u64 * 8;
     let mut offset = || match random.next_u64() % far {
         0 => (random.next_u64() % 0x3000).wrapping_sub(0x1800),
-        // What is above a smaller register does not count.
+        // The bits above a smaller register's width are ignored.
         _ if size < 8 => (random.next_u64() << bits) | (random.next_u64() % bits),
         _ => random.next_u64() % bits,
     };

@@ -12,8 +12,8 @@ fn control(number: u64, kind: u64, length: u64) -> u64 {
     2 << (number * 2) | (kind | length << 2) << (16 + number * 4)
 }
 
-/// A guest whose breakpoint 1 is on `address`. Its handler counts in R15, keeps DR6 in R14
-/// and the RIP that it goes back to in R13, clears DR6, and sets RF in its frame.
+/// A guest whose breakpoint 1 is on `address`. Its handler counts in R15, stores DR6 in R14 and the
+/// return address in R13, clears DR6, and sets RF in its frame.
 fn guest(
     address: u64,
     control: u64,
@@ -37,7 +37,7 @@ fn guest(
     a.iretq().unwrap();
     let at = HANDLERS + 0x1000;
     guest.write(at, &a.assemble(at).unwrap());
-    // jmp to it, where the vector's HLT stood.
+    // jmp to it, in place of the vector's HLT.
     guest.write(HANDLERS + 16, &[0xe9, 0xeb, 0x0f, 0, 0]);
     guest
 }
@@ -48,7 +48,7 @@ fn gpr(guest: &Guest) -> [u64; 16] {
 
 #[test]
 fn a_code_breakpoint_stops_before_its_instruction_each_time() {
-    // 5 bytes after what guest() begins with: mov ecx, 3.
+    // 5 bytes after the code that guest() begins with: mov ecx, 3.
     let place = CODE + 26 + 5;
     let mut guest = guest(place, control(1, 0, 1), |a| {
         let mut again = a.create_label();
@@ -129,7 +129,7 @@ fn an_access_that_faults_is_no_hit() {
     assert_eq!(gpr(&guest)[15], 0);
 }
 
-/// Everything of a guest, stopped each `step` instructions.
+/// The whole state of a guest, stopped each `step` instructions.
 fn all(step: u64) -> (Vec<StateItem>, u64) {
     let mut guest = guest(DATA + 24, control(1, 1, 8), |a| {
         let mut again = a.create_label();
@@ -172,8 +172,8 @@ fn without_breakpoints_code_becomes_hot() {
     }
 }
 
-/// INT n ends without a step, as it clears TF before it ends; so its handler is not stepped
-/// into, and the next step is after the instruction that the handler returns to.
+/// INT n ends without a step, because it clears TF before it ends: its handler is not stepped into,
+/// and the next step is after the instruction to which the handler returns.
 #[test]
 fn a_single_step_does_not_end_in_the_handler_of_int() {
     for int in [&[0xcd, 5][..], &[0xcc], &[0xf1]] {
@@ -197,11 +197,11 @@ fn a_single_step_does_not_end_in_the_handler_of_int() {
     }
 }
 
-/// What a load of SS meets is told after the next instruction; INT1 is told of instead, and
-/// another INT has its handler entered first.
+/// A watchpoint hit by a load of SS is reported after the next instruction. INT1 is reported
+/// instead of it, and another INT enters its handler first.
 #[test]
 fn a_watchpoint_on_a_load_of_ss_is_told_one_instruction_later() {
-    // The handlers' entries, and where the watchpoint's handler goes back to.
+    // The handlers' entries, and the return address of the watchpoint's handler.
     let behind = CODE + 26 + 7 + 2;
     let cases: [(&[u8], u64, u64); 4] = [
         (&[0x66, 0x90], 1, behind),
@@ -227,7 +227,7 @@ fn a_watchpoint_on_a_load_of_ss_is_told_one_instruction_later() {
     }
 }
 
-/// As a program that is not privileged may: no gate stands in its way, unlike in that of INT n.
+/// In an unprivileged program: the gate's privilege level is not checked, unlike for INT n.
 #[test]
 fn int1_is_open_to_user_code() {
     for (int, vector) in [(&[0xf1, 0][..], 1), (&[0xcd, 1], 13)] {

@@ -1,5 +1,5 @@
-//! No instruction is undefined by oversight: every code of the highest level that is
-//! valid in 64-bit mode runs, or raises another exception than #UD, or is listed.
+//! No instruction is undefined by accident: every code of the highest level that is valid in 64-bit
+//! mode runs, raises an exception other than #UD, or is listed.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use belljar_exact_testing::{bare, machine};
@@ -12,12 +12,12 @@ use belljar_exact_testing::host::host_set;
 use belljar_sim::{Random, Seed};
 use iced_x86::{Code, CpuidFeature, Decoder, Mnemonic as M};
 
-/// Undefined by intent.
+/// Intentionally undefined.
 fn is_undefined(code: Code) -> bool {
     matches!(code.mnemonic(), M::Ud0 | M::Ud1 | M::Ud2)
 }
 
-/// Names that iced has for bytes of processors long gone, or for no instruction.
+/// iced's names for bytes of obsolete processors, or for no instruction.
 fn is_no_instruction(code: Code) -> bool {
     let op_code = code.op_code();
     !op_code.is_instruction()
@@ -27,13 +27,13 @@ fn is_no_instruction(code: Code) -> bool {
         || op_code.decoder_option() != 0
 }
 
-/// Near branches of 16 bits, which in 64-bit mode only AMD's processors have.
+/// Near branches of 16 bits, which only AMD's processors have in 64-bit mode.
 fn is_amds_own(code: Code) -> bool {
     let name = format!("{code:?}");
     name.contains("rel16") || name.contains("rel8_16")
 }
 
-/// Whether a guest with `set` has `code`, the system's instructions included.
+/// True if a guest with `set` has `code`, including system instructions.
 fn has(code: Code, set: &InstructionSet) -> bool {
     use CpuidFeature as F;
     is_offered(code, set)
@@ -55,8 +55,7 @@ fn has(code: Code, set: &InstructionSet) -> bool {
         })
 }
 
-/// Encodings of what the random ones leave out: branches, segment, control and debug
-/// registers.
+/// Encodings that the random ones omit: branches, segment, control and debug registers.
 fn by_hand() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for condition in 0..16 {
@@ -108,8 +107,8 @@ fn every_code_is_carried_out_or_listed() {
             continue;
         }
         tried += 1;
-        // One good encoding will do: random registers may make others undefined, such
-        // as gathers whose registers overlap.
+        // One good encoding is enough: random registers may make others undefined, such as gathers
+        // with overlapping registers.
         let mut made = 0;
         let mut good = false;
         for _ in 0..24 {
@@ -145,8 +144,8 @@ fn every_code_is_carried_out_or_listed() {
     assert!(tried > least, "only {tried} codes");
 }
 
-/// Runs one instruction at privilege level 0, all registers pointing into memory, on
-/// a guest of its own: some leave nothing as it was.
+/// Runs one instruction at privilege level 0, with all registers pointing into memory, in a new
+/// guest, because some instructions change everything.
 fn raises_undefined(set: &InstructionSet, bytes: &[u8]) -> bool {
     let mut guest = Guest::with_set(set);
     guest.map_page(machine::ARENA, DATA | 7);

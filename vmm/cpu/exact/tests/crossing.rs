@@ -1,22 +1,23 @@
-//! Code that runs over the end of a page, and pages that change after it.
+//! Code across the end of a page, and changes of the page after it.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Registers, Vcpu};
 use belljar_exact_testing::bare::{DATA, Guest};
 use iced_x86::code_asm::*;
 
-/// The first of two linear pages; each round runs from its end into the second.
+/// The first of two linear pages; each round runs from its end into the second one.
 const PAGE: u64 = 0x80_0000;
-/// Entry of the second in the page table that the guest's first one beyond 4 MiB gets.
+/// Address of the second page's entry, in the page table that the first mapping beyond 4 MiB
+/// creates.
 const SECOND_ENTRY: u64 = 0x39_0008;
-/// Physical pages: the first, and those that the second is in turn.
+/// Physical pages: the first, and the two that are mapped as the second in turn.
 const FIRST: u64 = DATA;
 const SECOND: [u64; 2] = [DATA + 0x1000, DATA + 0x2000];
 const AGAIN: u64 = PAGE + 0xff0;
 const ROUNDS: u32 = 2000;
 
-/// Adds a constant whose upper half stands in the second page, [`ROUNDS`] times; then lets
-/// the second page be another, and does so once more.
+/// Adds a constant whose upper half is in the second page, [`ROUNDS`] times; then maps another
+/// second page, and does so once more.
 fn first_page() -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     asm.mov(ebx, 2).unwrap();

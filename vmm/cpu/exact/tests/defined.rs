@@ -1,5 +1,5 @@
-//! What the engine defines by itself is the same wherever it is computed: in translated code, by
-//! the dispatcher, alone or in a vector.
+//! The engine's own definitions give the same results everywhere: in translated code and in the
+//! dispatcher, for scalars and in vectors.
 #![allow(missing_docs)]
 
 use belljar_cpu::{InstructionSet, Level, Vcpu};
@@ -9,18 +9,18 @@ use iced_x86::code_asm::*;
 
 /// Vectors of eight operands.
 const VECTORS: u64 = 40;
-/// Where results begin, by the instruction that made them.
+/// Addresses of the results, by the instruction that computed them.
 const RESULTS: u64 = DATA + 0x1000;
 const EACH: u64 = VECTORS * 32;
 
-/// Positive and normal, so that translated code computes by itself.
+/// Positive and normal numbers, which translated code handles itself.
 fn usual(random: &mut Random) -> u32 {
     let exponent = 1 + (random.next_u64() % 250) as u32;
     exponent << 23 | random.next_u64() as u32 & 0x7f_ffff
 }
 
-/// Stores what six instructions make of each vector: reciprocals and roots of eight lanes, of the
-/// lower four, and of the first.
+/// Stores the results of six instructions for each vector: reciprocals and reciprocal roots of
+/// eight lanes, of the lower four, and of the first.
 fn program(asm: &mut CodeAssembler) {
     let mut again = asm.create_label();
     asm.mov(rsi, DATA).unwrap();
@@ -80,7 +80,7 @@ fn approximations_are_the_same_wherever_they_are_computed() {
     let mut random = Random::new(Seed(7), "approximations", 0);
     let mut operands: Vec<u32> = (0..VECTORS * 8).map(|_| usual(&mut random)).collect();
     let alone = results(&operands);
-    // With zeros in the last lanes, the dispatcher computes them all.
+    // With zeros in the last lanes, the dispatcher computes all of them.
     for vector in operands.chunks_exact_mut(8) {
         [vector[3], vector[7]] = [0, 0];
     }
@@ -129,7 +129,7 @@ fn what_words_are_shifted_by() {
             asm.shrd(ax, bx, cl).unwrap();
         }
         asm.hlt().unwrap();
-        // Where nothing reads flags they show as zero.
+        // Flags that are never read are zero.
         asm.pushfq().unwrap();
         guest.write(CODE, &asm.assemble(CODE).unwrap());
         let mut registers = guest.vcpu.registers();

@@ -1,5 +1,5 @@
-//! Instructions on device memory: each register that one reads or writes is read or written
-//! once, in the order of the instruction, whatever its width.
+//! Instructions on device memory: each register is read or written once, in the order of the
+//! instruction, for any width.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Registers, Vcpu};
@@ -9,17 +9,17 @@ use iced_x86::code_asm::*;
 
 const DEVICE: u64 = 0xd000_0000;
 
-/// What a device was asked for: whether to write, at which offset, how many bytes.
+/// An access to a device: read or write, offset, size.
 type Access = (char, u64, u8);
 
-/// A device that is memory, and keeps a list.
+/// A device that acts as memory, and records accesses.
 struct Device {
     bytes: [u8; 256],
     log: Vec<Access>,
 }
 
 impl Device {
-    /// Each byte is its own offset.
+    /// Each byte's value is its own offset.
     fn new() -> Self {
         Self {
             bytes: std::array::from_fn(|at| at as u8),
@@ -48,7 +48,7 @@ impl Device {
     }
 }
 
-/// Runs `build`'s code to a halt with RDI at the device, by `step` cycles at most, and on
+/// Runs `build`'s code to a halt with RDI at the device, at most `step` cycles at a time, and on
 /// another processor after each exit if it `moves`.
 fn run_by(
     build: fn(&mut CodeAssembler) -> Result<(), IcedError>,
@@ -79,7 +79,7 @@ fn run_by(
     panic!("it never ends: {:?}", device.log)
 }
 
-/// The same, in one go and in others, which must give the same.
+/// The same, in one run and in several ones, which must give the same results.
 fn run(build: fn(&mut CodeAssembler) -> Result<(), IcedError>) -> (Guest, Device) {
     let (whole, device) = run_by(build, (1_000_000, false));
     for how in [(1, false), (1_000_000, true)] {
@@ -171,7 +171,7 @@ fn wide_operands_take_eight_bytes_at_a_time() {
     assert_eq!(device.bytes[0x50..0x5a], device.bytes[0x40..0x4a]);
 }
 
-/// The stack pointer has moved when the second store is told.
+/// The stack pointer has moved when the second store exits.
 #[test]
 fn an_instruction_that_stores_twice_does() {
     let (guest, device) = run(|a| {

@@ -1,17 +1,17 @@
-//! What the engine computes is the same on every host: digests of the states in which generated
-//! code ends, as they were written down.
+//! The engine's results are the same on every host: digests of the final states of generated code,
+//! compared with recorded ones.
 //!
-//! The code is made from a seed by the tests' own generator, for a processor of level x86-64-v3, so
-//! that no compiler and no package has a part in it: every instruction form on random states, and
-//! random programs. `digests/` has a line for each mnemonic and for each hundred of programs.
-//! `BELLJAR_BLESS=1` writes them anew, where a definition was changed on purpose.
+//! The tests' own generator makes the code from a seed, for a processor of level x86-64-v3, so that
+//! no compiler or package is involved: every instruction form on random states, and random
+//! programs. `digests/` has a line for each mnemonic and for each hundred programs.
+//! `BELLJAR_BLESS=1` rewrites them, after an intentional change of a definition.
 //!
-//! With `BELLJAR_DEFINED=1` only lines of the engine's own definitions are computed: the others are
-//! the host's arithmetic, which emulated processors get wrong.
+//! With `BELLJAR_DEFINED=1`, only lines of the engine's own definitions are computed: the others
+//! depend on the host's arithmetic, which emulated processors get wrong.
 //!
-//! The first line of each file names the processors on which its digests were seen to hold, as
+//! The first line of each file lists the processors on which its digests were verified, as
 //! `maker:family:model`. On those a difference is a failure. On others it is reported, and fails
-//! with `BELLJAR_STRICT=1`: a processor is added to the line once that passes there.
+//! with `BELLJAR_STRICT=1`: a processor is added to the line once the strict test passes there.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use std::arch::x86_64::__cpuid;
@@ -33,9 +33,9 @@ use twox_hash::XxHash3_64;
 const ENCODINGS: usize = 4;
 const INPUTS: usize = 6;
 const PROGRAMS: u64 = 1000;
-/// Programs of a line.
+/// Number of programs per line.
 const EACH: u64 = 100;
-/// One in so many programs also runs until it is hot.
+/// One in this many programs also runs until it is hot.
 const HOT: u64 = 25;
 const HOT_RUNS: usize = 700;
 
@@ -43,7 +43,7 @@ fn set() -> InstructionSet {
     InstructionSet::from(Level::V3)
 }
 
-/// This host's processor: who made it, its family and its model (CPUID leaves 0 and 1).
+/// This host's processor: its maker, its family and its model (CPUID leaves 0 and 1).
 fn processor() -> String {
     let (maker, version) = (__cpuid(0), __cpuid(1).eax);
     let words = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes);
@@ -71,14 +71,14 @@ fn add(digest: &mut XxHash3_64, outcome: &Outcome) {
     digest.write(&outcome.machine.memory);
 }
 
-/// The digests by name, and how many states each is of.
+/// The digests by name, each with its number of states.
 type Digests = BTreeMap<String, (u64, u64)>;
 
 fn digests_of_forms() -> Digests {
     let (set, mut engine) = (set(), Engine::new(&set()));
     let mut found: BTreeMap<String, (XxHash3_64, u64)> = BTreeMap::new();
     for code in Code::values().filter(|&code| is_comparable(code, &set)) {
-        // Each form has its own stream: what is made of one does not change another.
+        // Each form has its own stream, so that changes to one form do not affect others.
         let mnemonic = format!("{:?}", code.mnemonic()).to_lowercase();
         if only_defined() && !is_defined(&mnemonic) {
             continue;
@@ -149,7 +149,7 @@ fn digests_of_programs() -> (Digests, u64) {
     (digests, ended)
 }
 
-/// What is written down: a part of the program, which may run on other machines.
+/// The recorded digests: included in the program, which may run on other machines.
 const FORMS: (&str, &str) = ("forms.txt", include_str!("digests/forms.txt"));
 const RANDOM: (&str, &str) = ("programs.txt", include_str!("digests/programs.txt"));
 
@@ -157,7 +157,7 @@ fn line(name: &str, (digest, states): (u64, u64)) -> String {
     format!("{name} {states} {digest:016x}")
 }
 
-/// Compares with what is written down.
+/// Compares with the recorded digests.
 fn compare((name, content): (&str, &str), digests: &Digests) {
     let here = processor();
     if std::env::var_os("BELLJAR_BLESS").is_some() {
@@ -201,13 +201,14 @@ fn compare((name, content): (&str, &str), digests: &Digests) {
     eprintln!("REPORTED, as they were not seen to hold here: {message}");
 }
 
-/// Whether only the engine's own definitions are computed.
+/// True if only the engine's own definitions are computed.
 fn only_defined() -> bool {
     std::env::var_os("BELLJAR_DEFINED").is_some()
 }
 
-/// Whether mnemonic `name` has a result, or flags, that the engine defines. RCL and RCR are left
-/// out: with QEMU 10.0.2 their lines differ, though results and flags of single ones do not.
+/// True if mnemonic `name` has a result, or flags, that the engine defines. RCL and RCR are
+/// excluded: with QEMU 10.0.2 their lines differ, though results and flags of single instructions
+/// do not.
 fn is_defined(name: &str) -> bool {
     const FUNCTIONS: [&str; 8] = [
         "fsin", "fcos", "fsincos", "fptan", "fpatan", "f2xm1", "fyl2x", "fyl2xp1",
@@ -220,7 +221,7 @@ fn is_defined(name: &str) -> bool {
     FUNCTIONS.contains(&name) || FLAGS.contains(&name) || approximates.contains(&true)
 }
 
-/// A number of its own for each name.
+/// A distinct number for each name.
 fn stream(name: &str) -> u64 {
     name.bytes()
         .fold(0u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte))

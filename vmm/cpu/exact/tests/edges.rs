@@ -1,8 +1,7 @@
-//! The edges of what instructions may do, in user mode, against the host's processor:
-//! instructions of 14 to 17 bytes, REP that faults or is stepped through, frames of ENTER that
-//! are not there.
+//! Edge cases of instructions in user mode, compared with the host's processor: instructions of 14 to 17 bytes, REP
+//! that faults or is single-stepped, unmapped frames of ENTER.
 //!
-//! `BELLJAR_SEED` picks other cases, `BELLJAR_EFFORT` multiplies them.
+//! `BELLJAR_SEED` selects other cases, `BELLJAR_EFFORT` multiplies their number.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use std::sync::{Mutex, MutexGuard};
@@ -18,13 +17,13 @@ use belljar_sim::{Random, Seed};
 
 /// Cases of each kind.
 const CASES: u64 = 4000;
-/// The first address that is not canonical.
+/// The first non-canonical address.
 const EDGE: u64 = 1 << 47;
 
 /// Its first byte.
 const ENTER: u8 = 0xc8;
 
-/// One test at a time: the arena has one place.
+/// One test at a time, because they share the arena's addresses.
 static TURN: Mutex<()> = Mutex::new(());
 
 struct Duel {
@@ -38,7 +37,7 @@ struct Duel {
 impl Duel {
     fn new(name: &'static str) -> Self {
         let turn = TURN.lock().unwrap_or_else(|broken| broken.into_inner());
-        // Signals first: the engine passes on those that are not its own.
+        // First its signal handlers: the engine passes on signals that are not its own.
         let native = Native::new();
         let seed = number("BELLJAR_SEED").unwrap_or(1);
         Self {
@@ -54,12 +53,12 @@ impl Duel {
         inputs::random(&mut self.dice)
     }
 
-    /// Runs `code` on both sides, whose outcomes must agree; tells how it ended.
+    /// Runs `code` on both sides and checks that the outcomes agree; returns the final vector.
     fn agree(&mut self, code: &[u8], machine: &Machine) -> u8 {
         self.agree_from(code, machine, None)
     }
 
-    /// The same, of code whose last instruction begins with `start`.
+    /// The same, for code whose last instruction begins with state `start`.
     fn agree_from(&mut self, code: &[u8], machine: &Machine, start: Option<&Machine>) -> u8 {
         self.native.load(code);
         self.engine.load(code);
@@ -69,11 +68,11 @@ impl Duel {
             settle_order(code, &mut found, &expected);
             settle(self.maker, code, start, &mut found, &expected);
             if code[0] == ENTER && expected.vector != END && self.maker != Maker::Amd {
-                // What it pushed before it faulted is below the stack pointer.
+                // Values pushed before the fault are below the stack pointer.
                 found.machine.memory.clone_from(&expected.machine.memory);
             }
-            // Vendors differ in whether alignment or paging is checked first, and Intel's processors check it before
-            // anything else.
+            // Makers differ in the order of alignment and paging checks, and Intel's processors check alignment
+            // first.
             let paged = found.vector == 14 || found.vector == 12 && self.maker == Maker::Intel;
             if expected.vector == 17 && paged && expected.rip == found.rip {
                 continue;
@@ -95,7 +94,7 @@ fn cases() -> u64 {
 
 #[test]
 fn instructions_of_more_than_15_bytes_are_refused() {
-    /// NOP, ADD, MOV, XORPS, VXORPS, what is none, and what LOCK does not go with.
+    /// NOP, ADD, MOV, XORPS, VXORPS, an undefined opcode, and an instruction that does not permit LOCK.
     const BODIES: [&[u8]; 8] = [
         &[0x90],
         &[0x01, 0xd8],
@@ -110,7 +109,7 @@ fn instructions_of_more_than_15_bytes_are_refused() {
     let mut duel = Duel::new("long");
     let mut ends = [0u64; 32];
     for _ in 0..cases() {
-        // How far what is undefined reaches is known of AMD's processors alone.
+        // The length of undefined instructions is only known for AMD's processors.
         let known = if duel.maker == Maker::Amd {
             BODIES.len()
         } else {
@@ -142,7 +141,7 @@ fn repeated(dice: &mut Dice, opcodes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Strings that mostly are the same, and end at the end of a window or of all memory.
+/// Strings that are usually equal, and end at the end of a window or of all memory.
 fn strings(dice: &mut Dice, machine: &mut Machine) {
     let same = dice.below(4) > 0;
     for byte in &mut machine.memory {
@@ -194,7 +193,7 @@ fn a_single_step_ends_after_one_repetition() {
         strings(&mut duel.dice, &mut machine);
         machine.registers.gpr[4] = INNER + HALF;
         machine.registers.gpr[1] = duel.dice.below(4);
-        // What it pushes, it pops again.
+        // Code that pushes values also pops them.
         traps += u64::from(duel.agree_from(&code, &machine, Some(&machine)) == 1);
     }
     assert!(traps > 100, "{traps} traps");

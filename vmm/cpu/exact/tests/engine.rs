@@ -59,7 +59,7 @@ fn a_bound_on_instructions_ends_a_run_before_its_cycle() {
         guest.vcpu.stop_at(bound);
         assert_eq!(guest.run(100_000), Exit::Deadline);
         assert_eq!(guest.vcpu.retired(), bound);
-        // There already.
+        // It is there already.
         assert_eq!(guest.run(100_000), Exit::Deadline);
         assert_eq!(guest.vcpu.retired(), bound);
     }
@@ -68,7 +68,7 @@ fn a_bound_on_instructions_ends_a_run_before_its_cycle() {
     assert_eq!(guest.vcpu.registers().gpr[Registers::RAX], 500_500);
 }
 
-/// Everything that a guest can change shows, and under its own name.
+/// Every change by a guest appears, under its own name.
 #[test]
 fn state_lists_what_an_instruction_changed() {
     let code = assemble(|a| {
@@ -235,7 +235,7 @@ fn devices_are_asked_and_told() {
     assert_eq!(guest.vcpu.retired(), 5);
 }
 
-/// Software may switch the local APIC off, if whoever has it lets it.
+/// Software may disable the local APIC, if the caller permits it.
 #[test]
 fn cpuid_does_not_show_an_apic_that_is_off() {
     const APIC: u64 = 1 << 9;
@@ -266,7 +266,7 @@ fn cpuid_does_not_show_an_apic_that_is_off() {
     }
 }
 
-/// An instruction that reads two device registers asks for each once.
+/// An instruction that reads two device registers reads each once.
 #[test]
 fn a_comparison_of_two_device_registers_ends() {
     let code = assemble(|a| {
@@ -322,7 +322,7 @@ fn string_instructions_copy_and_compare() {
     assert_eq!(guest.vcpu.registers().gpr[1], 0);
 }
 
-/// A guest in user mode whose stub range holds `stub`, at its start.
+/// A guest in user mode with `stub` at the start of its stub range.
 fn in_stubs(stub: &[u8]) -> Guest {
     let mut guest = Guest::new(&[0xf4]);
     guest.map_far(belljar_abi::STUB_BASE, DATA);
@@ -333,7 +333,7 @@ fn in_stubs(stub: &[u8]) -> Guest {
 
 #[test]
 fn stubs_do_not_count() {
-    // cpuid; jmp r11, as the library has it; the host sends it to user code at CODE.
+    // cpuid; jmp r11, as in the library; the host sends it to user code at CODE.
     let mut guest = in_stubs(&[0x0f, 0xa2, 0x41, 0xff, 0xe3]);
     guest.write(CODE, &[0x90, 0x90, 0xeb, 0xfe]);
     assert_eq!(guest.run(10), Exit::Magic { at: 0 });
@@ -347,8 +347,8 @@ fn stubs_do_not_count() {
 fn no_run_ends_among_stubs() {
     let mut guest = in_stubs(&[0x90, 0x90, 0x0f, 0xa2, 0x41, 0xff, 0xe3]);
     guest.write(CODE, &[0xeb, 0xfe]);
-    // No time at all is granted, and still the guest comes out at the magic call,
-    // here told apart by its leaf.
+    // No time is granted at all, and the guest still exits at the magic call, identified by its
+    // leaf.
     let mut registers = guest.vcpu.registers();
     registers.gpr[0] = u64::from(belljar_abi::FACT_LEAF);
     guest.vcpu.set_registers(&registers);
@@ -360,8 +360,8 @@ fn no_run_ends_among_stubs() {
     assert_eq!(guest.vcpu.retired(), 0);
 }
 
-/// What came due at the very cycle of a magic call is not put off because the stub's way
-/// back has been taken before.
+/// An event due at the very cycle of a magic call is not delayed because the stub's return path was
+/// used before.
 #[test]
 fn interrupts_come_in_as_soon_as_a_stub_is_left() {
     let mut guest = in_stubs(&[0x0f, 0xa2, 0x41, 0xff, 0xe3]);
@@ -412,8 +412,8 @@ fn a_guest_that_makes_nothing_but_magic_calls_does_not_stop_time() {
 
 #[test]
 fn endless_faults_do_not_stop_time() {
-    // The page-fault handler's own page is not mapped, and its stack is the same
-    // every time: the interrupt stack table names it.
+    // The page-fault handler's own page is not mapped, and its stack is the same every time, from
+    // the interrupt stack table.
     let code = assemble(|a| {
         a.mov(rax, 0x3f_f000u64).unwrap();
         a.mov(rbx, qword_ptr(rax)).unwrap();
@@ -427,7 +427,7 @@ fn endless_faults_do_not_stop_time() {
 
 #[test]
 fn a_repeated_load_without_end_does_not_stop_time() {
-    // Three million loads over the same page, mapped again and again.
+    // Three million loads from the same page, mapped many times.
     let code = assemble(|a| {
         a.mov(ecx, 3 << 20).unwrap();
         a.mov(rsi, bare::FAR).unwrap();

@@ -1,14 +1,12 @@
-//! Every instruction form of the highest level that this host has, against its
-//! processor.
+//! Every instruction form of this host's highest level, compared with its processor.
 //!
-//! For each of iced's codes a number of encodings is made (registers, high bytes,
-//! memory operands of all shapes, masks, broadcasts, roundings), and each is run in
-//! user mode on random registers, flags, vectors, masks and memory, natively and in
-//! the engine. Everything must agree: general registers, flags, memory, x87,
-//! vectors, masks and MXCSR, and where there is an exception, which, where, and at
-//! which address.
+//! For each of iced's codes a number of encodings is made (registers, high bytes, memory operands
+//! of all shapes, masks, broadcasts, roundings), and each is run in user mode on random registers,
+//! flags, vectors, masks and memory, natively and in the engine. All of these must agree: general
+//! registers, flags, memory, x87, vectors, masks and MXCSR, and an exception's vector, RIP and
+//! address.
 //!
-//! `BELLJAR_SEED` picks other cases, `BELLJAR_EFFORT` multiplies them.
+//! `BELLJAR_SEED` selects other cases, `BELLJAR_EFFORT` multiplies their number.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use belljar_exact_testing::encoding::{Dice, Form, has_memory_form, is_comparable, make};
@@ -67,7 +65,7 @@ impl Bench {
         }
     }
 
-    /// Whether both outcomes are the same, but for what may differ; complains if not.
+    /// True if both outcomes are equal, except for permitted differences; otherwise reports them.
     fn agree(
         &mut self,
         form: &Form,
@@ -93,7 +91,7 @@ impl Bench {
     }
 }
 
-/// Makes alike what may differ.
+/// Equalises permitted differences.
 fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outcome) {
     let flags = undefined_flags(form);
     for outcome in [&mut *expected, &mut *found] {
@@ -103,33 +101,33 @@ fn excuse(form: &Form, start: &Machine, expected: &mut Outcome, found: &mut Outc
             outcome.machine.clear(first, places.end - places.start);
         }
     }
-    // AMD's processors have another bit in MXCSR.
+    // AMD's processors have an additional bit in MXCSR.
     if expected.machine.registers.mxcsr() & 1 << 17 != 0 && found.vector == 13 {
         *expected = found.clone();
     }
-    // Vendors differ in whether alignment or paging is checked first.
+    // Makers differ in the order of alignment and paging checks.
     if expected.vector == 17 && found.vector == 14 && expected.rip == found.rip {
         *expected = found.clone();
     }
-    // Which byte of a large structure is looked at first is left open.
+    // The order in which bytes of a large structure are accessed is unspecified.
     if form.instruction.memory_size().size() > 10 && found.vector == 14 && is_x87_state(form) {
         expected.address = found.address;
         expected.error = found.error;
     }
-    // What a masked store checks beyond the bytes that it stores is left open.
+    // The checks of a masked store beyond its stored bytes are unspecified.
     let name = form.instruction.mnemonic();
     let masked = matches!(name, M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu);
     if masked && matches!(expected.vector, 13 | 14) {
         *expected = found.clone();
     }
-    // A gather that faults may have done lanes after the one that faults.
+    // A faulting gather may have completed lanes after the faulting one.
     let gathers = form.vector_index.is_some();
     if gathers && expected.vector != END && found.vector == expected.vector {
         expected.machine = found.machine.clone();
     }
 }
 
-/// Where an instruction that saves the x87 puts pointers and what is reserved.
+/// The offsets of pointers and reserved fields in a saved x87 state.
 fn pointer_places(form: &Form) -> Vec<Range<u64>> {
     let size = form.instruction.memory_size().size();
     match form.instruction.mnemonic() {
@@ -167,7 +165,7 @@ fn every_form_agrees_with_the_host() {
     let set = host_set();
     eprintln!("against this host as {set}");
     let seed = number("BELLJAR_SEED").unwrap_or(1);
-    // Signals first: the engine passes on those that are not its own.
+    // First its signal handlers: the engine passes on signals that are not its own.
     let native = Native::new();
     let mut bench = Bench {
         engine: Engine::with_host_results(&set),

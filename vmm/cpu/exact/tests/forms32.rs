@@ -1,6 +1,5 @@
-//! 32-bit code against the host's processor: random encodings, natively in
-//! compatibility mode and in the engine in protected mode, on random registers,
-//! flags and memory.
+//! 32-bit code compared with the host's processor: random encodings, natively in compatibility mode
+//! and in the engine in protected mode, on random registers, flags and memory.
 #![allow(missing_docs, unsafe_code, clippy::print_stderr)]
 
 use belljar_cpu::{Exit, Registers, Vcpu};
@@ -15,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ptr;
 
 const WINDOW_BYTES: usize = 256;
-/// Random data stands here, on both sides of a page boundary.
+/// The window of random data, on both sides of a page boundary.
 const WINDOW: u32 = DATA as u32 + 0x2000 - WINDOW_BYTES as u32 / 2;
 const MAPPED: usize = 0x1_0000;
 /// Code and state of the native side, below 4 GiB.
@@ -40,8 +39,8 @@ const GPR: [AsmRegister32; 8] = [eax, ecx, edx, ebx, esp, ebp, esi, edi];
 struct Native;
 
 fn map(at: u64) {
-    // SAFETY: a fresh mapping at an address that nothing of this test process uses;
-    // MAP_FIXED_NOREPLACE makes sure of it.
+    // SAFETY: a fresh mapping at an address that this test process does not use;
+    // MAP_FIXED_NOREPLACE ensures that.
     let mapped = unsafe {
         libc::mmap(
             at as *mut libc::c_void,
@@ -71,8 +70,8 @@ impl Native {
         Self
     }
 
-    /// 64-bit code that goes down, 32-bit code that runs `bytes`, and 64-bit code
-    /// that comes back.
+    /// 64-bit code that switches to 32-bit code, which runs `bytes`, and 64-bit code to which it
+    /// returns.
     fn load(&self, bytes: &[u8]) {
         const DOWN: u64 = TEXT as u64 + 0x100;
         let mut up = CodeAssembler::new(64).unwrap();
@@ -122,8 +121,8 @@ impl Native {
     }
 
     fn run(&self, state: &State, memory: &[u8]) -> (State, Vec<u8>) {
-        // SAFETY: all addresses lie in this test's own mappings; the code keeps to the
-        // C ABI and comes back in 64-bit mode.
+        // SAFETY: all addresses lie in this test's own mappings; the code follows the C ABI and
+        // returns in 64-bit mode.
         unsafe {
             ptr::copy_nonoverlapping(state, STATE as *mut State, 1);
             ptr::copy_nonoverlapping(memory.as_ptr(), WINDOW as *mut u8, memory.len());
@@ -135,7 +134,7 @@ impl Native {
     }
 }
 
-/// Whether the instruction can be run side by side.
+/// True if the instruction can be compared.
 fn is_comparable(instruction: &Instruction) -> bool {
     use CpuidFeature as F;
     let known = instruction.cpuid_features().iter().all(|feature| {
@@ -184,7 +183,7 @@ fn is_comparable(instruction: &Instruction) -> bool {
         )
 }
 
-/// Bytes of a random instruction: opcodes and operands as they come, prefixes seldom.
+/// Bytes of a random instruction: random opcodes and operands, with rare prefixes.
 fn random_bytes(random: &mut Random) -> [u8; 15] {
     let mut bytes = [0; 15];
     for byte in &mut bytes {
@@ -200,8 +199,7 @@ fn random_bytes(random: &mut Random) -> [u8; 15] {
     bytes
 }
 
-/// Registers under which the instruction stays in the window; `None` when it
-/// cannot be made to.
+/// Registers for which the instruction stays in the window; `None` if there are none.
 fn inputs(random: &mut Random, instruction: &Instruction) -> Option<State> {
     let mut state = State::default();
     for register in &mut state.gpr {
@@ -276,8 +274,8 @@ fn place(random: &mut Random, instruction: &Instruction, state: &mut State) -> O
     Some(())
 }
 
-/// Flags that the architecture leaves undefined and that are not the host's own
-/// here, because Rust carries the instruction out.
+/// Flags that the architecture leaves undefined and that are not the host's own here, because the
+/// instruction is executed in Rust.
 fn undefined_flags(instruction: &Instruction) -> u32 {
     let helped = matches!(
         instruction.mnemonic(),
@@ -360,12 +358,12 @@ fn random_32_bit_instructions_agree_with_the_host() {
             continue;
         }
         let bytes = &bytes[..instruction.len()];
-        // With F3 the host's processor has LZCNT and TZCNT, this guest's has not.
+        // With F3 the host's processor has LZCNT and TZCNT, which this guest lacks.
         if matches!(instruction.mnemonic(), M::Bsf | M::Bsr) && bytes.contains(&0xf3) {
             continue;
         }
         native.load(bytes);
-        // OUT ends the run; after it a jump, before which no flag is dead.
+        // OUT ends the run; a jump follows, before which no flag is dead.
         guest.write(CODE, &[bytes, &[0xe6, 0x80, 0xeb, 0xfe]].concat());
         compare(&mut guest, &native, &mut random, &instruction);
         seen.insert(instruction.code() as u32);

@@ -1,5 +1,5 @@
-//! Guests that try to break out, or only to stop the clock: each is left to itself, and
-//! what becomes of it is what a processor would do.
+//! Guests that try to break out, or only to stop the clock: each behaves as on a processor, and
+//! harms only itself.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, InstructionSet, Registers, ShutdownCause, Vcpu};
@@ -7,7 +7,7 @@ use belljar_exact_testing::bare;
 use belljar_exact_testing::bare::{CODE, DATA, Guest, STACK, assemble, is_pooled};
 use iced_x86::code_asm::*;
 
-/// Beyond 2^16 instructions a guest's own clock would have stopped it.
+/// With more than 2^16 instructions, a guest's own clock would have stopped it.
 const LONG: u64 = 200_000;
 /// The second mapping of the page at `CODE`.
 const ALIAS: u64 = 0x1000_0000;
@@ -16,20 +16,20 @@ fn gpr(guest: &Guest, number: usize) -> u64 {
     guest.vcpu.registers().gpr[number]
 }
 
-/// Where a guest that never ends stands after exactly as many instructions as it had.
+/// Checks that a guest that never ends stops after exactly the granted number of instructions.
 fn runs_out(guest: &mut Guest) {
     assert_eq!(guest.run(LONG), Exit::Deadline);
     assert_eq!(guest.vcpu.retired(), LONG);
 }
 
-/// A table that is its own next table shows as memory, as kernels use it; a whole ring of
-/// them leads somewhere, too.
+/// A table that refers to itself appears as memory, as kernels use it; a whole ring of tables also
+/// has a translation.
 #[test]
 fn tables_that_lead_to_themselves() {
     const RING: u64 = 0x20_0000;
     const FOURTH: u64 = 1 << 39;
     let code = assemble(|a| {
-        // Entry 1 of the top table leads to RING, all of whose entries lead to RING.
+        // Entry 1 of the top table refers to RING, whose entries all refer to RING.
         a.mov(rax, (RING | 7) as i64)?;
         a.mov(rdi, 0x1008u64)?;
         a.mov(qword_ptr(rdi), rax)?;
@@ -49,7 +49,7 @@ fn tables_that_lead_to_themselves() {
     assert_eq!(guest.read(RING + 0x18, 8), (RING | 0x67).to_le_bytes());
 }
 
-/// Tables outside of RAM hold nothing: the fault's handler cannot be found either.
+/// Tables outside RAM are empty: the fault's handler cannot be found either.
 #[test]
 fn tables_outside_of_memory_shut_the_processor_down() {
     let code = assemble(|a| {
@@ -67,7 +67,7 @@ fn tables_outside_of_memory_shut_the_processor_down() {
     assert_eq!(guest.run(LONG), exit, "it stays down");
 }
 
-/// Code that is hot, and then written through another mapping of its page.
+/// Hot code that is then written through another mapping of its page.
 #[test]
 fn code_written_from_another_mapping_runs_as_written() {
     let code = assemble(|a| {
@@ -94,8 +94,8 @@ fn code_written_from_another_mapping_runs_as_written() {
     assert!(guest.vcpu.statistics().promoted > 0, "no code became hot");
 }
 
-/// A hot loop of stores, which knows that memory hangs together far around, comes to a
-/// page from which code was run in the meantime.
+/// A hot loop of stores, with a known contiguous range around it, reaches a page from which code
+/// was run meanwhile.
 #[test]
 fn code_in_reach_of_hot_stores_runs_as_written() {
     const FUNCTION: u64 = DATA + 0x5000;
@@ -116,7 +116,7 @@ fn code_in_reach_of_hot_stores_runs_as_written() {
         a.hlt()?;
         a.set_label(&mut fill)?;
         a.mov(ecx, 3000)?;
-        // Only the loop itself stores, and is hot by the time that matters.
+        // Only the loop itself stores, and is hot when that matters.
         a.jmp(again)?;
         a.set_label(&mut again)?;
         a.mov(qword_ptr(rdi), rax)?;
@@ -131,7 +131,7 @@ fn code_in_reach_of_hot_stores_runs_as_written() {
     assert!(guest.vcpu.statistics().promoted > 0 || is_pooled());
 }
 
-/// The very next instruction of the same block is rewritten, each round another way.
+/// The very next instruction of the same block is rewritten differently in each round.
 #[test]
 fn the_next_instruction_may_be_written_by_this_one() {
     let code = assemble(|a| {
@@ -153,7 +153,7 @@ fn the_next_instruction_may_be_written_by_this_one() {
     assert_eq!(guest.vcpu.retired(), 2 + 100 * 5 + 1);
 }
 
-/// The stack stands among code that ran often, and a push overwrites what comes next.
+/// The stack is among frequently run code, and a push overwrites the next instruction.
 #[test]
 fn a_stack_among_code_overwrites_it() {
     let code = assemble(|a| {
@@ -179,8 +179,8 @@ fn a_stack_among_code_overwrites_it() {
     assert_eq!(guest.vcpu.retired(), 1 + 1000 * 5 + 5);
 }
 
-/// An exception's handler that raises it again, each frame below the last, down to where
-/// there is no stack: then the processor shuts down.
+/// An exception's handler that raises it again, each frame below the last, until the stack ends:
+/// then the processor shuts down.
 #[test]
 fn a_handler_that_faults_for_ever_ends_when_its_stack_does() {
     let mut guest = Guest::new(&[0x0f, 0x0b]);
@@ -197,7 +197,7 @@ fn a_handler_that_faults_for_ever_ends_when_its_stack_does() {
     ));
 }
 
-/// The same on a stack that each exception begins anew: time passes.
+/// The same on a stack that each exception resets: time passes.
 #[test]
 fn a_handler_that_faults_for_ever_does_not_stop_time() {
     let mut guest = Guest::new(&[0x0f, 0x0b]);
@@ -206,8 +206,8 @@ fn a_handler_that_faults_for_ever_does_not_stop_time() {
     runs_out(&mut guest);
 }
 
-/// Descriptors that say everything wrong: selectors outside the table, gates of no kind,
-/// a task segment that is not there.
+/// Invalid descriptors of all kinds: selectors outside the table, invalid gates, a missing task
+/// segment.
 #[test]
 fn descriptors_of_no_kind_fault_and_do_no_more() {
     for (selector, vector) in [(0x13u16, 13), (0x1f4, 13), (0x3b, 13), (0xfffb, 13)] {
@@ -228,8 +228,8 @@ fn descriptors_of_no_kind_fault_and_do_no_more() {
     assert!(matches!(exit, Exit::Shutdown(_)), "{exit:?}");
 }
 
-/// More code than its translations have room for, twice around: 11,000 blocks of 64
-/// stores, far more than 32 MiB of host code.
+/// More code than the code memory has room for, run twice: 11,000 blocks of 64 stores, far more
+/// than 32 MiB of host code.
 #[test]
 fn more_code_than_fits_is_translated_again() {
     const BLOCK: usize = 256;
@@ -256,7 +256,7 @@ fn more_code_than_fits_is_translated_again() {
             guest.write(at, &block);
         }
     }
-    // dec ecx; jnz to the first block; hlt, where they end; at CODE the way in.
+    // dec ecx; jnz to the first block; hlt, at the blocks' end; at CODE the entry.
     let mut end = vec![0xff, 0xc9, 0x0f, 0x85];
     end.extend((FIRST.wrapping_sub(LAST + 8) as u32).to_le_bytes());
     end.push(0xf4);

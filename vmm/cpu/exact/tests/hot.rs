@@ -1,10 +1,9 @@
 //! Hot code: random loops, run at full speed and stopped at every instruction.
 //!
-//! What is hot, and how its accesses are checked, must never show. So each loop runs
-//! several times: with a stop after every single instruction, which never becomes hot,
-//! stopped each 211 instructions, and stopped each 10,007, also with a saved and restored
-//! processor continuing from there; wherever two runs stop at the same count, all registers,
-//! flags and memory agree.
+//! Hot code and its checks of accesses must be invisible. So each loop runs several times: with a
+//! stop after every single instruction, which never becomes hot, stopped each 211 instructions, and
+//! stopped each 10,007, also with a saved and restored processor that continues from there.
+//! Whenever two runs stop at the same count, all registers, flags and memory must agree.
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ use iced_x86::code_asm::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// One step of a loop's body: what to do, and on which registers and how far.
+/// A step of a loop's body: operation, registers and distance.
 type Step = (u8, usize, usize, i32);
 
 const ROUNDS: u32 = 2500;
@@ -108,7 +107,7 @@ fn on_the_stack(
     a.pop(from)
 }
 
-/// A loop over the steps; `skips` are conditional jumps over what follows them.
+/// A loop over the steps; `skips` are conditional jumps over the following steps.
 fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let (mut head, mut start) = (a.create_label(), a.create_label());
@@ -122,7 +121,7 @@ fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> 
     a.pop(rbx)?;
     a.ret()?;
     a.set_label(&mut start)?;
-    // Every few rounds the operands cross from one page into the next.
+    // Every few rounds, the operands cross a page boundary.
     a.mov(rsi, DATA + 0xe80)?;
     a.mov(rdi, DATA + 0x2f40)?;
     a.mov(ebp, ROUNDS)?;
@@ -156,8 +155,8 @@ struct Run {
     hot: u64,
 }
 
-/// Runs to the HLT or a fault's, keeping what is seen at multiples of `keep`. At each stop
-/// another processor takes over if it `moves`.
+/// Runs to the HLT of the program or of a fault, recording the state at multiples of `keep`. At
+/// each stop another processor takes over if it `moves`.
 fn run(code: &[u8], (step, moves): (u64, bool), keep: u64, seed: u64) -> Run {
     let mut guest = Guest::new(code);
     let mut registers = guest.vcpu.registers();
@@ -192,7 +191,7 @@ fn run(code: &[u8], (step, moves): (u64, bool), keep: u64, seed: u64) -> Run {
     }
 }
 
-/// How many of the fast runs had hot code.
+/// The number of fast runs with hot code.
 fn agree(code: &[u8], seed: u64) -> Result<usize, TestCaseError> {
     let mut hot = 0;
     let slow = run(code, (1, false), 211, seed);
@@ -254,8 +253,8 @@ fn random_loops_end_alike_however_they_are_stopped() {
     );
 }
 
-/// What a REP STOS counts as depends on the number of its repetitions, not on how far the
-/// TLB knew memory to hang together, which hot code finds out and other code does not.
+/// The instruction count of a REP STOS depends on its number of repetitions, and not on the
+/// contiguous ranges in the TLB, which only hot code explores.
 #[test]
 fn a_long_fill_counts_alike_behind_hot_code_and_cold() {
     const HIGH: u64 = 0x4000_0000_0000;
@@ -293,8 +292,8 @@ fn a_long_fill_counts_alike_behind_hot_code_and_cold() {
     assert_eq!(slow, fast);
 }
 
-/// A sum with carries over memory that ends at the page of the code itself, where a check of
-/// both accesses fails and another block continues, with the carry as it was.
+/// A sum with carries over memory that ends at the code's own page: a check of both accesses fails
+/// there, and another block continues with the same carry.
 #[test]
 fn flags_last_over_checks_at_a_loops_beginning() {
     let mut a = CodeAssembler::new(64).unwrap();
@@ -328,8 +327,8 @@ fn flags_last_over_checks_at_a_loops_beginning() {
     }
 }
 
-/// The end of a function sets no flags: what a block begins with may be read after it. It
-/// becomes hot without a turn that ends in it.
+/// The end of a function sets no flags, so the flags at the block's beginning may be read after it.
+/// It becomes hot without a turn that ends in it.
 #[test]
 fn code_that_leaves_flags_alone_becomes_hot() {
     let mut a = CodeAssembler::new(64).unwrap();
@@ -366,8 +365,8 @@ fn code_that_leaves_flags_alone_becomes_hot() {
     assert!(hot > 0 || is_pooled());
 }
 
-/// A conversion of a number that is none faults while RSP waits for a push. There are no
-/// handlers, so the processor shuts down where it stands.
+/// A conversion of a NaN faults while a push's update of RSP is pending. There are no handlers, so
+/// the processor shuts down at once.
 #[test]
 fn a_fault_of_sse_finds_the_stack_pointer_where_it_belongs() {
     let code = assemble(|a| {
@@ -386,7 +385,7 @@ fn a_fault_of_sse_finds_the_stack_pointer_where_it_belongs() {
         a.dec(rcx)?;
         a.jmp(round)?;
         a.set_label(&mut end)?;
-        // The next round's operand is no number.
+        // The next round's operand is a NaN.
         a.mov(dword_ptr(rsi), 0x7fc0_0000)?;
         a.jmp(round)
     });

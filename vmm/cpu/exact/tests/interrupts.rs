@@ -1,5 +1,5 @@
-//! The interrupt flag: what CLI, STI, PUSHF and POPF make of it, and when a caller that
-//! waits for interrupts is told, however the code runs.
+//! The interrupt flag: the effects of CLI, STI, PUSHF and POPF, and the time of the interrupt
+//! window, for all ways to run the code.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Registers, Vcpu};
@@ -68,8 +68,8 @@ fn pushed_flags_are_those_set() {
     }
 }
 
-/// Runs code that ends with OUT while the caller waits for interrupts to be possible.
-/// Returns what RAX is when it is told.
+/// Runs code that ends with OUT while the caller waits for an interrupt window. Returns the value
+/// of RAX at the window.
 fn told_at(build: impl Fn(&mut CodeAssembler), warm: bool) -> Option<u64> {
     let mut asm = CodeAssembler::new(64).unwrap();
     asm.xor(eax, eax).unwrap();
@@ -77,7 +77,7 @@ fn told_at(build: impl Fn(&mut CodeAssembler), warm: bool) -> Option<u64> {
     asm.out(0x80, al).unwrap();
     let mut guest = Guest::new(&asm.assemble(CODE).unwrap());
     if warm {
-        // Once with nobody waiting, so that translated code is there.
+        // Once without a request, so that the code is already translated.
         assert!(matches!(guest.run(1000), Exit::PioWrite { .. }));
         let mut registers = guest.vcpu.registers();
         registers.rip = CODE;

@@ -1,4 +1,4 @@
-//! What kernels do at every entry, carried out in translated code: RDTSC and SWAPGS.
+//! RDTSC and SWAPGS, which kernels execute at every entry, in translated code.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Vcpu};
@@ -9,12 +9,12 @@ use iced_x86::code_asm::*;
 
 const GS_BASE: u32 = 0xc000_0101;
 const KERNEL_GS_BASE: u32 = 0xc000_0102;
-/// Often enough for any code to become hot.
+/// Enough repetitions for any code to become hot.
 const TIMES: u32 = 3000;
-/// How many cycles a run is granted at once: all, or so few that it stops everywhere.
+/// The number of cycles granted to a run: all, or so few that it stops everywhere.
 const STEPS: [u64; 4] = [u64::MAX >> 2, 1009, 7, 1];
 
-/// The vector of the exception that a user's code ends with.
+/// The vector of the exception that ends user code.
 fn fault(guest: &mut Guest) -> Option<u8> {
     let handler = bare::HANDLERS + 16 * 13;
     guest.use_interrupt_stack(13, handler, bare::STACK - 0x1000);
@@ -29,8 +29,8 @@ fn words(guest: &Guest, at: u64, count: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Reads the counter at three places of a loop, flags live across one of them, and keeps
-/// what is new each time. The first reading comes after six instructions, a round has 24.
+/// Reads the counter at three places of a loop, with live flags across one of them, and stores the
+/// differences. The first reading comes after six instructions, and a round has 24.
 fn readings() -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut again = asm.create_label();
@@ -83,7 +83,7 @@ fn the_time_stamp_counter_tells_the_cycle() {
     }
 }
 
-/// RDTSCP tells what the kernel wrote besides the cycle, and keeps the flags.
+/// RDTSCP returns the kernel's value besides the cycle, and keeps the flags.
 #[test]
 fn the_time_stamp_counter_comes_with_its_processor() {
     const TSC_AUX: u32 = 0xc000_0103;
@@ -117,7 +117,7 @@ fn the_time_stamp_counter_comes_with_its_processor() {
     }
 }
 
-/// An offset that the guest sets is there at once, in the run that set it.
+/// An offset that the guest sets takes effect at once, in the same run.
 #[test]
 fn the_time_stamp_counter_goes_on_from_what_is_written() {
     let mut asm = CodeAssembler::new(64).unwrap();
@@ -168,7 +168,7 @@ fn users_read_the_counter_unless_the_kernel_forbids_it() {
     assert_eq!(guest.vcpu.registers().gpr[0], 1000);
 }
 
-/// Reads through GS before and after each SWAPGS, from places whose checks could be shared.
+/// Reads through GS before and after each SWAPGS, at addresses whose checks could be shared.
 #[test]
 fn swapgs_changes_what_is_read_at_once() {
     let mut asm = CodeAssembler::new(64).unwrap();
@@ -203,7 +203,7 @@ fn swapgs_changes_what_is_read_at_once() {
         }
         guest.halt_by_steps(step);
         let times = u64::from(TIMES);
-        // The bases change places from round to round.
+        // The bases alternate from round to round.
         let sums = (
             times / 2 * (3 + 4) + times / 2 * 700,
             times / 2 * 300 + times / 2 * 3,

@@ -1,11 +1,11 @@
-//! The kernels that the engine is measured by, stopped again and again.
+//! The engine's benchmark programs, stopped repeatedly.
 //!
-//! Each is the same static program as in the bench, with less to do, in user mode of a
-//! bare guest. It runs unstopped, stopped about each 2,400 and each 211 instructions, and
-//! stopped each 10,007 by a vCPU of another level, whose translated code counts in another
-//! place; all four end with the same registers, memory and number of instructions, and print what the
-//! host prints. So does each as a program that may stand anywhere, beyond 4 GiB, where users' code is
-//! translated relative to its page. `BELLJAR_EFFORT=N` gives them N times as much to do, up to eight.
+//! Each is the same static program as in the benchmark, with less work, in user mode of a bare guest.
+//! It runs unstopped, stopped about each 2,400 and each 211 instructions, and stopped each 10,007 by
+//! a vCPU of another level, whose translated code counts elsewhere. All four end with the same
+//! registers, memory and number of instructions, and the same output as on the host. The same holds
+//! for the program compiled as position-independent, beyond 4 GiB, where user code is translated
+//! relative to its page. `BELLJAR_EFFORT=N` gives them N times as much work, up to eight.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use belljar_exact_testing::bare;
@@ -21,27 +21,27 @@ use belljar_exact_testing::process::{Ended, Process};
 
 const KERNELS: &str = "../../../images/programs/kernels.c";
 const CROSSING: &str = "tests/programs/crossing.c";
-/// What is stopped at both steps.
+/// A multiple of both steps.
 const BOTH: u64 = 211 * 10_007;
-/// By how much less there is to do than in the bench.
+/// The factor by which there is less work than in the benchmark.
 const SHRINK: u64 = 8;
 
 fn shrink() -> u64 {
     (SHRINK / number("BELLJAR_EFFORT").unwrap_or(1)).max(1)
 }
 
-/// Where a program runs.
+/// The address of a program.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// At the address that it was linked for.
+    /// The address that it was linked for.
     Own,
-    /// Beyond 4 GiB, where users' code is translated relative to its page.
+    /// Beyond 4 GiB, where user code is translated relative to its page.
     Any,
 }
 
 const PLACES: [Place; 2] = [Place::Own, Place::Any];
 
-/// The program from a source, below the crate's folder; `None` without a compiler.
+/// The program compiled from a source, below the crate's folder; `None` without a compiler.
 fn compile(source: &str, place: Place) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let (name, link) = match place {
@@ -72,7 +72,7 @@ fn kernels(place: Place) -> Option<&'static Path> {
         .as_deref()
 }
 
-/// What the host's own processor makes of it.
+/// The output on the host's own processor.
 fn native(binary: &Path, arguments: &[&str]) -> String {
     let output = Command::new(binary).args(arguments).output().unwrap();
     assert!(output.status.success());
@@ -84,7 +84,7 @@ fn level(wanted: &[Level]) -> Option<InstructionSet> {
     sets.into_iter().find(|set| host_requirements(set).is_ok())
 }
 
-/// All but what differs between levels.
+/// The state without items that differ between levels.
 fn shown(state: &[StateItem]) -> impl Iterator<Item = &StateItem> {
     state.iter().filter(|item| item.name != "xcr0")
 }
@@ -123,7 +123,7 @@ fn agree(binary: &Path, arguments: &[&str], wide: bool) {
         |set: &InstructionSet, step: u64| Process::new(&file, arguments, set, ram).run(step, BOTH);
     let whole = run(&set, u64::MAX / 4);
     assert_eq!(whole.output, native(binary, &arguments[1..]));
-    // Another test of the same program may have been first with what all share.
+    // Another test of the same program may have made the shared code hot.
     assert!(
         whole.statistics.promoted > 0 || bare::is_pooled(),
         "no code became hot"

@@ -1,5 +1,5 @@
-//! What the comparison with the host's processor allows where makers differ: each kind that
-//! was seen, on the maker's processors and on no other's, and nothing that is like it.
+//! The permitted differences from the host's processor: each known kind is accepted on the maker's
+//! processors and on no others, and similar differences are refused.
 #![allow(missing_docs)]
 
 #[path = "makers/rows.rs"]
@@ -12,36 +12,37 @@ use belljar_exact_testing::machine::{
 use iced_x86::{Decoder, Instruction, Register};
 use rows::{AMD_ROWS, ROWS};
 
-/// How the host differs from the engine.
+/// A difference of the host from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
-    /// CR2.
+    /// CR2 differs.
     Place { ours: u64, theirs: u64 },
-    /// #AC of a masked operand, and none.
+    /// The host raises #AC for a masked operand, the engine does not.
     Masked,
-    /// No #AC, and one.
+    /// The engine raises #AC, the host does not.
     Half,
-    /// #GP, and #PF.
+    /// The host raises #GP, the engine #PF.
     Digest,
-    /// These flags of MXCSR before the fault.
+    /// The host sets these flags of MXCSR before the fault.
     Flags { fault: u8, flags: u32 },
-    /// Both of these.
+    /// Both CR2 and flags.
     Both { ours: u64, theirs: u64, flags: u32 },
-    /// #XM with this MXCSR before the fault.
+    /// The host raises #XM with this MXCSR, the engine this fault.
     Raised { fault: u8, mxcsr: u32 },
-    /// The top of the x87's stack.
+    /// The host changes the top of the x87's stack before the fault.
     Mmx { fault: u8 },
-    /// An exception kept for the next instruction, and the fault.
+    /// The host keeps the exception for the next instruction, the engine raises this fault.
     Kept { fault: u8 },
-    /// The same of a register that is empty.
+    /// The same for an empty register.
     Empty { fault: u8 },
-    /// #AC, and this for an address that is not canonical.
+    /// The host raises #AC, and the engine this fault for a non-canonical address.
     Wild { fault: u8 },
-    /// A page fault where the engine has #AC.
+    /// A page fault where the engine raises #AC.
     Paged,
-    /// The first bytes of what faults at the others.
+    /// The host stores the first bytes before the fault.
     Tail,
-    /// This for an address that is not canonical, and the page fault of one before.
+    /// The engine raises this fault for a non-canonical address, and the host the page fault of an
+    /// earlier part.
     Parts { fault: u8 },
 }
 
@@ -53,7 +54,7 @@ fn bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What both sides leave, as far as they agree.
+/// The outcomes of both sides, with the equal parts filled in.
 struct Sides {
     code: Vec<u8>,
     instruction: Instruction,
@@ -138,7 +139,7 @@ fn sides(text: &str, difference: Difference) -> Sides {
 }
 
 impl Sides {
-    /// Lets the sides differ.
+    /// Makes the sides differ.
     fn part(&mut self, difference: Difference, linear: u64) {
         use Difference as D;
         let host = &mut self.expected.machine;
@@ -201,7 +202,7 @@ impl Sides {
         self.expected.address = Some(theirs);
     }
 
-    /// Whether `maker`'s processors may differ so.
+    /// True if the difference is permitted for `maker`'s processors.
     fn are_settled(&self, maker: Maker) -> bool {
         let mut found = self.found.clone();
         settle(
@@ -229,7 +230,7 @@ fn put(machine: &mut Machine, place: u64, value: u8) {
     }
 }
 
-/// Moves the top of the x87's stack from 6 to 0, and the registers with it.
+/// Moves the top of the x87's stack from 6 to 0, with its registers.
 fn rotate(registers: &mut Registers) {
     registers.fx.0[3] &= !0x38;
     registers.fx.0[32..160].rotate_right(6 * 16);
@@ -256,7 +257,8 @@ fn what_was_seen_on_amds_processors_is_allowed_there_alone() {
         for maker in [Maker::Intel, Maker::Other] {
             assert!(!sides.are_settled(maker), "{name}, by {maker:?}");
         }
-        // A page fault at bytes that are not canonical, or not the operand's, is none of these.
+        // A page fault at a non-canonical address, or outside the operand, is not such a
+        // difference.
         for place in [0x7fff_ffff_fff8, 0x8000_0000_0000] {
             let mut other = self::sides(text, difference);
             other.expected.address = Some(place);
@@ -271,7 +273,7 @@ fn another_instruction_or_register_is_refused() {
         let mut other = sides(text, difference);
         other.expected.machine.registers.gpr[13] ^= 1;
         assert!(other.is_refused_by_all(), "{text}: a register");
-        // mov [..], rax with the same ModRM forms no such kind.
+        // mov [..], rax with the same ModRM forms has no such difference.
         let mut other = sides(text, difference);
         other.code = bytes("488903");
         assert!(other.is_refused_by_all(), "{text}: another instruction");
@@ -293,13 +295,13 @@ fn what_is_like_it_and_different_is_refused() {
             D::Masked => host.machine.registers.vectors[5][0] ^= 1,
             D::Half => host.machine.registers.flags ^= 1,
             D::Digest => host.vector = 12,
-            // A rounding is no flag.
+            // A rounding mode is not a flag.
             D::Flags { .. } | D::Raised { .. } => {
                 let mxcsr = host.machine.registers.mxcsr() ^ 0x2000;
                 host.machine.registers.set_mxcsr(mxcsr);
             }
             D::Mmx { .. } => host.machine.registers.fx.0[32] ^= 1,
-            // Masked after all.
+            // Masked in this case.
             D::Kept { .. } | D::Empty { .. } => {
                 for machine in [
                     &mut other.start,
@@ -311,7 +313,7 @@ fn what_is_like_it_and_different_is_refused() {
             }
             D::Tail => host.address = Some(ABSENT + 1),
             D::Wild { .. } => host.vector = 16,
-            // Not of the operand.
+            // Outside the operand.
             D::Paged => host.address = Some(ABSENT + 8),
             D::Parts { .. } => host.address = Some(0x8000_0000_0000),
         }
@@ -325,7 +327,7 @@ fn flags_of_repetitions_that_fault_are_amds_alone() {
         ("f3a6", true),
         ("f248af", true),
         ("f266a7", true),
-        // Not repeated, and no comparison.
+        // Without repetition, and without comparison.
         ("a6", false),
         ("f3a4", false),
         ("483b07", false),
@@ -357,7 +359,7 @@ fn flags_of_repetitions_that_a_step_ends_are_intels_alone() {
         sides.found.machine.registers.flags ^= 0x44;
         assert_eq!(sides.are_settled(Maker::Intel), allowed, "{text}");
         assert!(!sides.are_settled(Maker::Amd), "{text}");
-        // Not those from before either.
+        // Not the flags from before either.
         sides.expected.machine.registers.flags ^= 1;
         assert!(sides.is_refused_by_all(), "{text}");
     }

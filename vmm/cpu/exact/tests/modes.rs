@@ -1,5 +1,5 @@
-//! 16- and 32-bit code on bare guests: real mode, protected mode with every kind of
-//! paging, compatibility mode, and the ways between them.
+//! 16- and 32-bit code on bare guests: real mode, protected mode with every kind of paging,
+//! compatibility mode, and the transitions between them.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Registers, Vcpu};
@@ -95,7 +95,7 @@ fn segments_have_bases() {
     assert_eq!(low(&guest, Registers::RAX), 0x1234_5678);
 }
 
-/// Where 16-bit code of protected mode and of real mode stands.
+/// Addresses of 16-bit code in protected mode and in real mode.
 const SIXTEEN: u64 = 0xa000;
 const REAL: u64 = 0xb000;
 const REAL_SEGMENT: u16 = (REAL >> 4) as u16;
@@ -196,8 +196,8 @@ fn back() -> Vec<u8> {
     })
 }
 
-/// From protected mode down to real mode and back up to long mode, leaving a mark
-/// at every step, as kernels' trampolines do.
+/// From protected mode down to real mode and back up to long mode, with a mark at every step, as in
+/// kernels' trampolines.
 #[test]
 fn a_guest_goes_from_protected_to_real_to_long_mode_and_back() {
     let mut guest = Guest::protected(&to_sixteen());

@@ -1,12 +1,12 @@
-//! Non-maskable interrupts: taken whatever IF says, one at a time.
+//! Non-maskable interrupts: delivered regardless of IF, one at a time.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Vcpu};
 use belljar_exact_testing::bare::{CODE, Guest, HANDLERS};
 use iced_x86::code_asm::*;
 
-/// A guest that counts in RBX with interrupts off; its NMI handler counts in R15, asks
-/// port 0x80, and returns.
+/// A guest that counts in RBX with interrupts off; its NMI handler counts in R15, writes to port
+/// 0x80, and returns.
 fn guest() -> Guest {
     let mut a = CodeAssembler::new(64).unwrap();
     let mut again = a.create_label();
@@ -63,7 +63,8 @@ fn it_wakes_a_processor_that_halted_with_interrupts_off() {
     assert_eq!((gpr[3], gpr[15]), (1, 1));
 }
 
-/// The state shows whether one is being handled: runs that differ in that differ.
+/// The state includes whether an NMI is being handled, so runs that differ in that are
+/// distinguished.
 #[test]
 fn the_state_tells_of_it() {
     let mut guest = guest();

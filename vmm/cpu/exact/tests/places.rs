@@ -1,5 +1,5 @@
-//! Users' code that is mapped at several places: what it is translated to serves all of
-//! them, and each sees its own addresses.
+//! User code that is mapped at several addresses: one translation serves all of them, and each
+//! mapping sees its own addresses.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Registers, Vcpu};
@@ -7,25 +7,25 @@ use belljar_exact_testing::bare;
 use belljar_exact_testing::bare::{CODE, DATA, FAR, Guest, HANDLERS, STACK};
 use iced_x86::code_asm::*;
 
-/// Where the code's pages are mapped: beyond 4 GiB, and, the last, where code is translated for
-/// its own addresses.
+/// The addresses of the code's pages: beyond 4 GiB, except for the last, where code is translated
+/// with absolute addresses.
 const PLACES: [u64; 4] = [FAR, FAR + 0x4_0000, FAR + 0x12_3000, 0x1400_0000];
 const PAGES: u64 = 2;
-/// Where exceptions push their frames.
+/// Address of exceptions' frames.
 const FRAMES: u64 = 0x38_0000;
 const ROUNDS: u32 = 1500;
-/// Where an instruction of four bytes stands that reaches into the second page.
+/// Offset of a four-byte instruction that extends into the second page.
 const CROSSING: usize = 0xffe;
-/// What the program counts its runs from.
+/// The program's initial run count.
 const FIRST_DATUM: u64 = 40;
-/// What an absolute address finds.
+/// The word at an absolute address.
 const WORD: u64 = 0x1122_3344_5566_7788;
 
-/// The program, and where in it things are.
+/// The program, and offsets in it.
 struct Program {
     bytes: Vec<u8>,
     data: u64,
-    /// After the call that stands alone, and after those of the loop.
+    /// After the separate call, and after the loop's calls.
     behind_call: u64,
     behind_near: u64,
     behind_far: u64,
@@ -58,8 +58,7 @@ fn assembled(end: usize) -> (Vec<u8>, [u64; 5]) {
         a.db(&[0xbe])?;
         a.set_label(&mut changed)?;
         a.dd(&[0])?;
-        // Addresses that do not move with the code, or not all of them: jumps lead there
-        // and back.
+        // Addresses that are not, or not entirely, relative to the code, reached and left by jumps.
         a.jmp(fixed)?;
         a.set_label(&mut fixed)?;
         a.lea(r9d, ptr(data))?;
@@ -73,7 +72,7 @@ fn assembled(end: usize) -> (Vec<u8>, [u64; 5]) {
         a.add(r15, qword_ptr(DATA))?;
         a.dec(ecx)?;
         a.jne(adding)?;
-        // Carried out in Rust.
+        // Executed in Rust.
         a.fxsave(ptr(area))?;
         a.mov(r14d, dword_ptr(mxcsr))?;
         a.xor(r8d, r8d)?;
@@ -98,7 +97,7 @@ fn assembled(end: usize) -> (Vec<u8>, [u64; 5]) {
         a.set_label(&mut data)?;
         a.dq(&[FIRST_DATUM])?;
         a.db(&vec![0x90; end])?;
-        // Reaches into the second page.
+        // Extends into the second page.
         a.set_label(&mut far)?;
         a.add(r12, qword_ptr(rsp))?;
         a.ret()?;
@@ -133,7 +132,7 @@ fn program() -> Program {
     }
 }
 
-/// A guest with the program at all places, and how often it has run.
+/// A guest with the program at all addresses, and the number of its runs.
 struct Machine {
     guest: Guest,
     program: Program,
@@ -171,8 +170,8 @@ impl Machine {
         }
     }
 
-    /// Runs the program at `place`, at most `step` instructions at once, and looks at all that
-    /// it came to know.
+    /// Runs the program at `place`, at most `step` instructions at a time, and checks all of its
+    /// results.
     fn run(&mut self, place: u64, step: u64) {
         self.guest.enter_user(place);
         let mut registers = Registers {
@@ -237,7 +236,7 @@ fn each_place_sees_its_own_addresses() {
 #[test]
 fn code_is_translated_once_for_all_places() {
     if bare::is_pooled() {
-        // Nodes that share code share it by its addresses.
+        // Code shared between nodes has absolute addresses.
         return;
     }
     let mut machine = Machine::new();
@@ -255,7 +254,7 @@ fn code_is_translated_once_for_all_places() {
         first.promoted >= 2 && hot <= 1,
         "only the loop with a fixed address: {hot}"
     );
-    // What changes itself, blocks across pages and fixed addresses are made anew.
+    // Self-modifying code, blocks across pages and fixed addresses are translated again.
     let anew = second.translated - first.translated;
     assert!(
         anew < 60,

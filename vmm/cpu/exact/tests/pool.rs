@@ -1,8 +1,8 @@
-//! Nodes that share translated code wherever their pages hold the same bytes.
+//! Nodes that share translated code of pages with the same bytes.
 //!
-//! Each does what it would do alone: when another rewrites its own copy of the code, when all
-//! run at once in threads of their own, and when the pool has no room left. With
-//! `BELLJAR_POOL=1` the other tests' guests share a pool, too.
+//! Each behaves as it would alone: when another rewrites its own copy of the code, when all run at
+//! once in separate threads, and when the pool is full. With `BELLJAR_POOL=1` the other tests'
+//! guests share a pool, too.
 #![allow(missing_docs)]
 
 use std::thread;
@@ -24,8 +24,8 @@ struct Node {
 }
 
 impl Node {
-    /// At the beginning of `code`, with `number` in RDI; its code is the pool's where there
-    /// is one.
+    /// A node at the beginning of `code`, with `number` in RDI; its code is the pool's if there is
+    /// one.
     fn new(code: &[u8], number: u64, pool: Option<&CodePool>) -> Self {
         let Guest { ram, vcpu, .. } = Guest::new(code);
         let mut share = CodeShare::default();
@@ -59,7 +59,7 @@ impl Node {
         self.ram.write_slice(bytes, GuestAddress(at)).unwrap();
     }
 
-    /// All that a guest can tell.
+    /// The visible state of a guest.
     fn outcome(&self) -> (Registers, u64, Vec<u8>) {
         let mut memory = vec![0; 0x2000];
         for (part, at) in memory.chunks_exact_mut(0x1000).zip([CODE, DATA]) {
@@ -69,9 +69,9 @@ impl Node {
     }
 }
 
-/// A loop of `rounds` that calls a function on its own page and adds up what that returns;
-/// every `period` rounds, a power of two, it stores to memory, from its middle on to what the
-/// function returns, so that code which ran often comes to write into its own page.
+/// A loop of `rounds` that calls a function on its own page and adds up the results. Every `period`
+/// rounds, a power of two, it stores to memory; in its second half, it stores to the function's
+/// return value, so that frequently run code writes into its own page.
 fn program(rounds: u32, period: u32) -> Vec<u8> {
     let mut a = CodeAssembler::new(64).unwrap();
     let [mut again, mut skip, mut function, mut past] = [(); 4].map(|()| a.create_label());
@@ -100,7 +100,7 @@ fn program(rounds: u32, period: u32) -> Vec<u8> {
     a.assemble(CODE).unwrap()
 }
 
-/// So seldom that it never happens.
+/// A period so long that it never elapses.
 const NEVER: u32 = 1 << 30;
 
 #[test]
@@ -114,8 +114,8 @@ fn the_second_translates_next_to_nothing() {
     });
     let [first, second] = nodes.each_ref().map(|node| node.vcpu.statistics());
     assert!(first.translated > 0 && first.promoted > 0, "{first:?}");
-    // An access that runs into what a group's check does not cover continues in a block that
-    // begins there: whether there is one depends on where each node's memory lies.
+    // An access beyond the range of a group's check continues in a block that begins there; its
+    // existence depends on the addresses of each node's memory.
     assert!(second.translated * 5 < first.translated, "{second:?}");
     assert_eq!(second.promoted, 0, "{second:?}");
     assert_eq!((second.pages_shared, second.pages_left), (1, 0));
@@ -125,7 +125,7 @@ fn the_second_translates_next_to_nothing() {
     assert!(pages == 1 && blocks > 4, "{pages} pages, {blocks} blocks");
 }
 
-/// While one is in the middle of hot code of the pool's, another writes to its copy.
+/// While one node is in the middle of the pool's hot code, another writes to its copy.
 #[test]
 fn who_rewrites_its_code_does_so_for_itself() {
     let pool = CodePool::with_room(ROOM);
@@ -154,7 +154,7 @@ fn who_rewrites_its_code_does_so_for_itself() {
     assert_eq!(left, [1, 0]);
 }
 
-/// `count` nodes by turns, until all have ended.
+/// Runs `count` nodes by turns, until all have ended.
 fn by_turns(code: &[u8], count: u64, turns: &[u64], pool: Option<&CodePool>) -> Vec<Node> {
     let mut nodes: Vec<Node> = (0..count).map(|n| Node::new(code, n, pool)).collect();
     let mut going: Vec<usize> = (0..nodes.len()).collect();
@@ -171,7 +171,7 @@ fn outcomes(nodes: &[Node]) -> Vec<(Registers, u64, Vec<u8>)> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
-    /// The node that has zero in RDI writes the same bytes as stand there.
+    /// The node with zero in RDI writes the bytes that are already there.
     #[test]
     fn nodes_that_rewrite_their_code_end_as_if_alone(
         turns in proptest::collection::vec(1u64..3000, 1..20),
@@ -186,7 +186,7 @@ proptest! {
     }
 }
 
-/// Different code on each round, in more threads than most machines have processors.
+/// Different code in each round, in more threads than most machines have processors.
 #[test]
 fn threads_add_and_run_at_once() {
     let pool = CodePool::with_room(ROOM);
@@ -218,7 +218,7 @@ fn threads_add_and_run_at_once() {
     assert_eq!(pool.size().0, codes.len(), "a page for each program");
 }
 
-/// More pages of code than the pool keeps: the rest is each node's own.
+/// More pages of code than the pool keeps: the others are each node's own.
 #[test]
 fn a_pool_without_room_is_left() {
     let pool = CodePool::with_room(0);

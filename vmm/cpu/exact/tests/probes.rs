@@ -1,5 +1,5 @@
-//! Probes: who comes to one is seen each time, once, and the guest is the same with them and
-//! without, to the cycle, whatever its code became meanwhile.
+//! Probes: each arrival is reported once, and the guest is the same with and without probes, to the
+//! cycle, for every kind of translation.
 #![allow(missing_docs)]
 
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use iced_x86::code_asm::*;
 
 /// Beyond 4 GiB, where code is translated relative to its page, and below.
 const PLACES: [u64; 2] = [FAR, 0x1400_0000];
-/// Where a kernel has the code.
+/// A kernel's address of the code.
 const KERNEL: u64 = 0xffff_ffff_8120_0000;
-/// Where exceptions push their frames, and the end of a stack whose first page is not there.
+/// Address of exceptions' frames, and the end of a stack whose first page is unmapped.
 const FRAMES: u64 = 0x38_0000;
 const ROUNDS: u32 = 3000;
 const FUNCTION: u32 = 77;
 const MIDDLE: u32 = 78;
-/// A gigabyte's worth of steps at once.
+/// Practically unlimited steps per run.
 const AT_ONCE: u64 = u64::MAX / 4;
 
-/// A program, and where in it things are.
+/// A program, and offsets in it.
 struct Program {
     bytes: Vec<u8>,
     function: u64,
@@ -28,7 +28,7 @@ struct Program {
     back: u64,
 }
 
-/// A loop that calls a function of the same page; and something in the middle of its code.
+/// A loop that calls a function of the same page; and a label in the middle of its code.
 fn program() -> Program {
     let mut a = CodeAssembler::new(64).unwrap();
     let [mut function, mut middle, mut back, mut again] = [(); 4].map(|()| a.create_label());
@@ -81,7 +81,7 @@ fn guest(program: &Program) -> Guest {
     guest
 }
 
-/// Sets the guest to the beginning of the program at `place`.
+/// Sets the guest to the program's beginning at `place`.
 fn begin(guest: &mut Guest, place: u64) {
     guest.enter_user(place);
     let mut registers = Registers {
@@ -103,7 +103,7 @@ fn probes(program: &Program, places: &[(u64, u32)]) -> Arc<Probes> {
     }]))
 }
 
-/// What a run came to: its end, and all that was seen on the way.
+/// The results of a run: its end, and everything reported on the way.
 #[derive(Debug, Default)]
 struct Seen {
     end: Registers,
@@ -112,8 +112,8 @@ struct Seen {
     returned: Vec<(u64, Registers)>,
 }
 
-/// Runs to the end, at most `step` instructions at once. Watches the returns of all probed
-/// calls with `returns`.
+/// Runs to the end, at most `step` instructions at a time. Watches the returns of all probed calls
+/// with `returns`.
 fn run(guest: &mut Guest, step: u64, returns: bool) -> Seen {
     let mut seen = Seen::default();
     let before = guest.vcpu.retired();
@@ -137,7 +137,7 @@ fn run(guest: &mut Guest, step: u64, returns: bool) -> Seen {
                     &seen.returned[..3]
                 );
             }
-            // How users' code ends, and a kernel's.
+            // The ends of user code and of a kernel's.
             Exit::PioWrite { .. } | Exit::Halt => break,
             other => panic!("{other:?}"),
         }
@@ -167,7 +167,8 @@ fn every_call_and_return_is_seen_and_costs_nothing() {
     }
 }
 
-/// A kernel's code is told by its addresses, whatever its page holds, and in supervisor mode alone.
+/// A kernel's code is identified by its addresses, regardless of its page's contents, and only in
+/// supervisor mode.
 #[test]
 fn calls_and_returns_in_a_kernel_are_seen_and_cost_nothing() {
     let program = program();
@@ -225,9 +226,9 @@ fn check(seen: &Seen, program: &Program, place: u64) {
         assert_eq!(back.rip, place + program.back);
         assert_eq!(back.gpr[Registers::RAX], 2 * (round + 5) + 1);
         assert_eq!(back.gpr[Registers::RSP], STACK);
-        // Five instructions of the function: nothing of what looks in counts.
+        // Five instructions of the function: probes add nothing.
         assert_eq!(*at, call.at + 5);
-        // 13 instructions a round, of which nothing of what looks in counts.
+        // 13 instructions per round: probes add nothing.
         assert_eq!(call.at, calls[0].at + 13 * round);
     }
 }
@@ -250,7 +251,7 @@ fn code_that_ran_before_is_seen_when_probes_come() {
     }
 }
 
-/// An address is watched only from some call on, when its code is hot.
+/// An address is watched only from some call on, when its code is already hot.
 #[test]
 fn a_return_is_seen_from_when_it_is_asked_for() {
     let program = program();
@@ -269,7 +270,7 @@ fn a_return_is_seen_from_when_it_is_asked_for() {
     );
 }
 
-/// An engine that watches as many as it can says so, and has room for more when told to forget.
+/// An engine whose watches are used up reports that, and has room again after they are removed.
 #[test]
 fn no_return_is_given_up_unsaid() {
     let program = program();
@@ -300,7 +301,7 @@ fn a_page_is_known_by_its_bytes_as_they_are() {
     let set = probes(&program, &[(program.function, FUNCTION)]);
     assert!(guest.vcpu.set_probes(&set));
     for (byte, probed) in [(0xcc, 0), (0, ROUNDS), (0xcc, 0)] {
-        // Another byte of the page, which no code is made of.
+        // Another byte of the page, outside the code.
         guest.write(CODE + 0xff0, &[byte]);
         guest.vcpu.set_system(&guest.vcpu.system());
         let mut other = guest.moved();
@@ -311,7 +312,7 @@ fn a_page_is_known_by_its_bytes_as_they_are() {
     }
 }
 
-/// The first instruction of the function faults at each second call: the call is seen once.
+/// The first instruction of the function faults at each second call: the call is reported once.
 #[test]
 fn a_fault_at_a_probe_is_no_second_call() {
     let program = program();
@@ -326,7 +327,7 @@ fn a_fault_at_a_probe_is_no_second_call() {
     guest.vcpu.set_registers(&registers);
     assert!(matches!(guest.run(1000), Exit::PioWrite { .. }));
     assert_eq!(guest.vcpu.probed(), None, "it was not carried out");
-    // The handler maps it, and goes back.
+    // The handler maps it, and returns.
     guest.map_page(0x1480_0000, 0x32_0000 | 7);
     guest.enter_user(PLACES[0] + program.function);
     let mut registers = guest.vcpu.registers();

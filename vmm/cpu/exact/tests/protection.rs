@@ -1,5 +1,5 @@
-//! What stands between a user's code and the rest, and where traps come: I/O ports, null
-//! segments, returns to 32-bit code, TF over SYSCALL and over REP.
+//! Protection of the system from user code, and the places of traps: I/O ports, null segments,
+//! returns to 32-bit code, TF across SYSCALL and REP.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Access, Exit, Registers, Vcpu};
@@ -18,7 +18,7 @@ fn assemble(bits: u32, at: u64, build: impl FnOnce(&mut CodeAssembler)) -> Vec<u
     asm.assemble(at).unwrap()
 }
 
-/// A guest with `code` in user mode, whose exceptions come to the handlers' HLTs.
+/// A guest with `code` in user mode, whose exceptions enter the handlers' HLTs.
 fn user(code: &[u8]) -> Guest {
     let mut guest = Guest::new(&[]);
     guest.allow_user();
@@ -36,8 +36,8 @@ fn frame(guest: &Guest, word: u64) -> u64 {
     u64::from_le_bytes(bytes.try_into().unwrap())
 }
 
-/// A task-state segment with limit `limit`, whose bitmap begins at `base` and forbids all
-/// ports but those of `allowed`.
+/// A task-state segment with limit `limit`, whose bitmap begins at `base` and forbids all ports
+/// except `allowed`.
 fn set_bitmap(guest: &mut Guest, limit: u32, base: u16, allowed: &[u16]) {
     guest.write(TASK + 0x66, &base.to_le_bytes());
     let mut bitmap = vec![0xffu8; 0x100];
@@ -63,7 +63,7 @@ fn the_bitmap_of_the_task_allows_single_ports() {
         (double, all, &[0x44, 0x45, 0x46], false),
         (string, all, &[0x47], true),
         (string, all, &[], false),
-        // The byte after the last that is asked for must be within the limit, too.
+        // The byte after the last checked one must be within the limit, too.
         (byte, 0x68 + 9, &[0x47], true),
         (byte, 0x68 + 8, &[0x47], false),
         (byte, 0x66, &[0x47], false),
@@ -96,7 +96,7 @@ fn reading_ports_asks_the_bitmap() {
     }
 }
 
-/// A guest that goes to `code` of 32 bits with what `load` put into segment registers.
+/// A guest that enters 32-bit `code` with segment registers set by `load`.
 fn legacy(load: impl FnOnce(&mut CodeAssembler), code: &[u8], rip: u64, far: bool) -> Guest {
     let start = assemble(64, CODE, |a| {
         load(a);
@@ -197,7 +197,7 @@ fn a_segment_that_becomes_null_is_seen_by_code_that_ran_before() {
     assert_eq!(guest.vcpu.registers().gpr[1], 2);
 }
 
-/// A system call with TF, by a kernel whose mask is `mask`, and which returns with `flags`.
+/// A system call with TF, in a kernel whose mask is `mask`, and which returns with `flags`.
 fn stepped_call(mask: u64, flags: u64) -> Guest {
     let kernel = CODE + 0x1000;
     let start = assemble(64, CODE, |a| {
@@ -240,7 +240,7 @@ fn stepped_call(mask: u64, flags: u64) -> Guest {
 
 #[test]
 fn system_calls_trap_by_what_they_leave_of_the_trap_flag() {
-    // Masked, and not set again: no trap at all.
+    // Masked, and not set again: no trap.
     let mut guest = stepped_call(TF, 0x202);
     assert_eq!(guest.run_to_halt(), Some(6));
     assert_eq!(
@@ -251,7 +251,7 @@ fn system_calls_trap_by_what_they_leave_of_the_trap_flag() {
     let mut guest = stepped_call(0, 0x202);
     assert_eq!(guest.run_to_halt(), Some(1));
     assert_eq!(frame(&guest, 0), CODE + 0x1000);
-    // Set by SYSRET: before the next instruction of the user's.
+    // Set by SYSRET: before the next user instruction.
     let mut guest = stepped_call(TF, 0x202 | TF);
     assert_eq!(guest.run_to_halt(), Some(1));
     assert_eq!(guest.vcpu.registers().gpr[3], 0);
@@ -262,7 +262,7 @@ fn system_calls_trap_by_what_they_leave_of_the_trap_flag() {
 fn each_repetition_is_a_step() {
     let pushes_flags =
         |string: &[u8]| [&[0x9c, 0x81, 0x0c, 0x24, 0, 1, 0, 0, 0x9d], string].concat();
-    // The handler counts in R15 and sums up what RIP it came from.
+    // The handler counts in R15 and sums up the RIPs in its frames.
     let handler = assemble(64, HANDLERS + 0x1000, |a| {
         a.inc(r15).unwrap();
         a.add(r14, qword_ptr(rsp)).unwrap();
@@ -277,7 +277,7 @@ fn each_repetition_is_a_step() {
         (&[0xf2, 0xae], 4, 1),
     ] {
         let mut code = pushes_flags(string);
-        // pushfq; and dword [rsp], ~TF; popfq; hlt, which is not for users.
+        // pushfq; and dword [rsp], ~TF; popfq; hlt, which is privileged.
         code.extend_from_slice(&[0x9c, 0x81, 0x24, 0x24, 0xff, 0xfe, 0xff, 0xff, 0x9d, 0xf4]);
         let mut guest = user(&code);
         guest.write(HANDLERS + 0x1000, &handler);
@@ -299,7 +299,7 @@ fn each_repetition_is_a_step() {
     }
 }
 
-/// Who looks into a guest's memory for a program looks with that program's rights.
+/// Memory accesses on behalf of a program have that program's privileges.
 #[test]
 fn a_program_has_its_kernels_memory_translated_to_nothing() {
     let linear = 0x4a42_0000_0000;
@@ -316,7 +316,7 @@ fn a_program_has_its_kernels_memory_translated_to_nothing() {
     let system = guest.vcpu.system();
     guest.vcpu.set_system(&system);
     assert_eq!(seen(&guest), [None; 2]);
-    // HLT is the kernel's, and its handler may look.
+    // HLT is privileged, and its handler has access.
     guest.run(10);
     assert_eq!(guest.vcpu.registers().rip, HANDLERS + 13 * 16 + 1);
     assert_eq!(seen(&guest), [Some(DATA); 2]);

@@ -1,5 +1,5 @@
-//! REP STOS and REP MOVS in translated code, against the same guest with a breakpoint that is
-//! never hit: it has the dispatcher carry out each instruction by itself.
+//! REP STOS and REP MOVS in translated code, compared with the same guest with a breakpoint that is
+//! never hit: the dispatcher then executes each instruction separately.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Registers, Vcpu};
@@ -8,15 +8,15 @@ use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 
-/// What each round takes: RSI, RDI, RCX, RAX, RFLAGS.
+/// The inputs of each round: RSI, RDI, RCX, RAX, RFLAGS.
 const ROUND: u64 = 5 * 8;
 const TABLE: u64 = 0x11_0000;
-/// Pages that strings lie in, from this linear address on. In memory they stand the other way
-/// round, so that none follows its neighbour.
+/// Pages of the strings, from this linear address on. In memory their order is reversed, so that
+/// they are not contiguous.
 const PAGES: u64 = 6;
 const STRINGS: u64 = 0x80_0000;
 const FOREVER: u64 = 1 << 40;
-/// A linear page that is not mapped.
+/// An unmapped linear page.
 const HOLE: u64 = 0x3f_f000;
 
 type Form = fn(&mut CodeAssembler);
@@ -31,13 +31,13 @@ const FORMS: [Form; 8] = [
     |a| a.rep().movsq().unwrap(),
 ];
 
-/// Carries `form` out for each of `rounds` rounds of the table; sums up what becomes of
-/// registers and flags. CLD stands after it, whatever the direction was.
+/// Executes `form` for each of `rounds` rounds of the table; sums up the resulting registers and
+/// flags. CLD follows it, for either direction.
 fn program(form: Form, rounds: u32) -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut again = asm.create_label();
     asm.mov(dr7, r8).unwrap();
-    // Strings look into the TLB, and others fill it.
+    // String instructions use the TLB, which other instructions fill.
     for page in [DATA, DATA + 0x1000, HOLE - 0x1000] {
         asm.or(byte_ptr(page), 0).unwrap();
         asm.cmp(byte_ptr(page), 0).unwrap();
@@ -69,7 +69,7 @@ fn program(form: Form, rounds: u32) -> Vec<u8> {
     asm.assemble(CODE).unwrap()
 }
 
-/// Where a string begins, mostly near others and often near the end of a page.
+/// The address of a string, usually near others and often near the end of a page.
 fn place(random: &mut Random) -> u64 {
     let page = STRINGS + random.next_u64() % PAGES * 0x1000;
     match random.next_u64() % 4 {
@@ -93,7 +93,7 @@ fn table(random: &mut Random, rounds: u32) -> Vec<u8> {
         let backward = random.next_u64().is_multiple_of(16);
         let flags = 2 | random.next_u64() & 0x8d5 | if backward { 0x400 } else { 0 };
         let target = place(random);
-        // Often an overlap.
+        // An overlap in many cases.
         let source = match random.next_u64() % 3 {
             0 => target + random.next_u64() % 32 - 16,
             _ => place(random),
@@ -122,7 +122,7 @@ fn guest(code: &[u8], table: &[u8], stepped: bool) -> Guest {
     guest
 }
 
-/// Registers but for R8, memory, and instructions, when a guest has halted.
+/// Registers except for R8, memory, and the number of instructions, when a guest has halted.
 fn outcome(guest: &mut Guest, step: u64) -> (Registers, Vec<u8>, u64) {
     loop {
         match guest.run(step) {
@@ -163,13 +163,13 @@ fn short_strings_do_not_leave_translated_code() {
         let mut guest = guest(&code, &round.repeat(ROUNDS as usize), false);
         outcome(&mut guest, FOREVER);
         let helped = guest.vcpu.statistics().helpers;
-        // POPF is one each round.
+        // POPF is one in each round.
         assert!(helped < u64::from(ROUNDS) * 11 / 10, "{helped}");
     }
 }
 
-/// Some element lies in a page that is not there: all before it are done, and the fault is at
-/// the instruction. That is so, too, where the count is so large that bytes overflow.
+/// An element lies in an unmapped page: all earlier ones are complete, and the fault is at the
+/// instruction. The same holds for a count so large that the number of bytes overflows.
 #[test]
 fn a_fault_leaves_what_was_done() {
     const ROUNDS: u32 = 900;

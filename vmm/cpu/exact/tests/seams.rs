@@ -1,5 +1,5 @@
-//! Memory that continues in another page of RAM, which hot code runs into again and again: the
-//! pages are laid side by side, and nobody but the clock sees it.
+//! Memory that continues in another page of RAM, which hot code accesses repeatedly: the pages are
+//! mapped adjacently, which only affects speed.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, PAGE_SIZE, Vcpu};
@@ -7,7 +7,7 @@ use belljar_exact_testing::bare::{DATA, Guest, RAM_BYTES, assemble, is_pooled};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-/// Where the pages are that lie the other way round in RAM.
+/// Linear address of pages in reverse order in RAM.
 const REVERSED: u64 = 0x2000_0000;
 const PAGES: u64 = 4;
 /// The seam in the middle of them.
@@ -22,7 +22,7 @@ fn guest(code: &[u8]) -> Guest {
     guest
 }
 
-/// What can be seen of a guest that ran to its end.
+/// The visible results of a guest that ran to its end.
 #[derive(PartialEq, Eq)]
 struct Seen {
     gpr: [u64; 16],
@@ -30,7 +30,8 @@ struct Seen {
     memory: Vec<u8>,
 }
 
-/// Runs `code` to its end, `step` instructions at once: what is seen, and seams mended.
+/// Runs `code` to its end, `step` instructions at a time: the results, and the number of seams
+/// whose pages were mapped adjacently.
 fn run(code: &[u8], step: u64) -> (Seen, u64) {
     let mut guest = guest(code);
     while guest.run(step) == Exit::Deadline {}
@@ -42,7 +43,7 @@ fn run(code: &[u8], step: u64) -> (Seen, u64) {
     (seen, guest.vcpu.statistics().seams)
 }
 
-/// A function that calls itself, with its stack across the seam.
+/// A recursive function, with its stack across the seam.
 fn recursion(a: &mut CodeAssembler) -> Result<(), IcedError> {
     let [mut outer, mut function, mut leaf] = [(); 3].map(|()| a.create_label());
     a.mov(rsp, SEAM + 0x128)?;
@@ -81,8 +82,8 @@ fn a_stack_across_a_seam_holds_the_same_mended_or_not() {
     }
 }
 
-/// A loop over rows: what moves from round to round, how many rows there are, where the first
-/// begins, and how far apart they are.
+/// A loop over rows: the moving operand, the number of rows, the first row's address, and the
+/// distance between rows.
 struct Rows {
     moves: Moves,
     count: u32,
@@ -132,8 +133,8 @@ impl Rows {
     }
 }
 
-/// Addresses that are sums, in pages that lie the other way round: an address taken for another
-/// would lead to the wrong page.
+/// Addresses that are sums, in pages in reverse order: a confused address would be in the wrong
+/// page.
 #[test]
 fn rows_that_are_sums_are_found_in_their_pages() {
     for moves in [Moves::Pointer, Moves::Pitch, Moves::Index] {
@@ -158,7 +159,7 @@ fn rows_that_are_sums_are_found_in_their_pages() {
     }
 }
 
-/// Code on a page that was laid next to another, which the hot loop before it writes to.
+/// Code on a page with a second mapping, written by the hot loop before it.
 #[test]
 fn code_on_a_mended_page_is_seen_to_change() {
     let code = assemble(|a| {

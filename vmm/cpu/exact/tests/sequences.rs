@@ -1,11 +1,11 @@
-//! Random programs against the host's processor: from 5 to 60 instructions of all
-//! user-level forms with their memory operands, branches and faults, run natively,
-//! and in the engine as whole blocks and stopped each 7 and each 211 instructions; some
-//! of them again when their code is hot.
+//! Random programs compared with the host's processor. They have 5 to 60 instructions of all
+//! user-level forms with their memory operands, branches and faults. They run natively, and in the
+//! engine as whole blocks and stopped each 7 and each 211 instructions; some of them again when
+//! their code is hot.
 //!
-//! `BELLJAR_SEED` picks other programs, `BELLJAR_PROGRAMS` how many. What differs is
-//! cut down to as few pieces as still differ, and printed as assembly and as a row
-//! for [`ROWS`]. `fuzz` runs for `BELLJAR_SECONDS`.
+//! `BELLJAR_SEED` selects other programs, `BELLJAR_PROGRAMS` their number. A program with
+//! differences is minimised to as few pieces as possible, and printed as assembly and as a row for
+//! [`ROWS`]. `fuzz` runs for `BELLJAR_SECONDS`.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use std::fmt::Write;
@@ -22,17 +22,17 @@ use belljar_exact_testing::program::{Generator, Piece, assemble};
 use belljar_sim::{Random, Seed};
 use iced_x86::{Decoder, FlowControl, Formatter, IntelFormatter, Mnemonic};
 
-/// Programs of the bounded run.
+/// Number of programs in the bounded run.
 const PROGRAMS: u64 = 6000;
 /// Instructions between stops.
 const STEPS: [u64; 3] = [100_000, 7, 211];
 
-/// One program of so many is run until its code is hot, and compared again.
+/// One in this many programs is run until its code is hot, and compared again.
 const HOT_PROGRAMS: u64 = 16;
-/// Runs that make code hot.
+/// Number of runs that make code hot.
 const HOT_RUNS: u64 = 1300;
 
-/// What once differed: the machine's seed and the program's bytes.
+/// Former differences: the machine's seed and the program's bytes.
 const ROWS: &[(u64, &[u8])] = &[
     // Some flags, but not all, are dead where an aligned load faults.
     (
@@ -54,7 +54,7 @@ const ROWS: &[(u64, &[u8])] = &[
             0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0xc0, 0x13, 0xdb, 0x49, 0x0f, 0xba, 0xfd, 0x00,
         ],
     ),
-    // The element's source crosses into nothing, and its target is not there either.
+    // The element's source crosses into an unmapped page, and its target is unmapped as well.
     (
         330_712_955_223,
         &[
@@ -65,7 +65,7 @@ const ROWS: &[(u64, &[u8])] = &[
     ),
 ];
 
-/// One test at a time: the arena has one place.
+/// One test at a time, because they share the arena's addresses.
 static TURN: Mutex<()> = Mutex::new(());
 
 struct Duel {
@@ -76,7 +76,7 @@ struct Duel {
 
 impl Duel {
     fn new() -> Self {
-        // Signals first: the engine passes on those that are not its own.
+        // First its signal handlers: the engine passes on signals that are not its own.
         let native = Native::new();
         Self {
             native,
@@ -85,8 +85,7 @@ impl Duel {
         }
     }
 
-    /// What differs when `code` runs on the machine of `seed`; with `hot`, also when
-    /// it has run often.
+    /// The differences when `code` runs on the machine of `seed`; with `hot`, also after many runs.
     fn difference(&mut self, code: &[u8], seed: u64, hot: bool) -> Option<String> {
         let machine = inputs::random(&mut Dice(Random::new(Seed(seed), "machine", 0)));
         self.native.load(code);
@@ -131,7 +130,7 @@ impl Duel {
             .then(|| format!("instructions retired, by stops: {counts:?}\n"))
     }
 
-    /// As few pieces as still differ.
+    /// As few pieces as possible that still differ.
     fn minimise(&mut self, mut pieces: Vec<Piece>, seed: u64, hot: bool) -> Vec<Piece> {
         let mut chunk = pieces.len().div_ceil(2);
         while chunk > 0 {
@@ -161,7 +160,7 @@ impl Duel {
     }
 }
 
-/// Whether `code` may come to know where it stands.
+/// True if `code` can observe its own address.
 fn names_its_place(code: &[u8]) -> bool {
     let mut instructions = Decoder::with_ip(64, code, CODE_AT, 0).into_iter();
     instructions.any(|one| {
@@ -187,7 +186,7 @@ fn disassemble(code: &[u8]) -> String {
     text
 }
 
-/// Runs programs until `more` says no; what differed, at most ten times.
+/// Runs programs until `more` returns false; returns at most ten differences.
 fn run(first: u64, mut more: impl FnMut(u64) -> bool) -> Vec<String> {
     let generator = Generator::new(&host_set());
     let mut duel = Duel::new();
@@ -230,7 +229,7 @@ fn what_once_differed_agrees() {
     }
 }
 
-/// As long as wanted; `cargo xtask fuzz engine` runs it.
+/// Runs for the requested time; called by `cargo xtask fuzz engine`.
 #[test]
 #[ignore = "runs for BELLJAR_SECONDS"]
 #[allow(clippy::disallowed_methods)] // how long a person wants to wait is host time

@@ -1,5 +1,5 @@
-//! Two address spaces, global and local pages, and everything that makes a processor
-//! forget them: random programs against a plain model of which page is mapped where.
+//! Two address spaces, global and local pages, and all events that invalidate a processor's cached
+//! translations: random programs compared with a simple model of the mappings.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Registers, Vcpu};
@@ -8,7 +8,8 @@ use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 use vm_memory::{Bytes, GuestAddress};
 
-/// Pages in the upper half, of which [`LOCAL`] are not global, and as many in the lower.
+/// Number of pages in the upper half, including the non-global ones in [`LOCAL`], and in the lower
+/// half.
 const PAGES: usize = 8;
 const LOCAL: [usize; 2] = [3, 6];
 const UPPER: u64 = 0xffff_8000_0000_0000;
@@ -18,13 +19,13 @@ const TABLES: u64 = 0x3a_0000;
 const SPACE_BYTES: u64 = 0x1_0000;
 const UPPER_ENTRIES: u64 = 0x3000;
 const LOWER_ENTRIES: u64 = 0x6000;
-/// What is mapped.
+/// The pool of pages that are mapped.
 const POOL: u64 = 0x3c_0000;
 const POOL_PAGES: u64 = 64;
 const STEPS: usize = 4000;
 const PGE: i32 = 1 << 7;
 
-/// Which page of the pool is mapped where, and what the pool's words hold.
+/// The mapped page of the pool at each address, and the values of the pool's words.
 struct Model {
     /// Per space: upper half, lower half.
     maps: [[[u64; PAGES]; 2]; 2],
@@ -33,7 +34,7 @@ struct Model {
     sums: Vec<u64>,
 }
 
-/// A page: in the upper half or not, and its number.
+/// A page: true if in the upper half, and its number.
 type Page = (bool, usize);
 
 fn is_global((upper, number): Page) -> bool {
@@ -60,7 +61,7 @@ impl Model {
             for (half, pages) in halves.iter_mut().enumerate() {
                 for (number, pool) in pages.iter_mut().enumerate() {
                     let own = half == 0 || LOCAL.contains(&number);
-                    // What hangs together in memory may be taken for one piece.
+                    // Contiguous memory may be merged into one range.
                     *pool = (half * 16 + number + if own { space * 32 } else { 0 }) as u64;
                 }
             }
@@ -92,7 +93,7 @@ impl Model {
         self.maps[space][usize::from(upper)][number] = pool;
     }
 
-    /// Lays tables and the pool out in the guest's memory.
+    /// Writes tables and the pool to the guest's memory.
     fn write(&self, guest: &Guest) {
         let put = |at: u64, value: u64| guest.ram.write_obj(value, GuestAddress(at)).unwrap();
         let identity: u64 = guest.ram.read_obj(GuestAddress(0x1000)).unwrap();
@@ -115,7 +116,7 @@ impl Model {
     }
 }
 
-/// Writes programs down and follows them in the model.
+/// Writes programs and simulates them in the model.
 struct Author {
     asm: CodeAssembler,
     sum: CodeLabel,
@@ -170,7 +171,7 @@ impl Author {
                 self.asm.invlpg(byte_ptr(rax)).unwrap();
             }
             2 => {
-                // Of the present space, what a new CR3 forgets; of the other, anything.
+                // In the present space, pages that a new CR3 invalidates; in the other, any page.
                 let local = (page.0, LOCAL[page.1 % 2]);
                 self.remap(local);
                 let pool = self.below(POOL_PAGES);
@@ -202,7 +203,7 @@ impl Author {
         }
     }
 
-    /// The two routines that touch memory, and the program after them.
+    /// The two routines that access memory, and the program after them.
     fn write(seed: u64) -> (Vec<u8>, Model) {
         let mut asm = CodeAssembler::new(64).unwrap();
         let (sum, put, mut start) = (asm.create_label(), asm.create_label(), asm.create_label());

@@ -1,11 +1,11 @@
-//! XSAVE and its kin, and what CPUID and XCR0 say of a level.
+//! XSAVE and similar instructions, and the values of CPUID and XCR0 for a level.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use belljar_cpu::{Exit, InstructionSet, Level, Registers, Vcpu};
 use belljar_exact_testing::bare::{CODE, DATA, Guest};
 use iced_x86::code_asm::*;
 
-/// A guest of `level` with `code` after what switched its state on.
+/// A guest of `level` with `code`, after code that enables its state.
 fn guest(level: Level, build: impl FnOnce(&mut CodeAssembler)) -> Option<Guest> {
     let set = InstructionSet::from(level);
     if belljar_exact::host_requirements(&set).is_err() {
@@ -37,7 +37,7 @@ fn only_what_is_not_initial_is_in_use() {
         a.mov(edx, -1).unwrap();
         a.mov(rdi, DATA).unwrap();
         a.xsave(ptr(rdi)).unwrap();
-        // The upper half goes, and with it the component's use.
+        // The upper half is cleared, so the component is not in use any more.
         a.vzeroupper().unwrap();
         a.xsavec(ptr(rdi + 0x1000)).unwrap();
         a.fld1().unwrap();
@@ -171,7 +171,7 @@ fn a_scatter_that_faults_goes_on_where_it_was() {
     }) else {
         return;
     };
-    // Lanes 0 and 2 fall on the page, lanes 1 and 3 on the one after it, which is absent.
+    // Lanes 0 and 2 lie on the page, lanes 1 and 3 on the following one, which is absent.
     let indices: Vec<u8> = [0u64, 1, -1i64 as u64, 2]
         .iter()
         .flat_map(|index| index.to_le_bytes())

@@ -1,7 +1,7 @@
-//! Loops whose addresses move by what registers hold: several rounds are checked together, of
-//! which only the first and the last are looked at. They end alike whether each instruction is
-//! run by itself or all at once, also where a register is so large that the last round comes
-//! back to where the first was.
+//! Loops whose addresses move by registers' values: several rounds are checked together, by their
+//! first and last addresses only. The results must be the same if instructions run one by one or
+//! all at once, even for a register so large that the last round's address wraps around to the
+//! first one's.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, PAGE_SIZE, Registers, Vcpu};
@@ -12,22 +12,22 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 const OUTER: u32 = 40;
 
-/// A loop: what its body does, and with what in its registers.
+/// A loop: the steps of its body, and its registers.
 #[derive(Clone, Debug)]
 struct Loop {
     steps: Vec<u8>,
-    /// What is added to the pointers.
+    /// The increment of the pointers.
     stride: i64,
     rounds: u32,
-    /// How far into a page the pointers are at first.
+    /// The initial page offset of the pointers.
     start: u16,
-    /// Instructions that only make the body longer.
+    /// Number of instructions that only make the body longer.
     padding: usize,
 }
 
 impl Loop {
-    /// The stride until the last time that the loop is gone through: with those that lead out
-    /// of memory it would not become hot.
+    /// The stride up to the loop's last execution: with strides that lead out of memory it would
+    /// not become hot.
     fn warm(&self) -> i64 {
         if self.stride.unsigned_abs() <= 5000 {
             self.stride
@@ -81,7 +81,7 @@ fn program(of: &Loop) -> Result<Vec<u8>, IcedError> {
     a.mov(rdi, from + 0x2_0000)?;
     a.mov(rbp, from + 0x6_0000)?;
     a.mov(r14, from + 0x4_0000)?;
-    // Each time twice, few rounds and then all, on another page.
+    // Twice each time, few rounds and then all, on another page.
     a.lea(r10, ptr(r12 + 1))?;
     a.shr(r10, 1)?;
     a.and(r10, 7)?;
@@ -95,7 +95,7 @@ fn program(of: &Loop) -> Result<Vec<u8>, IcedError> {
     a.jne(all)?;
     a.mov(ecx, of.rounds % 7 + 1)?;
     a.set_label(&mut all)?;
-    // A block of its own from the first round on.
+    // A separate block from the first round on.
     a.jmp(inner)?;
     a.set_label(&mut inner)?;
     for &step in &of.steps {
@@ -112,8 +112,7 @@ fn program(of: &Loop) -> Result<Vec<u8>, IcedError> {
     a.assemble(CODE)
 }
 
-/// Maps the data in an order of its own: pages that follow one another for the guest seldom do
-/// so in memory.
+/// Maps the data in mixed order: consecutive pages of the guest are seldom contiguous in memory.
 fn scatter(guest: &Guest) {
     const PAGES: u64 = 512;
     for page in 0..PAGES {
@@ -137,7 +136,7 @@ fn outcome(code: &[u8], step: u64) -> (u64, Registers, Vec<u8>, bool) {
     (guest.vcpu.retired(), guest.vcpu.registers(), memory, hot)
 }
 
-/// Whether it became hot.
+/// Checks that all runs agree; returns true if the code became hot.
 fn agrees(of: &Loop) -> Result<bool, TestCaseError> {
     let code = program(of).expect("the steps assemble");
     let slow = outcome(&code, 1);
@@ -153,7 +152,7 @@ fn agrees(of: &Loop) -> Result<bool, TestCaseError> {
     Ok(hot)
 }
 
-/// Strides that stay in memory, that leave it, and whose multiples come around.
+/// Strides that stay in memory, that leave it, and whose multiples wrap around.
 fn strides() -> impl Strategy<Value = i64> {
     let around = |(parts, more): (u64, i64)| ((u64::MAX / parts) as i64).wrapping_add(more);
     prop_oneof![
@@ -198,10 +197,11 @@ fn loops_with_strides_in_registers_end_alike() {
     assert!(hot.get() > 20 || is_pooled(), "{} were hot", hot.get());
 }
 
-/// Each length of what is checked together, with a stride of which that many make a whole turn.
+/// For each number of rounds checked together, a stride whose multiples wrap around after that many
+/// rounds.
 #[test]
 fn strides_that_come_around_fault_where_they_do() {
-    // The host answers for addresses on RBP in another way.
+    // The host reports faults of addresses based on RBP differently.
     for (parts, steps) in (2..140u64).map(|n| (n / 2, [[3, 5], [11, 12]][n as usize % 2])) {
         let of = Loop {
             steps: steps.into(),

@@ -1,5 +1,5 @@
-//! SYSCALL and SYSRET in translated code, against the same guest with a breakpoint that is
-//! never hit: it has the dispatcher carry out each instruction by itself.
+//! SYSCALL and SYSRET in translated code, compared with the same guest with a breakpoint that is
+//! never hit: the dispatcher then executes each instruction separately.
 #![allow(missing_docs)]
 
 use belljar_cpu::{Exit, Registers, SystemRegisters, Vcpu};
@@ -12,17 +12,17 @@ const LSTAR: u32 = 0xc000_0082;
 const SFMASK: u32 = 0xc000_0084;
 /// Kernel 0x10 and 0x18; user 0x33 and 0x2b.
 const SELECTORS: u64 = 0x23 << 48 | 0x10 << 32;
-/// All flags, as Linux has it.
+/// All flags, as under Linux.
 const ALL: u64 = 0x25_7fd5;
 const KERNEL: u64 = CODE + 0x1000;
 const USER: u64 = CODE + 0x2000;
-/// Where the kernel finds what to return with: RIP, RFLAGS.
+/// The address of the kernel's return values: RIP, RFLAGS.
 const RETURNS: u64 = DATA;
-/// System calls; often enough for any code to become hot.
+/// Number of system calls: enough for any code to become hot.
 const CALLS: u32 = 3000;
 const FOREVER: u64 = 1 << 40;
 
-/// Values of RFLAGS to return with, none with TF.
+/// Values of RFLAGS to return with, without TF.
 const USUAL: [u64; 4] = [0x202, 0x2, 0x8d7, 0x246];
 const ODD: [u64; 8] = [
     0x602,
@@ -35,7 +35,7 @@ const ODD: [u64; 8] = [
     0x893,
 ];
 
-/// Takes DR7 from R8.
+/// Sets DR7 from R8.
 fn prologue(mask: u64) -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     asm.mov(dr7, r8).unwrap();
@@ -52,7 +52,7 @@ fn prologue(mask: u64) -> Vec<u8> {
     asm.assemble(CODE).unwrap()
 }
 
-/// Sums up what SYSCALL left in RCX, R11 and RFLAGS, and returns with the next flags of 16.
+/// Sums up RCX, R11 and RFLAGS after SYSCALL, and returns with the next of 16 flag values.
 fn kernel() -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut end = asm.create_label();
@@ -76,7 +76,7 @@ fn kernel() -> Vec<u8> {
     asm.assemble(KERNEL).unwrap()
 }
 
-/// Makes flags of all kinds, calls, and sums up the flags that it comes back with.
+/// Makes flags of all kinds, calls, and sums up the returned flags.
 fn user() -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     let mut again = asm.create_label();
@@ -171,8 +171,8 @@ fn wherever_it_stops_the_privilege_level_is_settled() {
     assert!(levels[0] > 100 && levels[3] > 100, "{levels:?}");
 }
 
-/// Lets `guest` return to `rip` with `flags` after usual returns; the vector of the exception
-/// that follows, and the state.
+/// Makes `guest` return to `rip` with `flags` after usual returns; returns the vector of the
+/// following exception, and the state.
 fn odd_return(mut guest: Guest, rip: u64, flags: u64, step: u64) -> (u8, Registers, u64) {
     guest.use_interrupt_stack(1, bare::HANDLERS + 16, bare::STACK - 0x1000);
     guest.use_interrupt_stack(13, bare::HANDLERS + 16 * 13, bare::STACK - 0x1000);
@@ -207,7 +207,7 @@ fn odd_returns_raise_what_they_raise() {
     }
 }
 
-/// Who waits for interrupts to be possible is told after the very SYSRET that allows them.
+/// A caller that waits for an interrupt window gets it directly after the SYSRET that opens it.
 #[test]
 fn the_window_opens_behind_the_return() {
     let mut guest = guest(ALL, &USUAL);

@@ -1,5 +1,5 @@
-//! The time model: random programs against a plain model of their own, instruction by
-//! instruction, and against themselves however they are stopped.
+//! The time model: random programs compared with a simple model, instruction by instruction, and
+//! with themselves for various stops.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use iced_x86::code_asm::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// One step of a loop's body: what to do, and on which registers and how far.
+/// A step of a loop's body: operation, registers and distance.
 type Step = (u8, usize, usize, i32);
 
 const ROUNDS: u32 = 900;
@@ -80,7 +80,7 @@ fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), Ice
     }
 }
 
-/// A loop over the steps; `skips` are conditional jumps over what follows them.
+/// A loop over the steps; `skips` are conditional jumps over the following steps.
 fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let (mut head, mut start) = (a.create_label(), a.create_label());
@@ -103,7 +103,7 @@ fn program(steps: &[Step], skips: &[(usize, u8)]) -> Result<Vec<u8>, IcedError> 
     a.assemble(CODE)
 }
 
-/// What a guest is made with.
+/// The configuration of a guest.
 struct Model {
     timing: Timing,
     set: InstructionSet,
@@ -144,7 +144,7 @@ struct Run {
     hot: u64,
 }
 
-/// Runs instruction by instruction alongside the plain model.
+/// Runs instruction by instruction together with the simple model.
 fn walk(code: &[u8], model: &Model, seed: u64) -> Run {
     let mut guest = start(code, model, seed);
     let mut plain = Plain::new(&model.timing);
@@ -207,7 +207,7 @@ fn run(code: &[u8], model: &Model, step: u64, seed: u64, slow: &Run) -> Run {
     }
 }
 
-/// How many of the fast runs had hot code.
+/// The number of fast runs with hot code.
 fn agree(code: &[u8], model: &Model, seed: u64) -> Result<usize, TestCaseError> {
     let mut hot = 0;
     let slow = walk(code, model, seed);
@@ -277,7 +277,7 @@ fn costs_are_paid_alike_however_a_program_is_stopped() {
     assert!(hot > 10 || is_pooled(), "only {hot} runs had hot code");
 }
 
-/// Guests with AVX-512 leave no register to count in.
+/// Guests with AVX-512 leave no register for the counter.
 #[test]
 fn costs_are_paid_alike_when_they_are_counted_in_memory() {
     let set = InstructionSet::from(Level::V4);
@@ -315,8 +315,8 @@ fn caches_are_as_the_plain_model_however_a_program_is_stopped() {
     }
 }
 
-/// Reads an array of `kib` KiB 20 times, a word of each line; cycles in caches and memory
-/// for each read.
+/// Reads an array of `kib` KiB 20 times, a word of each line; returns the cycles in caches and
+/// memory per read.
 fn sweep(kib: u64) -> (f64, f64) {
     let levels = vec![level(4 << 10, 4, 0), level(64 << 10, 8, 12)];
     let lines = kib * 16;
@@ -344,15 +344,15 @@ fn sweep(kib: u64) -> (f64, f64) {
 
 #[test]
 fn an_array_costs_more_when_it_outgrows_a_level() {
-    // The first of 20 rounds goes to memory; LRU then keeps all of an array or nothing.
+    // The first of 20 rounds goes to memory; LRU then keeps all of an array or none.
     let first = 200.0 / 20.0;
     assert_eq!(sweep(4), (0.0, first));
     assert_eq!(sweep(64), (12.0 * 19.0 / 20.0, first));
     assert_eq!(sweep(256), (0.0, 200.0));
 }
 
-/// A line that an instruction paid for does not make it one that retired: what faults is
-/// not stepped over.
+/// Paying for a line does not make an instruction retired: a faulting instruction is not
+/// single-stepped.
 #[test]
 fn an_access_of_what_faults_is_no_single_step() {
     let mut a = CodeAssembler::new(64).unwrap();

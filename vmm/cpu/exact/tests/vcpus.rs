@@ -1,8 +1,8 @@
 //! vCPUs that share their translated code and their memory, run by turns.
 //!
-//! What one writes into code, all must run; what is translated for one, under its control
-//! registers, must not be run by another under others. How the code was translated must
-//! not show: turns are carried out whole and instruction by instruction, and end the same.
+//! Writes of one vCPU to code must take effect on all; code translated for one, under its control
+//! registers, must not be run by another under different ones. Translation must be invisible: turns
+//! are executed as a whole and instruction by instruction, with the same results.
 #![allow(missing_docs)]
 
 use belljar_cpu::{CpuidTable, Exit, GuestRam, InstructionSet, Registers, Vcpu};
@@ -19,7 +19,7 @@ struct Team {
 }
 
 impl Team {
-    /// `count` vCPUs at the beginning of `code`, with their number in RDI.
+    /// `count` vCPUs at the beginning of `code`, with their numbers in RDI.
     fn new(code: &[u8], count: u64) -> Self {
         let Guest { ram, vcpu, .. } = Guest::new(code);
         let share = CodeShare::default();
@@ -47,7 +47,7 @@ impl Team {
         }
     }
 
-    /// A turn of `length` instructions: at once, or in pieces of `step`.
+    /// Runs a turn of `length` instructions: at once, or in pieces of `step`.
     fn turn(&mut self, number: usize, length: u64, step: u64) -> Exit {
         let vcpu = &mut self.vcpus[number];
         let end = vcpu.now() + length;
@@ -71,12 +71,12 @@ impl Team {
     }
 }
 
-/// Where the function is that is called and written to: a page of its own.
+/// The address of the function that is called and written to, on a separate page.
 const FUNCTION: u64 = CODE + 0x1000;
 
-/// A loop that calls a function, adds its result up in memory of the vCPU's own, counts
-/// with a lock in memory of all, and at times writes into the function. Before the first
-/// call all write to the function's page, which then holds no code that anybody knows of.
+/// A loop that calls a function, adds its result to memory of the vCPU's own, increments a shared
+/// counter with a lock, and sometimes writes into the function. Before the first call, all vCPUs
+/// write to the function's page, which contains no known code then.
 fn rewriting(rounds: u32) -> Vec<u8> {
     let mut a = CodeAssembler::new(64).unwrap();
     let (mut warm, mut again, mut skip) = (a.create_label(), a.create_label(), a.create_label());
@@ -105,7 +105,7 @@ fn rewriting(rounds: u32) -> Vec<u8> {
     a.assemble(CODE).unwrap()
 }
 
-/// What is left of turns of these lengths, taken in pieces of `step`.
+/// The results of turns of these lengths, run in pieces of `step`.
 fn outcome(turns: &[u64], step: u64) -> (Vec<Registers>, Vec<u8>, Vec<u8>, u64) {
     let mut team = Team::new(&rewriting(3_000), 3);
     // mov eax, 5; ret
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// The same bytes, run by one whose system has switched SSE on and by one whose has not.
+/// The same bytes, run by a vCPU whose system has enabled SSE and by one whose system has not.
 #[test]
 fn what_one_may_not_run_another_may() {
     let mut a = CodeAssembler::new(64).unwrap();
@@ -159,7 +159,7 @@ fn what_one_may_not_run_another_may() {
         assert_eq!(registers.gpr[Registers::RAX], turn);
         registers.rip = CODE;
         registers.gpr[Registers::RSP] = STACK - 0x1000;
-        // What woke it from HLT.
+        // The reason of the wake-up from HLT.
         team.vcpus[1].init();
         team.vcpus[1].set_system(&system);
         team.vcpus[1].set_registers(&registers);
@@ -168,7 +168,8 @@ fn what_one_may_not_run_another_may() {
     assert_eq!(flushes, 0, "both find their code again");
 }
 
-/// Registers as after a reset, but the clock continues, and what software measures by stays.
+/// Registers have their reset values, but the clock continues, and registers for time measurement
+/// keep their values.
 #[test]
 fn an_init_leaves_what_it_must() {
     let mut a = CodeAssembler::new(64).unwrap();
@@ -220,7 +221,7 @@ fn an_init_leaves_what_it_must() {
     );
 }
 
-/// The x87 of one that never used it stays as it was, next to one that fills all of its own.
+/// The x87 of a vCPU that never used it stays unchanged, while another one fills its own.
 #[test]
 fn nobody_sees_the_others_x87() {
     let mut a = CodeAssembler::new(64).unwrap();

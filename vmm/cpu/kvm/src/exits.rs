@@ -1,10 +1,10 @@
-//! What KVM says of an exit, from the page that it shares to what the exit means.
+//! Exits of KVM: reading them from the shared page, and decoding them.
 //!
-//! Plain values and functions over them; `vcpu` acts on what comes out.
+//! Plain values and functions over them; `vcpu` acts on the results.
 
-/// From what KVM says of an exit to what it means.
+/// Decodes KVM's exits.
 pub(crate) mod decode;
-/// The last exits of a vCPU, for whoever looks for a fault.
+/// The last exits of a vCPU, for diagnosing errors.
 pub(crate) mod history;
 /// The page that KVM shares for each vCPU.
 pub(crate) mod page;

@@ -1,8 +1,8 @@
-//! This host's KVM, and what it can do.
+//! This host's KVM and its capabilities.
 //!
-//! A `Host` is only there when the interface has the right version and every capability in
-//! `NEEDED`, and the time stamp counter is a clock; otherwise the error says what is missing and
-//! what to do. `probe` opens it, and so does whoever makes machines.
+//! A `Host` exists only if the interface has the right version and every capability in `NEEDED`,
+//! and the time stamp counter is a clock source. Otherwise the error names the missing item and a
+//! remedy. `probe` and the creator of machines open it.
 
 use std::fs;
 use std::io;
@@ -14,73 +14,73 @@ use kvm_bindings::{CpuId, KVM_CAP_VCPU_ATTRIBUTES, KVM_MAX_CPUID_ENTRIES, KVM_SY
 use kvm_ioctls::{Cap, Kvm};
 use nix::unistd::{Gid, Group};
 
-/// What stops a guest at magic instructions.
+/// Breakpoints at magic instructions.
 pub(crate) mod breakpoints;
-/// Calls of KVM that kvm-ioctls does not make, and the host's clocks.
+/// Calls of KVM that kvm-ioctls lacks, and the host's clocks.
 pub(crate) mod ioctl;
 /// A node's memory under KVM.
 pub(crate) mod machine;
-/// Which of a host's ways guests are run by.
+/// The choice between alternative mechanisms of a host.
 pub(crate) mod means;
-/// Which model-specific registers KVM keeps.
+/// Model-specific registers that KVM emulates.
 pub(crate) mod msr;
-/// How a guest's time stamp counter is moved.
+/// Adjusting a guest's time stamp counter.
 pub(crate) mod tsc;
 
 /// The device.
 const DEVICE: &str = "/dev/kvm";
 /// The version of the interface, the same since 2007.
 const API_VERSION: i32 = 12;
-/// What the kernel can take the time from, by name, with "tsc" among it as long as it
-/// trusts the time stamp counter.
+/// The kernel's available clock sources, by name. The list has "tsc" as long as the kernel trusts
+/// the time stamp counter.
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Why KVM is of no use here.
+/// Errors of a host without usable KVM.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// There is no device.
+    /// The device does not exist.
     #[error(
         "there is no /dev/kvm: this machine has no hardware virtualisation, or it is switched off in its firmware, or the module kvm_intel or kvm_amd is not loaded; use engine = \"exact\""
     )]
     NoDevice,
-    /// The device is not for this user, but for a group that the user may join.
+    /// The user may not open the device, but a group has access, which the user may join.
     #[error(
         "/dev/kvm may not be used by this user; add the user to group {group} (sudo usermod -aG {group} USER, then log in again), or use engine = \"exact\""
     )]
     Permission {
-        /// The group that may use it.
+        /// The group with access.
         group: String,
     },
-    /// The device is for the administrator alone.
+    /// Only the administrator may open the device.
     #[error(
         "/dev/kvm may be used by no group that users belong to (it is group {group}'s, with mode {mode:04o}); give it to group kvm (sudo chgrp kvm /dev/kvm && sudo chmod 0660 /dev/kvm) and the user to that group (sudo usermod -aG kvm USER, then log in again), or use engine = \"exact\""
     )]
     Closed {
-        /// The group that it belongs to.
+        /// The group of the device.
         group: String,
         /// The bits of its mode.
         mode: u32,
     },
-    /// The device does not answer.
+    /// The device returns an error.
     #[error("/dev/kvm cannot be used: {0}; use engine = \"exact\"")]
     Device(#[from] io::Error),
-    /// Another interface.
+    /// The interface has another version.
     #[error(
         "/dev/kvm speaks version {0} of its interface and not {API_VERSION}; use engine = \"exact\""
     )]
     Version(i32),
-    /// Something is missing.
+    /// A capability is missing.
     #[error(
         "this host's KVM has no {name}, which came with Linux {since}; use a newer kernel or engine = \"exact\""
     )]
     Capability {
         /// Its name in the manual.
         name: &'static str,
-        /// The kernel that has it.
+        /// The first kernel version that has it.
         since: &'static str,
     },
-    /// The time stamp counter is no clock. KVM then goes by one of its own: at each entry
-    /// it sets the guest's counter anew, whatever it was told.
+    /// The kernel does not trust the time stamp counter. KVM then uses a clock of its own, and
+    /// resets the guest's counter at each entry, overriding this engine's values.
     #[error(
         "this host's kernel does not trust its time stamp counter (it is not among {sources}; the kernel's log says why), so that no guest's time can be kept; boot the host with tsc=reliable if the counters of its processors do run alike, or use engine = \"exact\"",
         sources = CLOCK_SOURCES
@@ -94,10 +94,10 @@ impl From<HostError> for CpuError {
     }
 }
 
-/// Any bit of a capability's answer.
+/// Any nonzero answer of a capability.
 const ANY: u32 = u32::MAX;
-/// What the engine cannot do without: capabilities, the bits of which their answers must have
-/// some, their names, and the kernels that brought them.
+/// Required capabilities: a mask that the answer must share a bit with, the name, and the first
+/// kernel version with it.
 const NEEDED: [(Cap, u32, &str, &str); 10] = [
     (Cap::UserMemory, ANY, "KVM_CAP_USER_MEMORY", "2.6.25"),
     (Cap::SetGuestDebug, ANY, "KVM_CAP_SET_GUEST_DEBUG", "2.6.29"),
@@ -126,18 +126,18 @@ const NEEDED: [(Cap, u32, &str, &str); 10] = [
 pub struct Host {
     pub(crate) kvm: Kvm,
     pub(crate) supported: CpuId,
-    /// Whether guests' counters can be moved by their offset (Linux 5.16).
+    /// True if guests' counters can be adjusted by their offset (Linux 5.16).
     pub(crate) has_tsc_offset: bool,
-    /// Bytes that are mapped for each vCPU.
+    /// Size of each vCPU's shared mapping in bytes.
     pub(crate) page_bytes: usize,
 }
 
 impl Host {
-    /// Opens the device and sees that everything is there which the engine needs. Whether
-    /// it works is another question, which [`probe`](crate::probe) answers.
+    /// Opens the device and checks all required capabilities. [`probe`](crate::probe) checks that
+    /// guests actually run.
     ///
     /// # Errors
-    /// [`HostError`] tells what is missing and what to do.
+    /// [`HostError`] names the missing item and the remedy.
     pub fn open() -> Result<Arc<Self>, HostError> {
         let kvm = Kvm::new().map_err(|error| refusal(error.into()))?;
         let version = kvm.get_api_version();
@@ -146,7 +146,7 @@ impl Host {
         }
         let answer = |capability| u32::try_from(kvm.check_extension_int(capability));
         has_all(|capability| answer(capability).unwrap_or(0))?;
-        // Where nothing is told, there is nothing to be said against it.
+        // If the list cannot be read, the counter is assumed to be usable.
         if fs::read_to_string(CLOCK_SOURCES).is_ok_and(|told| !trusts_tsc(&told)) {
             return Err(HostError::UnstableClock);
         }
@@ -164,7 +164,7 @@ impl Host {
     }
 }
 
-/// Sees that everything is there which the engine needs, by what KVM has to `answer`.
+/// Checks the required capabilities by KVM's `answer` for each.
 fn has_all(answer: impl Fn(Cap) -> u32) -> Result<(), HostError> {
     let missing = NEEDED
         .into_iter()
@@ -174,7 +174,7 @@ fn has_all(answer: impl Fn(Cap) -> u32) -> Result<(), HostError> {
     })
 }
 
-/// Whether the time stamp counter is in the kernel's list of clock sources.
+/// True if the time stamp counter is in the kernel's list of clock sources.
 fn trusts_tsc(sources: &str) -> bool {
     sources.split_whitespace().any(|source| source == "tsc")
 }
@@ -186,13 +186,13 @@ fn refusal(error: io::Error) -> HostError {
             Some((group, mode)) => forbidden(group, mode),
             None => HostError::Device(error),
         },
-        // The node is there, and nothing behind it.
+        // The device node exists without a driver.
         _ if error.raw_os_error() == Some(libc::ENODEV) => HostError::NoDevice,
         _ => HostError::Device(error),
     }
 }
 
-/// The name of the group that the device belongs to, and the device's mode.
+/// The device's group, by name, and the device's mode.
 fn owner() -> Option<(String, u32)> {
     let device = fs::metadata(DEVICE).ok()?;
     let id = Gid::from_raw(device.gid());
@@ -201,7 +201,7 @@ fn owner() -> Option<(String, u32)> {
     Some((name, device.mode() & 0o7777))
 }
 
-/// What a user has to do who may not open a device of this group and mode.
+/// The error for a user who may not open a device of this group and mode.
 fn forbidden(group: String, mode: u32) -> HostError {
     const GROUP_READS_AND_WRITES: u32 = 0o060;
     if mode & GROUP_READS_AND_WRITES == GROUP_READS_AND_WRITES && group != "root" {
@@ -254,7 +254,7 @@ mod tests {
             assert!(told.contains(&format!("no {name}, ")), "{told}");
             assert!(told.contains(&format!("Linux {since};")), "{told}");
         }
-        // Some registers, and not the general ones.
+        // Some registers, but not the general ones.
         let others = |capability: Cap| match capability {
             Cap::SyncRegs => ANY & !KVM_SYNC_X86_REGS,
             _ => 1,

@@ -1,21 +1,21 @@
-//! The kvm engine: guests on the processor's own virtualisation, in virtual time.
+//! The kvm engine: guests on the processor's hardware virtualisation, in virtual time.
 //!
-//! A [`Machine`] is a node's memory under KVM, a [`KvmVcpu`] one of its processors. KVM
-//! keeps nothing but processors: interrupt controllers, timers and clocks are the node's
-//! devices, as under every engine. A guest's time stamp counter runs while the guest does
-//! and stands while it does not; what does not work out in that is measured.
+//! A [`Machine`] is a node's memory under KVM, a [`KvmVcpu`] one of its processors. KVM only emulates
+//! processors: interrupt controllers, timers and clocks are the node's devices, as under every engine.
+//! A guest's time stamp counter runs while the guest runs and stops when it stops; the remaining error
+//! is measured.
 //!
-//! Rooms, of which each imports those above it alone: `host` is KVM on this host, `exits` and `state`
-//! are what goes over the border as plain values, `vcpu` takes a guest over it and back, `trial` tries
-//! guests of its own. Making a vCPU asks `trial` what that measured, once in a process.
+//! Each module imports only earlier ones in this list: `host` is KVM on this host, `exits` and `state`
+//! convert values at the interface, `vcpu` enters and leaves a guest, `trial` runs trial guests.
+//! Creating a vCPU queries the measurements of `trial`, which are made once in a process.
 
-/// What KVM says of an exit, and what it means.
+/// Exits of KVM and their meaning.
 mod exits;
-/// This host's KVM: its capabilities, machines, and the means by which guests run.
+/// This host's KVM: its capabilities, machines, and alternative mechanisms.
 mod host;
-/// What a vCPU's state is for KVM, and for the rest of Belljar.
+/// Conversions of a vCPU's state between KVM's form and Belljar's.
 mod state;
-/// Guests of the engine's own: what entries cost, and whether KVM can carry a kernel.
+/// Trial guests: they measure the cost of entries, and check that KVM can run a kernel.
 mod trial;
 /// A vCPU from one exit to the next.
 mod vcpu;

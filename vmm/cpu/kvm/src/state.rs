@@ -1,12 +1,12 @@
-//! A vCPU's state as KVM has it, and as the rest of Belljar has it.
+//! Conversions of a vCPU's state between KVM's form and Belljar's.
 //!
-//! Nothing here calls KVM: `vcpu` fetches and puts what is converted here.
+//! This module does not call KVM: `vcpu` reads and writes the states that are converted here.
 
-/// What CPUID answers, as KVM is told it.
+/// The answers of CPUID, in KVM's form.
 pub(crate) mod cpuid;
 /// General and system registers.
 pub(crate) mod registers;
-/// Linear addresses through the guest's page tables.
+/// Translation of linear addresses by the guest's page tables.
 pub(crate) mod walk;
 /// The XSAVE area.
 pub(crate) mod xstate;

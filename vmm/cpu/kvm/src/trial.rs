@@ -1,10 +1,10 @@
-//! Guests of the engine's own, without a kernel: what is found out of a host before it runs others'.
+//! Trial guests without a kernel: they measure and check a host before it runs other guests.
 //!
-//! Called by `belljar doctor` and each run under this engine, and by the first vCPU that is made.
+//! Used by `belljar doctor`, by each run under this engine, and by the first vCPU of a process.
 
 /// A machine without a kernel.
 pub(crate) mod bare;
-/// What entering and leaving a guest costs.
+/// The cost of entering and leaving a guest.
 mod calibrate;
-/// Whether KVM can carry a kernel.
+/// Checks that KVM can run a kernel.
 pub(crate) mod probe;

@@ -1,8 +1,8 @@
-//! The vCPU as a value, and how it goes into the guest and comes back.
+//! The vCPU: entering and leaving the guest.
 //!
-//! A guest is entered for a turn with a timer that ends it, and its counter shows virtual time
-//! while it runs. An exit that asks a question is answered before the next entry. Nodes call it
-//! through `interface`; it belongs to one thread at a time.
+//! Each entry has a timer that ends the turn, and the guest's counter shows virtual time while it
+//! runs. An exit that needs an answer gets it before the next entry. Nodes call it through
+//! `interface`; it belongs to one thread at a time.
 
 use std::cell::OnceCell;
 use std::io;
@@ -22,9 +22,9 @@ use crate::state::cpuid;
 use crate::state::xstate;
 use crate::vcpu::clock::{Clock, Costs, HostTime};
 
-/// What a vCPU does at magic instructions.
+/// Handling of magic instructions.
 mod calls;
-/// A clock that runs while the guest does.
+/// A clock that runs while the guest runs.
 pub(crate) mod clock;
 /// The `Vcpu` trait, which nodes call.
 pub(crate) mod interface;
@@ -33,29 +33,29 @@ pub(crate) mod preempt;
 /// A vCPU's whole state.
 pub(crate) mod saved;
 
-/// What a [`KvmVcpu`] is made from.
+/// The configuration of a [`KvmVcpu`].
 pub struct KvmConfig {
     /// The machine whose processor it is.
     pub machine: Arc<Machine>,
-    /// Its number, from 0 on.
+    /// Its number, from 0.
     pub index: u32,
-    /// What CPUID answers.
+    /// The answers of CPUID.
     pub cpuid: CpuidTable,
-    /// The instructions that it promises.
+    /// The instruction set that CPUID reports.
     pub instruction_set: InstructionSet,
-    /// By which means it is run.
+    /// The mechanisms by which it is run.
     pub means: Means,
 }
 
-/// What KVM waits for an answer to.
+/// The answer that KVM waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     None,
-    /// A transfer, perhaps of many items.
+    /// A transfer, possibly of several items.
     Io(Io),
     Mmio,
     ReadMsr,
-    /// Asked only whether there is such a register.
+    /// Only whether the register exists.
     WriteMsr,
 }
 
@@ -66,31 +66,31 @@ pub struct KvmVcpu {
     pub(crate) clock: Clock,
     pub(crate) signature: u32,
     pub(crate) instruction_set: InstructionSet,
-    /// System registers, once somebody asked since the last run.
+    /// System registers, if they were read since the last run.
     pub(crate) system: OnceCell<kvm_sregs>,
     pub(crate) question: Question,
-    /// KVM has an instruction to end when the guest continues.
+    /// True if KVM completes an instruction when the guest continues.
     pub(crate) unfinished: bool,
-    /// What comes after the exit that was given.
+    /// The exit that follows the one returned last.
     pub(crate) deferred: Option<Exit>,
     pub(crate) interruptible: bool,
     pub(crate) window_wanted: bool,
-    /// An interrupt to be taken when the guest continues.
+    /// An interrupt to inject when the guest continues.
     pub(crate) vector: Option<u8>,
     pub(crate) task_priority: u8,
     pub(crate) halted: bool,
     pub(crate) shutdown: Option<ShutdownCause>,
-    /// What the host refused since the last run.
+    /// A refusal of the host since the last run.
     pub(crate) failure: Option<CpuError>,
     pub(crate) history: History,
-    /// Times that the guest was entered.
+    /// Number of entries into the guest.
     pub(crate) entries: u64,
     pub(crate) means: Means,
-    /// Breakpoints that were none of the library's.
+    /// Number of breakpoints outside the library.
     pub(crate) strangers: u64,
-    /// The guest was seen to have breakpoints of its own that do not work.
+    /// True if the guest had breakpoints of its own, which do not work.
     pub(crate) missed_breakpoints: bool,
-    /// Programs of the guest call by CPUID, which takes hardware breakpoints.
+    /// True if programs of the guest call by CPUID, which requires hardware breakpoints.
     pub(crate) calls_by_cpuid: bool,
 }
 
@@ -98,7 +98,7 @@ impl KvmVcpu {
     /// Makes a vCPU. Set its registers before the first run.
     ///
     /// # Errors
-    /// When KVM refuses it, or does not have its instructions.
+    /// If KVM refuses it, or lacks its instructions.
     pub fn new(config: KvmConfig) -> Result<Self, CpuError> {
         let costs = config.machine.host.costs(config.means)?;
         Self::with_costs(config, costs)
@@ -163,7 +163,7 @@ impl KvmVcpu {
         })
     }
 
-    /// Runs the guest until `until` or until it needs somebody.
+    /// Runs the guest until `until` or until an exit needs the caller.
     pub(crate) fn go(&mut self, until: Cycles) -> Result<Exit, CpuError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -235,7 +235,7 @@ impl KvmVcpu {
         Ok(raw)
     }
 
-    /// Ends the instruction that KVM is in the middle of, and goes no further.
+    /// Completes the instruction that KVM has begun, and executes no other.
     pub(crate) fn end_instruction(&mut self) -> Result<RawExit, CpuError> {
         self.prepare_page();
         self.fd.set_kvm_immediate_exit(1);
@@ -254,7 +254,7 @@ impl KvmVcpu {
         page.cr8 = task_priority.into();
     }
 
-    /// Takes over what KVM tells after every run, which began with interrupt `vector`.
+    /// Records the state after a run, which began with interrupt `vector`.
     fn note_exit(&mut self, raw: RawExit, vector: Option<u8>) {
         let registers = &self.fd.sync_regs().regs;
         let step = Step::new(self.clock.now(), vector, raw, registers);
@@ -263,7 +263,7 @@ impl KvmVcpu {
         self.unfinished = false;
         self.question = Question::None;
         if raw == RawExit::Interrupted {
-            // A kernel has a program's breakpoints in DR7 while that program runs.
+            // A kernel loads a program's breakpoints into DR7 while that program runs.
             self.missed_breakpoints = self.misses_breakpoints();
         }
         let page = self.fd.get_kvm_run();
@@ -271,7 +271,7 @@ impl KvmVcpu {
         self.interruptible = ready && self.vector.is_none();
     }
 
-    /// What comes of `raw`; `None` to continue.
+    /// Handles `raw`; returns `None` to continue.
     fn take(&mut self, raw: &RawExit) -> Result<Option<Exit>, CpuError> {
         let exit = match decode(raw, self.fd.sync_regs().regs.rip) {
             Meaning::Exit(exit) => Some(self.ask(exit)),
@@ -296,8 +296,7 @@ impl KvmVcpu {
         Ok(self.after_task_priority(exit))
     }
 
-    /// Puts the change of the task priority, of which KVM tells only half of the time,
-    /// before `exit`.
+    /// Returns a change of the task priority, which KVM reports only in some cases, before `exit`.
     fn after_task_priority(&mut self, exit: Option<Exit>) -> Option<Exit> {
         let now = self.fd.get_kvm_run().cr8 as u8 & 15;
         if now == self.task_priority {
@@ -308,7 +307,7 @@ impl KvmVcpu {
         Some(Exit::TaskPriority)
     }
 
-    /// Remembers what KVM waits for.
+    /// Records the answer that KVM waits for.
     fn ask(&mut self, exit: Exit) -> Exit {
         match exit {
             Exit::MmioRead { .. } => self.question = Question::Mmio,
@@ -344,7 +343,7 @@ impl KvmVcpu {
         Some(item.exit(data))
     }
 
-    /// Answers the question that is open.
+    /// Answers the pending exit.
     pub(crate) fn answer(&mut self, data: u64) {
         let bytes = self.machine.host.page_bytes;
         let page = self.fd.get_kvm_run();
@@ -360,7 +359,7 @@ impl KvmVcpu {
         self.unfinished = true;
     }
 
-    /// Has the register that was asked for not be there.
+    /// Makes the pending access to a model-specific register fault.
     pub(crate) fn refuse(&mut self) {
         if matches!(self.question, Question::ReadMsr | Question::WriteMsr) {
             page::refuse_msr(self.fd.get_kvm_run());
@@ -368,8 +367,8 @@ impl KvmVcpu {
         }
     }
 
-    /// Whether a transfer or an exit is still to be told of, so that nothing may come
-    /// between.
+    /// True if a transfer's item or an exit is still to be returned, so that no other event may
+    /// precede it.
     pub(crate) fn is_amid(&self) -> bool {
         let transfers = matches!(self.question, Question::Io(io) if io.goes_on());
         transfers || self.deferred.is_some() || self.vector.is_some()

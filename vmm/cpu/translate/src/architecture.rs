@@ -1,6 +1,6 @@
-//! Names of bits in the architecture's registers, and of exception vectors (Intel SDM vol. 3, 2 and 6).
+//! Bits of the architecture's registers, and exception vectors (Intel SDM vol. 3, 2 and 6).
 //!
-//! Constants alone; every room uses them.
+//! Only constants; all modules use them.
 
 /// RFLAGS bits besides the arithmetic ones.
 pub mod flag {
@@ -18,24 +18,25 @@ pub mod flag {
     pub const SF: u64 = 1 << 7;
     /// Single step.
     pub const TF: u64 = 1 << 8;
-    /// Interrupts are taken.
+    /// Interrupts are enabled.
     pub const IF: u64 = 1 << 9;
     /// String instructions go downward.
     pub const DF: u64 = 1 << 10;
     /// Overflow.
     pub const OF: u64 = 1 << 11;
-    /// The privilege level that may do input and output.
+    /// The lowest privilege level for input and output.
     pub const IOPL: u64 = 3 << 12;
     /// Nested task.
     pub const NT: u64 = 1 << 14;
-    /// The next instruction meets no breakpoint.
+    /// The next instruction ignores breakpoints.
     pub const RF: u64 = 1 << 16;
     /// Virtual-8086 mode.
     pub const VM: u64 = 1 << 17;
-    /// Users' accesses must be aligned.
+    /// User accesses must be aligned.
     pub const AC: u64 = 1 << 18;
     pub(crate) const ID: u64 = 1 << 21;
-    /// What POPF and its like may change besides the arithmetic flags, at level 0.
+    /// The flags that POPF and similar instructions may change besides the arithmetic flags, at level
+    /// 0.
     pub const SYSTEM: u64 = TF | IF | DF | IOPL | NT | AC | ID;
 }
 
@@ -48,7 +49,7 @@ pub mod cr0 {
     pub const TS: u64 = 1 << 3;
     /// The supervisor respects read-only pages.
     pub const WP: u64 = 1 << 16;
-    /// RFLAGS.AC counts.
+    /// RFLAGS.AC takes effect.
     pub const AM: u64 = 1 << 18;
     /// Paging.
     pub const PG: u64 = 1 << 31;
@@ -56,14 +57,14 @@ pub mod cr0 {
 
 /// CR4 bits.
 pub mod cr4 {
-    /// RDTSC is the supervisor's.
+    /// RDTSC is privileged.
     pub const TSD: u64 = 1 << 2;
-    /// There are global pages.
+    /// Global pages are enabled.
     pub const PGE: u64 = 1 << 7;
     pub(crate) const OSFXSR: u64 = 1 << 9;
     /// SSE exceptions raise #XM.
     pub const OSXMMEXCPT: u64 = 1 << 10;
-    /// XSAVE is switched on.
+    /// XSAVE is enabled.
     pub const OSXSAVE: u64 = 1 << 18;
 }
 
@@ -75,19 +76,19 @@ pub mod xcr0 {
     pub const SSE: u64 = 1 << 1;
     /// Upper halves of YMM registers.
     pub const AVX: u64 = 1 << 2;
-    /// K0 to K7, the upper halves of ZMM0 to ZMM15, ZMM16 to ZMM31: all or none.
+    /// K0 to K7, the upper halves of ZMM0 to ZMM15, ZMM16 to ZMM31: enabled together.
     pub const AVX512: u64 = 7 << 5;
 }
 
 /// EFER bits.
 pub mod efer {
-    /// SYSCALL is switched on.
+    /// SYSCALL is enabled.
     pub const SCE: u64 = 1;
-    /// Long mode comes with paging.
+    /// Paging enables long mode.
     pub const LME: u64 = 1 << 8;
     /// Long mode is active.
     pub const LMA: u64 = 1 << 10;
-    /// Pages may be not executable.
+    /// Pages can be non-executable.
     pub const NXE: u64 = 1 << 11;
     /// All bits that a guest may set.
     pub const KNOWN: u64 = SCE | LME | LMA | NXE;
@@ -126,7 +127,7 @@ pub mod vector {
 
 /// Segment attribute bits (see [`Segment::attributes`](belljar_cpu::Segment::attributes)).
 pub mod attribute {
-    /// The segment is there.
+    /// The segment is present.
     pub const PRESENT: u16 = 1 << 7;
     /// 64-bit code.
     pub const LONG: u16 = 1 << 13;
@@ -134,7 +135,7 @@ pub mod attribute {
     pub const BIG: u16 = 1 << 14;
 }
 
-/// Whether an address lies in the upper half.
+/// True if an address lies in the upper half.
 pub fn is_above(linear: u64) -> bool {
     linear >> 63 != 0
 }

@@ -1,8 +1,7 @@
-//! The part of a vCPU that translated code touches, at fixed offsets from the
-//! host's GS base.
+//! The part of a vCPU that translated code accesses, at fixed offsets from the host's GS base.
 //!
-//! There is one per vCPU. Translated code knows it by the offsets in `at`, so what stands where is
-//! fixed when the program is compiled; beyond it and guest memory translated code touches nothing.
+//! There is one per vCPU. Translated code addresses its fields by the offsets in `at`, which are
+//! fixed when this program is compiled. Besides it, translated code only accesses guest memory.
 //! Host code may use it freely while no translated code runs.
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
@@ -14,13 +13,13 @@ use crate::defined::lanes::{Own, Shared};
 use crate::defined::reciprocal::Approximation;
 use crate::prices::timing::LINE_BYTES;
 
-/// Offsets from the GS base, as translated code encodes them.
+/// Offsets from the GS base, as encoded in translated code.
 pub mod at;
-/// Linear addresses found to lie in one piece of the host's memory.
+/// Linear addresses known to be contiguous in host memory.
 pub mod explored;
 /// The jump caches.
 pub mod jumps;
-/// The memory that a context stands in.
+/// The memory that holds a context.
 mod memory;
 /// Slots of group checks.
 mod slots;
@@ -31,16 +30,16 @@ pub use memory::ContextMemory;
 pub use slots::{SLOT_CLUSTER, Slot, Slots};
 pub use tlb::{TLB_ENTRIES, Tlb, tlb_index};
 
-/// Registers that may be lent at a time.
+/// The largest number of lent registers.
 pub const LENT: usize = 4;
-/// Lines of a page.
+/// Number of cache lines in a page.
 pub const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
-/// Bytes of the buffer through which an access goes that has no host page:
-/// page crossings, device registers, pages that hold translated code. Data stands
-/// there at its own offset modulo 64, so that alignment faults stay what they are.
+/// Size of the buffer for accesses without a host page: page crossings, device registers, pages
+/// that contain translated code. Data lies in it at its own offset modulo 64, so that alignment
+/// faults are preserved.
 pub(crate) const BOUNCE_BYTES: usize = 128;
 
-/// Stub instructions that a magic call may take before they count after all.
+/// Number of uncounted stub instructions in a magic call before further ones are counted.
 pub const FREE_INSTRUCTIONS: i64 = 4096;
 
 /// The arithmetic flags: CF, PF, AF, ZF, SF, OF.
@@ -55,35 +54,35 @@ pub const NOT_CROSSED: u64 = 0;
 pub const ENTERED_KERNEL: u64 = 1;
 pub(crate) const LEFT_KERNEL: u64 = 2;
 
-/// `exit_site` of an indirect jump whose target is in R14 and not in the jump cache.
+/// `exit_site` of an indirect jump whose target is in R14 and missing in the jump cache.
 pub const EXIT_LOOKUP: u32 = u32::MAX;
 /// `exit_site` after a host signal in translated code; see `fault_pc`.
 pub const EXIT_SIGNAL: u32 = u32::MAX - 1;
 
-/// Checks of whole groups of accesses that remember where they last led: a pool's, then a
-/// node's own, which has only these where there is no pool.
+/// Slots of group checks, which remember the last accessed memory: the pool's slots come first,
+/// then the node's own. Without a pool there are only the latter.
 pub const POOL_SLOTS: usize = 49152;
-/// The node's own.
+/// The node's own slots.
 pub const OWN_SLOTS: usize = 16384;
-/// Both together.
+/// All slots.
 pub const SLOTS: usize = POOL_SLOTS + OWN_SLOTS;
-/// Blocks whose runs can be counted, likewise.
+/// Blocks with a run counter in the pool.
 pub const POOL_HEATS: usize = 3 << 17;
-/// The node's own.
+/// Blocks with a run counter of the node.
 pub const OWN_HEATS: usize = 1 << 18;
 const HEATS: usize = POOL_HEATS + OWN_HEATS;
-/// Longest run of instructions that is counted in one step.
+/// Longest run of instructions that is counted in a single step.
 pub const STEPS: usize = 512;
-/// Runs after which a block is hot.
+/// Number of runs after which a block is hot.
 pub const HOT_RUNS: i32 = 600;
-/// More than the bytes that a group of accesses covers, by which a slot's limit falls
-/// short of its range.
+/// A bound above the bytes covered by a group of accesses, by which a slot's limit is smaller than
+/// its range.
 const LONGEST_SPAN: u64 = 1 << 16;
-/// Times that a slot may be filled before it is asked whether it is worth it.
+/// Number of fills of a slot before its usefulness is checked.
 pub const SLOT_FILLS: i32 = 1024;
 
-/// Cache lines that may be accessed without a look at the caches, each at the index that
-/// its place in a page has.
+/// Cache lines that may be accessed without the cache model, each at the index of its position in a
+/// page.
 #[repr(C)]
 pub struct Lines {
     /// Linear address of the line, or one that can never match.
@@ -95,62 +94,62 @@ pub struct Lines {
 /// One privilege level's view of memory and code.
 #[repr(C)]
 pub struct View {
-    /// What may be read, and what may be written.
+    /// Readable pages, and writable pages.
     pub tlb: [Tlb; 2],
-    /// Where code leads.
+    /// Jump targets.
     pub jumps: Jumps,
-    /// What hangs together of what may be read, and of what may be written.
+    /// Ranges of contiguous readable memory, and of writable memory.
     pub explored: [Explored; 2],
 }
 
-/// The bounce buffer, aligned as the largest operand.
+/// The bounce buffer, with the largest operand's alignment.
 #[repr(C, align(64))]
 pub struct Bounce(pub [u8; BOUNCE_BYTES]);
 
-/// A vector register, as wide as any.
+/// A vector register of the largest width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Vector(pub [u8; 64]);
 
-/// Everything translated code reads or writes besides guest memory.
+/// All memory that translated code accesses besides guest memory.
 #[repr(C, align(64))]
 pub struct Context {
-    /// General registers. R14 and R15 live here even while code runs: the host's
-    /// R14 and R15 are the translator's scratch registers.
+    /// General registers. R14 and R15 are always here: the host's R14 and R15 are the translator's
+    /// scratch registers.
     pub gpr: [u64; 16],
-    /// Host R14 and R15 as they were at the exit, and as entry loads them.
+    /// Host R14 and R15: saved at the exit, loaded at the entry.
     pub scratch: [u64; 2],
-    /// Arithmetic flags at the exit, and as entry loads them.
+    /// Arithmetic flags: saved at the exit, loaded at the entry.
     pub flags: u64,
-    /// Guest instructions left until the run must stop. Translated code may keep them
-    /// in a register; see [`Counter`](crate::host::shared::Counter).
+    /// Guest instructions left until the run must stop. Translated code may hold it in a register;
+    /// see [`Counter`](crate::host::shared::Counter).
     pub count: i64,
-    /// Linear address of the page that runs, where code is relative to that.
+    /// Linear address of the running page, for relative code.
     pub code_page: u64,
-    /// Instructions of rounds to come that were taken off the budget before they run.
+    /// Instructions of future loop rounds that are already subtracted from the budget.
     pub ahead: u64,
-    /// Instructions retired in this run, where a time model counts them apart from
-    /// ticks. Translated code may keep them along with `count`.
+    /// Instructions retired in this run, if a time model counts them apart from ticks. Translated
+    /// code may hold it in a register along with `count`.
     pub retired: i64,
-    /// IF, as RFLAGS has it.
+    /// IF, in RFLAGS's position.
     pub interrupt_flag: u64,
-    /// Not zero when the caller waits for IF to be set.
+    /// Nonzero while the caller waits for IF to be set.
     pub window_wanted: u64,
-    /// What PUSHF stores besides IF and the arithmetic flags.
+    /// The other flags that PUSHF stores, besides IF and the arithmetic flags.
     pub pushed_flags: u64,
     /// Mask of the arithmetic flags, for PEXT and PDEP.
     pub arithmetic_mask: u64,
-    /// Uncounted stub instructions left until they count after all.
+    /// Uncounted stub instructions left before further ones are counted.
     pub free: i64,
-    /// Where a sequence keeps RCX, or another register, while it borrows it.
+    /// Save slot for RCX or another register that a code sequence borrows.
     pub borrowed: u64,
-    /// A loaded value on its way to a second memory access.
+    /// A loaded value that a second memory access will use.
     pub carried: u64,
-    /// AH as LAHF leaves it and OF in AL, while a trace checks what it will access.
+    /// Flags saved during a trace's checks of its accesses: AH from LAHF, and OF in AL.
     pub kept_flags: u64,
     /// RCX before a shift by CL.
     pub shift_count: u64,
-    /// Guest registers whose host registers hold something else; see [`Allocation`].
+    /// Guest registers whose host registers are lent; see [`Allocation`].
     ///
     /// [`Allocation`]: crate::host::allocation::Allocation
     pub lent: [u64; LENT],
@@ -158,7 +157,7 @@ pub struct Context {
     pub tlb_mask: u64,
     /// Mask of the bits above a page offset, for PEXT.
     pub page_mask: u64,
-    /// Masks of what indexes the jump caches, for PEXT.
+    /// Masks of the index bits of the jump caches, for PEXT.
     pub jump_masks: [u64; 2],
     /// The sign bit, for PEXT.
     pub sign_mask: u64,
@@ -166,33 +165,33 @@ pub struct Context {
     pub fs_base: u64,
     /// Base of GS.
     pub gs_base: u64,
-    /// What SWAPGS exchanges it for.
+    /// The base that SWAPGS exchanges it with.
     pub kernel_gs_base: u64,
-    /// The time-stamp counter when the count of instructions left is zero.
+    /// The time-stamp counter at the point where the count of instructions left is zero.
     pub tsc_at_zero: u64,
-    /// Not zero when the counter is not that less the count.
+    /// Nonzero if the counter is not simply the difference of that and the count.
     pub tsc_hidden: u64,
-    /// What RDTSCP tells besides the counter.
+    /// The second result of RDTSCP.
     pub tsc_aux: u64,
-    /// Not zero when SYSCALL and SYSRET are left to the dispatcher.
+    /// Nonzero if SYSCALL and SYSRET are left to the dispatcher.
     pub crossing_closed: u64,
-    /// Which of the two was carried out last and is not yet known outside.
+    /// The last executed one of SYSCALL and SYSRET, until the dispatcher handles it.
     pub crossed: u64,
-    /// Where SYSCALL leads.
+    /// The target of SYSCALL.
     pub system_entry: u64,
     /// Masks for PEXT, this and the next three: IF.
     pub interrupt_mask: u64,
     /// System flags that SYSRET seldom sets.
     pub seldom_mask: u64,
-    /// Address bits that no user's has.
+    /// Address bits that no user address has.
     pub above_users_mask: u64,
     /// DF.
     pub direction_mask: u64,
-    /// Masks of what of a bit offset leads beyond its operand of 16, 32 or 64 bits, for PEXT.
+    /// Masks of the bits of a bit offset beyond its operand of 16, 32 or 64 bits, for PEXT.
     pub beyond_bits: [u64; 3],
-    /// Bases of ES, CS, SS and DS, where they may not be zero.
+    /// Bases of ES, CS, SS and DS, in modes in which they may be nonzero.
     pub segment_bases: [u64; 4],
-    /// Which exit stub left translated code: an index, or one of the `EXIT_` values.
+    /// The exit stub that left translated code: an index, or one of the `EXIT_` values.
     pub exit_site: u32,
     /// Host MXCSR while guest code runs.
     pub host_mxcsr: u32,
@@ -202,66 +201,67 @@ pub struct Context {
     pub fault_trap: u32,
     /// Host program counter of the host signal.
     pub fault_pc: u64,
-    /// Where entry jumps to.
+    /// Jump target of the entry code.
     pub target: u64,
-    /// Where translated code continues from there.
+    /// Address at which translated code continues after that.
     pub resume: u64,
-    /// Host address of the code that leaves translated code, once the budget is in the context.
+    /// Host address of the code that leaves translated code, with the budget already in the
+    /// context.
     pub leave: u64,
-    /// Host address of what comes before that: it itself, or code that puts the budget from MM7
-    /// into the context.
+    /// Host address of the preceding code: the same code, or code that stores the budget from MM7
+    /// in the context.
     pub settle: u64,
     /// Host stack pointer while guest code runs.
     pub host_rsp: u64,
-    /// Not zero once this run came to code that may change the state of the x87.
+    /// Nonzero after this run reached code that may change the x87 state.
     pub x87_used: u64,
-    /// The vector registers while host code runs, as wide and as many as the guest
-    /// has. The rest is zero.
+    /// The vector registers while host code runs, with the guest's width and number; the others are
+    /// zero.
     pub vectors: [Vector; 32],
-    /// Vector registers that an approximation lends itself.
+    /// Vector registers lent to an approximation.
     pub lent_vectors: [Vector; 4],
-    /// What approximations are computed with: what all have in common.
+    /// Common constants of approximations.
     pub lanes: Shared,
-    /// Those of reciprocals, and of reciprocal roots.
+    /// Constants of reciprocals, and of reciprocal square roots.
     pub curves: [Own; 2],
-    /// K0 to K7 while host code runs, where the guest has them.
+    /// K0 to K7 while host code runs, if the guest has them.
     pub masks: [u64; 8],
-    /// The numbers from minus to plus [`STEPS`], to be added to a counter.
+    /// The numbers from minus to plus [`STEPS`], as addends for a counter.
     pub steps: [i64; 2 * STEPS + 1],
     /// See [`BOUNCE_BYTES`].
     pub bounce: Bounce,
-    /// Supervisor, then user.
+    /// For the supervisor, then for users.
     pub views: [View; 2],
     /// See [`Slot`].
     pub slots: Slots,
-    /// Runs left until a block is hot.
+    /// Number of runs left until a block is hot.
     pub heat: [i32; HEATS],
     /// Mask of the address bits that index `lines`, for PEXT.
     pub line_mask: u64,
     /// Mask of the bits above an offset in a line, for PEXT.
     pub above_line_mask: u64,
-    /// Supervisor, then user; what may be read, then what may be written.
+    /// For the supervisor, then for users; readable lines, then writable ones.
     pub lines: [[Lines; 2]; 2],
-    /// Host addresses of translated code: where each part begins and ends.
+    /// Beginning and end of each part of translated code, as host addresses.
     pub code: [[u64; 2]; 2],
-    /// Host address of the code that every visit ends with, which leads to `leave`.
+    /// Host address of the code that ends every visit and jumps to `leave`.
     pub way_out: u64,
 }
 
 impl View {
-    /// Forgets every translation.
+    /// Discards every translation.
     pub fn flush_tlb(&mut self) {
         self.tlb.iter_mut().for_each(Tlb::flush);
         self.explored.iter_mut().for_each(Explored::forget);
     }
 
-    /// Forgets translations of the lower half of the address space.
+    /// Discards translations of the lower half of the address space.
     pub fn flush_below(&mut self) {
         self.tlb.iter_mut().for_each(Tlb::flush_below);
         self.explored.iter_mut().for_each(Explored::forget_below);
     }
 
-    /// Forgets the translations of a page that nothing else is cached of.
+    /// Discards the translations of a page without other cached information.
     #[inline]
     pub fn forget_translation(&mut self, page: u64) {
         for tlb in &mut self.tlb {
@@ -269,7 +269,7 @@ impl View {
         }
     }
 
-    /// Forgets the page that holds `linear`.
+    /// Discards all cached information on the page that contains `linear`.
     #[inline]
     pub fn flush_page(&mut self, linear: u64) {
         for (tlb, explored) in self.tlb.iter_mut().zip(&mut self.explored) {
@@ -279,7 +279,7 @@ impl View {
         }
     }
 
-    /// Forgets what hangs together.
+    /// Discards contiguous ranges.
     pub fn forget_ranges(&mut self) {
         for way in 0..2 {
             self.tlb[way].forget_ranges();
@@ -287,7 +287,7 @@ impl View {
         }
     }
 
-    /// Forgets writable translations of the host page at `page`.
+    /// Discards writable translations of the host page at `page`.
     #[inline]
     pub fn forbid_writes_to(&mut self, page: u64) {
         let tlb = &mut self.tlb[1];
@@ -298,24 +298,24 @@ impl View {
 }
 
 impl Lines {
-    /// Forgets the line with this index. The tag is two lines off, so that an access which
-    /// runs into the next line cannot match either.
+    /// Discards the line with this index. The new tag is two lines away, so an access that runs
+    /// into the next line does not match either.
     #[inline]
     pub fn forget(&mut self, index: usize) {
         self.tag[index] = (index ^ 2) as u64 * LINE_BYTES;
     }
 
-    /// Forgets every line.
+    /// Discards every line.
     pub fn flush(&mut self) {
         (0..LINE_ENTRIES).for_each(|index| self.forget(index));
     }
 }
 
 impl Context {
-    /// A context with its masks set and its caches empty, the rest zeros.
+    /// A context with initialised masks, empty caches, and zeros otherwise.
     ///
     /// # Errors
-    /// When the host has no address space left.
+    /// If the host has no address space left.
     pub fn mapped() -> Result<ContextMemory, CpuError> {
         let mut context = ContextMemory::zeroed()?;
         context.tlb_mask = ((TLB_ENTRIES - 1) as u64) << 12;
@@ -345,7 +345,7 @@ impl Context {
 }
 
 impl Context {
-    /// Whether that is the host address of translated code.
+    /// True if `pc` is a host address of translated code.
     #[inline]
     pub fn is_translated(&self, pc: u64) -> bool {
         self.code
@@ -354,7 +354,7 @@ impl Context {
     }
 }
 
-/// The index among [`Lines`] for an address.
+/// The index in [`Lines`] for an address.
 #[inline]
 pub fn line_index(address: u64) -> usize {
     (address / LINE_BYTES) as usize % LINE_ENTRIES

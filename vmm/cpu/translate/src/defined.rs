@@ -1,11 +1,11 @@
-//! Results that processors make differently, as the engine defines them.
+//! The engine's definitions of results that differ between processors.
 //!
-//! Manuals bound the error of approximations and leave flags undefined, and so each processor
-//! has its own. What is here is a function of an instruction's operands alone, the same on every
-//! host, in integers or in what IEEE 754 fixes. Translated code and the dispatcher both use it;
-//! `docs/makers.md` has the definitions in words.
+//! Manuals only bound the error of approximations, and leave flags undefined, so each processor has
+//! its own results. The functions here depend only on an instruction's operands and are the same on
+//! every host, computed with integers or with operations that IEEE 754 defines. Translated code and
+//! the dispatcher both use them; `docs/makers.md` describes the definitions.
 
-/// What translated code needs of the definitions in memory.
+/// Constants of the definitions in memory, for translated code.
 pub mod lanes;
-/// Approximate reciprocals and square roots of them.
+/// Approximate reciprocals and reciprocal square roots.
 pub mod reciprocal;

@@ -1,23 +1,23 @@
-//! Host code: the assembler, the emitter, and the memory that holds what they make.
+//! Host code: the assembler, the emitter, and the memory of translated code.
 //!
-//! Host code touches no host stack and nothing but the context and guest RAM; there is one way in and one way out.
-//! The rooms `code` and `processor` are the callers.
+//! Host code does not use the host's stack, and accesses only the context and guest RAM. There is a single entry
+//! and a single exit. Modules `code` and `processor` are the callers.
 
-/// Which host registers lent guest registers stand in.
+/// Host registers that hold lent guest registers.
 pub mod allocation;
-/// An assembler for the few host instructions that checks and counters need.
+/// An assembler for the few host instructions of checks and counters.
 pub mod asm;
-/// Translated blocks, and what their entries charge.
+/// Translated blocks, and the charges of their entries.
 pub mod block;
 /// The memory of translated code, mapped once to write and once to execute.
 pub mod cache;
-/// The emitter: from an understood block to host code and its exit stubs.
+/// The emitter: from a decoded block to host code and its exit stubs.
 pub mod emit;
-/// Exit stubs, and what each needs.
+/// Exit stubs and their operands.
 pub mod exit_stub;
-/// An instruction with other operands: scratch registers, host addresses.
+/// Rewrites an instruction's operands: scratch registers, host addresses.
 pub mod rewrite;
-/// What all blocks have in common: counter, prices, shared code.
+/// Data common to all blocks: counter, prices, shared code.
 pub mod shared;
-/// Code that all blocks share: entry, way out, lookup of jumps.
+/// Code that all blocks share: entry, exit, lookup of jumps.
 pub mod stubs;

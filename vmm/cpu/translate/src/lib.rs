@@ -1,31 +1,31 @@
-//! The exact engine's translator: guest code made into host code.
+//! The exact engine's translator: from guest code to host code.
 //!
-//! What a block becomes is a function of the guest's bytes and of the mode they run in, and of nothing else: no file here
-//! knows a vCPU, a store of code or a run. `belljar-exact` is the caller; it keeps what is made here, runs it, and carries
-//! out what translated code leaves to Rust.
+//! A block's translation is a function of the guest's bytes and the mode in which they run: this crate has no vCPU, code
+//! store or run loop. `belljar-exact` is the caller: it stores translations, runs them, and executes the instructions left
+//! to Rust.
 //!
-//! The rooms, from top to bottom; each imports from those below it alone.
+//! The modules, from top to bottom; each imports only lower ones.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`host`] | host code: assembler, emitter, blocks, exit stubs, the memory that they stand in |
-//! | [`context`] | what host code finds through the GS base |
-//! | [`prices`] | what running costs under a time model |
-//! | [`guest`] | guest code: decoded, classified, understood |
-//! | [`defined`] | approximations that makers of processors leave open |
+//! | [`host`] | host code: assembler, emitter, blocks, exit stubs, code memory |
+//! | [`context`] | data of host code, relative to the GS base |
+//! | [`prices`] | costs of instructions under a time model |
+//! | [`guest`] | guest code: decoding, classification, analyses |
+//! | [`defined`] | approximations that processors' manuals leave open |
 //! | [`architecture`] | names of bits |
 //!
-//! `unsafe` is in `host/cache.rs` and `context/memory.rs` alone: memory that is mapped, and its parts.
+//! `unsafe` is only in `host/cache.rs` and `context/memory.rs`: mapped memory and its parts.
 
-/// Names of bits in the architecture's registers, and of exception vectors.
+/// Bits of the architecture's registers, and exception vectors.
 pub mod architecture;
-/// What translated code finds through the GS base: registers, TLB, slots, jump caches.
+/// Data of translated code, relative to the GS base: registers, TLB, slots, jump caches.
 pub mod context;
-/// Results that makers of processors leave open, as the engine defines them.
+/// The engine's definitions of results that processors' manuals leave open.
 pub mod defined;
-/// Guest code: decoded, classified, understood and made into traces' best order.
+/// Guest code: decoding, classification, analyses, and renaming of traces' registers.
 pub mod guest;
-/// Host code: what is emitted for guest code, and where it stands.
+/// Host code: emission and memory.
 pub mod host;
-/// What instructions and accesses cost under a time model.
+/// Costs of instructions and accesses under a time model.
 pub mod prices;

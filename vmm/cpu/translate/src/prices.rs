@@ -1,6 +1,7 @@
-//! What running code costs where time is modelled.
+//! Costs of running code under a time model.
 //!
-//! Costs are numbers of a scenario; they follow from an instruction's class alone. The emitter and cycle accounting ask.
+//! Costs are numbers in a scenario; an instruction's cost follows from its class alone. The emitter and cycle accounting
+//! query them.
 
 /// The class of cost that each instruction belongs to.
 pub mod classes;

@@ -1,8 +1,9 @@
 //! The guest's reads and writes of the local APIC's registers.
 //!
-//! What no register takes is ignored, noted in the error register or refused, as the manual says
-//! for the mode; nothing that a guest writes panics. What a write means for others is returned as
-//! an `Effect`, which `interrupts` carries out. The node's buses and exits lead here.
+//! Unsupported accesses are ignored, noted in the error register or refused, as the manual
+//! specifies for the mode; no write of a guest panics. A write's consequences outside this APIC are
+//! returned as an `Effect`, which `interrupts` performs. The node's buses and exits call these
+//! functions.
 
 use belljar_cpu::Cycles;
 
@@ -45,28 +46,27 @@ mod register {
     pub(super) const SELF_IPI: u8 = 0x3f;
 }
 
-/// What the caller has to do after a write.
+/// The caller's action after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
-    /// Tell the IO-APIC of the end of the level interrupt with this vector.
+    /// Signal the end of the level interrupt with this vector to the IO-APIC.
     EndOfLevel(u8),
-    /// The guest set the task priority: its class is now the processor's CR8.
+    /// The guest set the task priority: set the processor's CR8 to this class.
     TaskClass(u8),
     /// Send a message.
     Send(Command),
 }
 
-/// There is no such register, or it takes no such value: the guest gets a
-/// general-protection fault.
+/// The register does not exist, or the value is invalid: the guest gets a general-protection fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("MSR {0:#x} does not exist in the local APIC's present mode, or refuses this value")]
 pub struct NoSuchRegister(pub u32);
 
 impl LocalApic {
-    /// A load of `len` bytes at `offset` of the xAPIC page. Registers are the first
-    /// four of each 16 bytes; what lies outside reads zero.
+    /// A load of `len` bytes at `offset` of the xAPIC page. Registers are the first four of each 16
+    /// bytes; other bytes read zero.
     pub fn read_page(&mut self, offset: u64, len: u8, now: Cycles) -> u64 {
         let within = offset & 0xf;
         if within >= 4 || offset >= super::APIC_SIZE {
@@ -76,8 +76,8 @@ impl LocalApic {
         value & (u64::MAX >> (64 - 8 * u32::from(len.clamp(1, 8))))
     }
 
-    /// A store of `len` bytes at `offset` of the xAPIC page. Only aligned stores of
-    /// whole registers count.
+    /// A store of `len` bytes at `offset` of the xAPIC page. Only aligned stores of whole registers
+    /// have an effect.
     pub fn write_page(&mut self, offset: u64, len: u8, value: u64, now: Cycles) -> Effect {
         if offset & 0xf != 0 || len < 4 || offset >= super::APIC_SIZE {
             return Effect::None;
@@ -320,7 +320,7 @@ impl LocalApic {
     }
 }
 
-/// Whether x2APIC mode has register `number` to read.
+/// True if x2APIC mode has register `number` for reading.
 fn is_register(number: u8) -> bool {
     matches!(number,
         register::ID | register::VERSION | register::TASK_PRIORITY | register::PROCESSOR_PRIORITY
@@ -328,7 +328,7 @@ fn is_register(number: u8) -> bool {
         | register::LVT..=register::CURRENT_COUNT | register::DIVIDE)
 }
 
-/// Whether x2APIC mode has register `number` to write, the command apart.
+/// True if x2APIC mode has register `number` for writing, except for the command register.
 fn is_writable(number: u8) -> bool {
     matches!(
         number,

@@ -1,6 +1,6 @@
-//! A set of interrupt vectors, as IRR, ISR and TMR hold them.
+//! A set of interrupt vectors: the contents of IRR, ISR or TMR.
 //!
-//! The higher the vector, the higher its priority. `LocalApic` has three of them.
+//! Higher vectors have higher priority. `LocalApic` has three of them.
 
 use serde::{Deserialize, Serialize};
 

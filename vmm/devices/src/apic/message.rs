@@ -1,9 +1,8 @@
-//! Interrupt messages: what travels between local APICs, and to them from the IO-APIC
-//! (Intel SDM volume 3, "Issuing Interprocessor Interrupts").
+//! Interrupt messages between local APICs, and from the IO-APIC to them (Intel SDM volume 3,
+//! "Issuing Interprocessor Interrupts").
 //!
-//! Messages are taken at the time that they were sent for, in the order of times; however many a
-//! guest sends, an inbox stays bounded, as equal ones merge. `interrupts` finds out for whom they
-//! are.
+//! Messages are accepted at their send times, in order. An inbox stays bounded however many
+//! messages a guest sends, because equal ones merge. `interrupts` finds their recipients.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,32 +12,32 @@ use belljar_cpu::Cycles;
 /// An interrupt message on its way to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The vector; with [`Delivery::StartUp`] the page to start in.
+    /// The vector; with [`Delivery::StartUp`], the page of the first instruction.
     pub vector: u8,
-    /// How it is delivered.
+    /// The delivery mode.
     pub delivery: Delivery,
-    /// Level rather than edge triggered: its EOI is broadcast to the IO-APIC.
+    /// True if level triggered rather than edge triggered: its EOI is broadcast to the IO-APIC.
     pub level: bool,
     /// The destination, physical APIC id or logical mask.
     pub destination: u32,
-    /// Whether `destination` is logical.
+    /// True if `destination` is logical.
     pub logical: bool,
 }
 
-/// Delivery modes that this machine knows.
+/// Delivery modes of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// To the vector.
     Fixed,
     /// To the vector, at the least busy destination.
     LowestPriority,
-    /// As a non-maskable interrupt, whatever the vector.
+    /// As a non-maskable interrupt; the vector is ignored.
     Nmi,
     /// Resets the processor, which then waits to be started.
     Init,
     /// Starts a processor that waits for it, in real mode in the page `vector`.
     StartUp,
-    /// SMI or ExtINT: nothing on this machine sends or takes them.
+    /// SMI or ExtINT: this machine neither sends nor accepts them.
     Other(u8),
 }
 
@@ -56,25 +55,25 @@ impl Delivery {
     }
 }
 
-/// For whom a [`Command`] is when its destination does not say it.
+/// The destination shorthand of a [`Command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shorthand {
-    /// The destination says it.
+    /// No shorthand: use the destination field.
     None,
     /// The sender alone.
     Own,
-    /// Everybody.
+    /// All processors.
     All,
-    /// Everybody but the sender.
+    /// All processors but the sender.
     Others,
 }
 
-/// What a write to the interrupt command register asks for.
+/// A command in the interrupt command register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What is sent.
+    /// The message to send.
     pub message: Message,
-    /// To whom.
+    /// Its recipients.
     pub shorthand: Shorthand,
 }
 
@@ -82,8 +81,8 @@ impl Command {
     const LEVEL_ASSERTED: u64 = 1 << 14;
     const LEVEL_TRIGGERED: u64 = 1 << 15;
 
-    /// Decodes the interrupt command register; `destination` as the APIC's mode has it.
-    /// `None` for the end of an INIT, which processors since the Pentium 4 ignore.
+    /// Decodes the interrupt command register; `destination` is in the format of the APIC's mode.
+    /// `None` for an INIT de-assert, which processors since the Pentium 4 ignore.
     pub(super) fn decode(register: u64, destination: u32) -> Option<Self> {
         let delivery = Delivery::from_bits((register >> 8) as u8);
         let ends = register & (Self::LEVEL_ASSERTED | Self::LEVEL_TRIGGERED);
@@ -108,7 +107,7 @@ impl Command {
     }
 }
 
-/// What a message is to the one that takes it.
+/// A message's effect on its recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Signal {
     Vector { vector: u8, level: bool },
@@ -117,7 +116,7 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
-    /// `None` for what nobody takes.
+    /// `None` for messages that no local APIC accepts.
     pub(crate) fn of(message: &Message) -> Option<Self> {
         let &Message { vector, level, .. } = message;
         Some(match message.delivery {
@@ -130,7 +129,7 @@ impl Signal {
     }
 }
 
-/// What resets a processor and starts it.
+/// Signals that reset and start a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartSignal {
     /// It is reset, and waits to be started.
@@ -139,8 +138,8 @@ pub enum StartSignal {
     StartUp(u8),
 }
 
-/// Messages that another processor has sent and whose time here has not come yet:
-/// processors run by turns, and the sender's clock may be ahead.
+/// Messages sent by another processor that have not arrived yet: processors run in turns, so the
+/// sender's clock may be ahead.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Inbox {
     waiting: BTreeMap<(Cycles, u64), Signal>,
@@ -148,8 +147,8 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Messages in flight beyond which equal ones are merged, as the request register
-    /// merges them on arrival: a guest cannot fill the host's memory with them.
+    /// The number of messages in flight above which equal ones merge, as the request register
+    /// merges them on arrival. So a guest cannot exhaust the host's memory.
     const MANY: usize = 256;
 
     pub(super) fn push(&mut self, at: Cycles, signal: Signal) {

@@ -1,4 +1,4 @@
-//! Local APICs alone: priorities, modes, the timer, errors, and whatever a guest may write.
+//! A single local APIC: priorities, modes, the timer, errors, and random accesses of a guest.
 use super::*;
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn x2apic() -> LocalApic {
     apic
 }
 
-/// An interrupt arrives, unless the APIC refuses it.
+/// Delivers an interrupt, unless the APIC refuses it.
 fn deliver(apic: &mut LocalApic, vector: u8, level: bool) -> bool {
     let signal = Signal::Vector { vector, level };
     let takes = apic.takes(signal);
@@ -150,8 +150,8 @@ fn x2apic_mode_is_entered_and_left_by_the_rules() {
 }
 
 proptest! {
-    /// Whatever a guest writes, nothing panics, a deadline is in the future after
-    /// an advance, and no vector below 16 is ever delivered.
+    /// For random writes of a guest, no access panics, a deadline is in the future after an
+    /// advance, and no vector below 16 is ever delivered.
     #[test]
     fn any_sequence_of_accesses_is_survived(
         ops in proptest::collection::vec((any::<bool>(), 0u64..0x1100, 0u8..10, any::<u64>(), 0u64..1 << 40), 1..200),

@@ -1,8 +1,7 @@
 //! The local APIC's timer: one-shot, periodic and TSC-deadline, in virtual cycles.
 //!
-//! It fires at the cycle that follows from what the guest wrote, however late `expire` is called;
-//! periods that were missed together count once. `LocalApic` owns it, and the run loop asks for its
-//! deadline.
+//! It fires at the cycle that follows from the guest's writes, even if `expire` is called late;
+//! several missed periods count once. `LocalApic` owns it, and the run loop queries its deadline.
 
 use belljar_cpu::Cycles;
 use serde::{Deserialize, Serialize};
@@ -25,7 +24,7 @@ impl Mode {
     }
 }
 
-/// The counter. Nothing counts: the deadline is known when the counter is loaded.
+/// The counter. No register counts down: the deadline is known when the counter is loaded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Timer {
     cycles_per_tick: u64,
@@ -107,8 +106,8 @@ impl Timer {
         u32::try_from(ticks).unwrap_or(u32::MAX).min(self.initial)
     }
 
-    /// Whether the deadline passed. A periodic timer moves to its first deadline
-    /// after `now`, so that periods missed together count once.
+    /// True if the deadline has passed. A periodic timer moves to its first deadline after `now`,
+    /// so several missed periods count once.
     pub(super) fn expire(&mut self, now: Cycles) -> bool {
         let Some(deadline) = self.deadline.filter(|deadline| *deadline <= now) else {
             return false;

@@ -9,7 +9,7 @@ const FIRST: Moment = Moment {
     now: 0,
 };
 
-/// Controllers whose local APICs are switched on, as xAPICs.
+/// Controllers whose local APICs are enabled as xAPICs.
 fn enabled(processors: u32) -> InterruptController {
     let mut all = InterruptController::new(processors, 1);
     for local in &mut all.locals {
@@ -27,7 +27,7 @@ fn x2apics(processors: u32) -> InterruptController {
     all
 }
 
-/// A write of the command register, and what follows from it.
+/// Writes the command register, and performs the effect.
 fn command(all: &mut InterruptController, at: Moment, destination: u32, low: u32) {
     let local = all.local_mut(at.processor);
     local.write_page(ICR_HIGH, 4, u64::from(destination) << 24, at.now);
@@ -35,7 +35,7 @@ fn command(all: &mut InterruptController, at: Moment, destination: u32, low: u32
     all.apply(effect, at);
 }
 
-/// What each processor would take at `now`.
+/// The pending vector of each processor at `now`.
 fn pending(all: &mut InterruptController, now: Cycles) -> Vec<Option<u8>> {
     let look = |local: &mut LocalApic| {
         local.advance(now);
@@ -192,7 +192,7 @@ fn a_processor_interrupts_itself_by_shorthand_and_by_id() {
     command(&mut all, FIRST, 0, 0x62);
     command(&mut all, FIRST, 5, 0x63);
     assert_eq!(all.local(0).pending(), Some(0x62));
-    // NMI to everyone else, then to the sender.
+    // NMI to all other processors, then to the sender.
     command(&mut all, FIRST, 0, 0xc_0400);
     assert!(!all.local(0).has_nmi());
     command(&mut all, FIRST, 0, 0x4_0400);

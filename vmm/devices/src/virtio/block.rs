@@ -1,9 +1,8 @@
-//! virtio-blk: requests are answered a fixed latency after their notification,
-//! in order.
+//! virtio-blk: requests complete a fixed latency after their notification, in order.
 //!
-//! A request's chain is checked before the disk is touched, and requests under way are never more
-//! than the queue holds. What the guest does wrong is a status or asks for a reset; only the host's
-//! image file can fail the run. A node has one for each of its disks.
+//! A request's chain is checked before the disk is accessed, and there are never more requests
+//! under way than the queue holds. A guest's error results in an error status or a request for a
+//! reset; only the host's image file can fail the run. A node has one for each of its disks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -20,7 +19,7 @@ const HEADER: u64 = 16;
 const ID_BYTES: usize = 20;
 const MAX_SEGMENTS: u32 = 126;
 const MAX_SEGMENT_BYTES: u32 = 64 * 1024;
-/// The most data of one request: all segments that the driver was told of, full.
+/// The largest amount of data in one request: all segments, at the sizes announced to the driver.
 const MAX_DATA: u64 = MAX_SEGMENTS as u64 * MAX_SEGMENT_BYTES as u64;
 
 /// A disk behind virtio-blk.
@@ -33,7 +32,7 @@ pub struct Block {
     completed: u64,
 }
 
-/// A disk as it is saved: all but its latency and what it had to read from the start.
+/// The saved state of a disk: all but its latency and its original contents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BlockState {
     bytes: u64,
@@ -43,8 +42,8 @@ pub struct BlockState {
 }
 
 impl Block {
-    /// `disk` with serial number `name` (cut to 20 bytes), answering `latency`
-    /// cycles after a request is made available.
+    /// `disk` with serial number `name` (cut to 20 bytes), completing a request `latency` cycles
+    /// after it is made available.
     pub fn new(disk: Disk, name: &str, latency: Cycles) -> Self {
         Self {
             disk,
@@ -55,12 +54,12 @@ impl Block {
         }
     }
 
-    /// Requests answered since the start.
+    /// Number of completed requests.
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Carries out the request in `chain`: its status, and the bytes of data written.
+    /// Executes the request in `chain`; returns its status and the number of data bytes written.
     fn execute(&mut self, chain: &Chain, ram: &GuestRam) -> Result<(u32, u64), DeviceError> {
         let shape = |expected| QueueError::Shape {
             head: chain.head(),
@@ -78,7 +77,7 @@ impl Block {
         match kind {
             spec::VIRTIO_BLK_T_IN => self.read(chain, ram, sector, room),
             spec::VIRTIO_BLK_T_OUT => self.write(chain, ram, sector, data),
-            // What was written is already as durable as this disk gets.
+            // Writes are already as durable as this disk can make them.
             spec::VIRTIO_BLK_T_FLUSH => Ok((spec::VIRTIO_BLK_S_OK, 0)),
             spec::VIRTIO_BLK_T_GET_ID => {
                 let mut id = self.name.clone().into_bytes();
@@ -231,7 +230,7 @@ impl Device for Block {
             chain
                 .write(ram, status_at, &[status as u8])
                 .ok_or(QueueError::Shape { head, expected })?;
-            // A read that failed has written no data, only the status after its room.
+            // A failed read has written no data, only the status after the data buffer.
             queue.finish(ram, &chain, (written + 1) as u32)?;
             self.completed += 1;
         }

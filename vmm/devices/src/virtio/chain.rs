@@ -1,8 +1,8 @@
 //! A descriptor chain, checked as a whole before a device touches it.
 //!
-//! A chain that exists has all its buffers in RAM, none of them empty, and the readable before the
-//! writable. `queue` makes chains; devices read and write guest memory by them alone. One from a
-//! saved state is checked again by `fits`.
+//! A `Chain`'s buffers all lie in RAM and are not empty, and the readable ones precede the writable
+//! ones. `queue` makes chains; devices access guest memory only through them. A chain from a saved
+//! state is checked again by `fits`.
 
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -19,8 +19,8 @@ pub(super) struct Buffer {
     pub(super) len: u32,
 }
 
-/// A chain of buffers: first those that the device reads, then those that it
-/// writes. Every one of them lies in RAM.
+/// A chain of buffers: first the ones that the device reads, then the ones that it writes. All lie
+/// in RAM.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Chain {
     head: u16,
@@ -58,8 +58,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Whether all of it lies in this RAM: so it was when it was made, but not where it
-    /// was saved.
+    /// True if all of it lies in this RAM, which is not certain of a chain from a saved state.
     pub(super) fn fits(&self, ram: &GuestRam) -> bool {
         let mut buffers = self.readable.iter().chain(&self.writable);
         buffers.all(|buffer| {
@@ -82,7 +81,7 @@ impl Chain {
         total(&self.writable)
     }
 
-    /// Copies the bytes `at` of the readable part; `None` when it is shorter.
+    /// Copies the bytes `at` of the readable part; `None` if it is shorter.
     pub fn read(&self, ram: &GuestRam, at: Range<u64>) -> Option<Vec<u8>> {
         if at.end > self.readable_len() || at.start > at.end {
             return None;
@@ -97,8 +96,8 @@ impl Chain {
         Some(bytes)
     }
 
-    /// Copies `bytes` to offset `at` of the writable part; `None`, with nothing
-    /// written, when they do not fit.
+    /// Copies `bytes` to offset `at` of the writable part; `None`, with nothing written, if they do
+    /// not fit.
     pub fn write(&self, ram: &GuestRam, at: u64, bytes: &[u8]) -> Option<()> {
         let end = at.checked_add(bytes.len() as u64)?;
         if end > self.writable_len() {

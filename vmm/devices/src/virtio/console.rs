@@ -1,8 +1,8 @@
 //! virtio-console: the one port `hvc0`, bytes in and bytes out.
 //!
-//! Bytes are neither lost nor reordered in either direction: what is typed waits for the guest's
-//! buffers, what it wrote for whoever takes it. A node has one console for its control and one for
-//! each output stream.
+//! Bytes are neither lost nor reordered in either direction: input waits for the guest's buffers,
+//! output for the host to take it. A node has one control console, and one console for each output
+//! stream.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::{Device, DeviceError, QueueError, Virtqueue};
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
-/// The most bytes that one chain may carry.
+/// The largest number of bytes in a chain.
 const MOST: u64 = 1 << 20;
 
 /// A console.
@@ -24,7 +24,7 @@ pub struct Console {
     output: Vec<u8>,
 }
 
-/// A console as it is saved.
+/// The saved state of a console.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConsoleState {
     input: Vec<u8>,
@@ -32,22 +32,22 @@ pub struct ConsoleState {
 }
 
 impl Console {
-    /// A console with nothing typed.
+    /// A console without input.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes what the guest wrote since the last call.
+    /// Takes the guest's output since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Whether the guest wrote something that nobody took yet.
+    /// True if there is output of the guest that was not taken yet.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Keeps `bytes` for a driver that is not there yet.
+    /// Keeps `bytes` until a driver sets up the device.
     pub fn hold(&mut self, bytes: &[u8]) {
         self.input.extend(bytes);
     }
@@ -55,7 +55,7 @@ impl Console {
     /// Types `bytes`; they wait until the guest has buffers for them.
     ///
     /// # Errors
-    /// When the driver broke its queue.
+    /// If the driver broke its queue.
     pub fn receive(
         &mut self,
         bytes: &[u8],

@@ -1,9 +1,7 @@
-//! What a virtio block device stores: a shared read-only image, a private
-//! overlay over one, or memory.
+//! The contents of a virtio block device: a shared read-only image, a private overlay over one, or memory.
 //!
-//! An image is never written to: what a guest writes is in 4 KiB blocks of its own disk, and a
-//! clone of a `Disk` shares the rest. `block` reads and writes within the length; checkpoints save
-//! the blocks written.
+//! An image is never written: a guest's writes are 4 KiB blocks in its own disk, and a clone of a `Disk`
+//! shares the other blocks. `block` reads and writes within the length; checkpoints save the written blocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +14,7 @@ use super::SECTOR;
 
 const BLOCK: u64 = 4096;
 
-/// Why a disk image cannot be used.
+/// Errors of opening a disk image.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The image cannot be opened.
@@ -27,7 +25,7 @@ pub enum DiskError {
         /// The host's reason.
         source: io::Error,
     },
-    /// The image's size is no whole number of sectors, or zero.
+    /// The image's size is zero or not a whole number of sectors.
     #[error(
         "disk image {path} has {len} bytes, which is not a whole, positive number of 512-byte sectors; rebuild it"
     )]
@@ -42,7 +40,7 @@ pub enum DiskError {
 /// Blocks of 4096 bytes that a guest wrote, by number.
 pub type Written = Vec<(u64, Vec<u8>)>;
 
-/// A disk's contents. Clones share what they have not written.
+/// A disk's contents. Clones share unwritten blocks.
 #[derive(Clone, Debug)]
 pub struct Disk {
     base: Base,
@@ -60,7 +58,7 @@ impl Disk {
     /// The image at `path`, read-only. The file must not change while it is in use.
     ///
     /// # Errors
-    /// [`DiskError`] when the image cannot be opened or has no whole sectors.
+    /// [`DiskError`] if the image cannot be opened or its size is not a whole number of sectors.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         let open = |source| DiskError::Open {
             path: path.to_owned(),
@@ -69,11 +67,11 @@ impl Disk {
         Self::of_file(File::open(path).map_err(open)?, path)
     }
 
-    /// The image that is open as `file`, which need not have a name, read-only; errors call it `path`. It must
-    /// not change while it is in use.
+    /// The image in the open `file`, which may be unnamed, read-only; errors call it `path`. It must not
+    /// change while it is in use.
     ///
     /// # Errors
-    /// [`DiskError`] when the image has no whole sectors.
+    /// [`DiskError`] if the image's size is not a whole number of sectors.
     pub fn of_file(file: File, path: &Path) -> Result<Self, DiskError> {
         let open = |source| DiskError::Open {
             path: path.to_owned(),
@@ -103,22 +101,20 @@ impl Disk {
         }
     }
 
-    /// The same disk, writable: what the guest writes stays in memory and is this
-    /// disk's alone.
+    /// Makes the disk writable: the guest's writes stay in memory and are private to this disk.
     #[must_use]
     pub fn writable(mut self) -> Self {
         self.written.get_or_insert_default();
         self
     }
 
-    /// What the guest wrote; `None` for a disk that it may not write to.
+    /// The guest's writes; `None` for a read-only disk.
     pub fn written(&self) -> Option<Written> {
         let blocks = self.written.as_ref()?.iter();
         Some(blocks.map(|(at, block)| (*at, block.to_vec())).collect())
     }
 
-    /// Takes over what a guest wrote to another clone of this disk; `None` when none
-    /// could have.
+    /// Loads a guest's writes to another clone of this disk; `None` if they are invalid for this disk.
     pub fn set_written(&mut self, written: Option<Written>) -> Option<()> {
         let blocks = written.unwrap_or_default();
         let last = self.len.div_ceil(BLOCK);
@@ -135,17 +131,17 @@ impl Disk {
         Some(())
     }
 
-    /// Whether a guest may write.
+    /// True if the guest may write.
     pub fn is_writable(&self) -> bool {
         self.written.is_some()
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is no sector at all.
+    /// True if the disk has no sector.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -153,7 +149,7 @@ impl Disk {
     /// Reads `bytes.len()` bytes at `offset`, which must lie within the disk.
     ///
     /// # Errors
-    /// The host's, when the image file fails or became shorter.
+    /// The host's error if the image file fails or was truncated.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         match &self.base {
             Base::File(file) => file.read_exact_at(bytes, offset)?,
@@ -170,7 +166,7 @@ impl Disk {
     /// Writes `bytes` at `offset`, which must lie within the disk.
     ///
     /// # Errors
-    /// When the disk is read-only, the range is outside, or the host fails.
+    /// If the disk is read-only, the range is outside, or the host fails.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset
             .checked_add(bytes.len() as u64)
@@ -193,7 +189,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Block `index` as it reads now, taken out of the overlay or copied from below.
+    /// The present contents of block `index`, taken out of the overlay or copied from the image.
     fn block(&mut self, index: u64) -> io::Result<Box<[u8]>> {
         if let Some(block) = self
             .written

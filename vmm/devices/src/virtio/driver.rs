@@ -1,8 +1,8 @@
-//! A guest's driver for the tests: it sets a device up and makes buffers
-//! available through registers and memory, as a kernel would.
+//! A guest's driver for the tests: it sets up a device and makes buffers available through
+//! registers and memory, as a kernel would.
 //!
-//! It keeps the rules where a test does not break them on purpose. The tests of all virtio devices
-//! here use it.
+//! It follows the rules unless a test breaks them on purpose. The tests of all virtio devices use
+//! it.
 
 use belljar_cpu::{Cycles, GuestRam, guest_ram};
 use vm_memory::{Bytes, GuestAddress};
@@ -45,7 +45,7 @@ impl<D: Device> Driver<D> {
         }
     }
 
-    /// A driver that took every offered feature and set all queues up.
+    /// A driver that accepted every offered feature and set up all queues.
     pub(super) fn start(mmio: Mmio<D>) -> Self {
         let mut driver = Self::new(mmio);
         driver.negotiate();
@@ -120,7 +120,7 @@ impl<D: Device> Driver<D> {
         self.write(0x50, queue as u32);
     }
 
-    /// Offers one chain of `parts`; the used length when it came back at once.
+    /// Offers one chain of `parts`; returns the used length if it completed at once.
     pub(super) fn submit(&mut self, queue: usize, parts: &[Part<'_>]) -> Option<u32> {
         self.rooms.clear();
         for (index, part) in parts.iter().enumerate() {
@@ -143,7 +143,7 @@ impl<D: Device> Driver<D> {
         self.take_used(queue)
     }
 
-    /// The length of the next chain that came back.
+    /// The length of the next completed chain.
     pub(super) fn take_used(&mut self, queue: usize) -> Option<u32> {
         let ring = QUEUE_SPACE * (queue as u64 + 1) + 0x6000;
         let index: u16 = self.ram.read_obj(GuestAddress(ring + 2)).unwrap();

@@ -1,7 +1,7 @@
 //! virtio-rng: random bytes from the scenario's seed.
 //!
-//! The bytes depend on the seed, the node's number and how many were drawn, and never on the host.
-//! `Device::notify` answers at once; a clone draws from a stream of its own.
+//! The bytes depend on the seed, the node's number and the number of bytes drawn, never on the
+//! host. `Device::notify` answers at once; a clone has a stream of its own.
 
 use belljar_cpu::{Cycles, GuestRam};
 use belljar_sim::Random;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Device, DeviceError, Virtqueue};
 
-/// The most bytes given for one request; a driver asks again for more.
+/// The largest number of bytes for one request; a driver requests more if needed.
 const MOST: u64 = 64 * 1024;
 
 /// A source of entropy, endless and the same in every run.
@@ -17,7 +17,7 @@ const MOST: u64 = 64 * 1024;
 pub struct Entropy(Random);
 
 impl Entropy {
-    /// Draws from `random`, which should be nobody else's stream.
+    /// Draws from `random`, which should be exclusive to this device.
     pub fn new(random: Random) -> Self {
         Self(random)
     }

@@ -1,8 +1,8 @@
 //! The register window of a virtio-mmio device, version 2.
 //!
-//! Registers follow virtio's rules for status and features; a driver that breaks a queue makes the
-//! device ask for a reset and stop, and the node runs on. The node's buses call it as a `Window`;
-//! what acts on the device from outside goes through `drive`, which raises the interrupt.
+//! Registers follow virtio's rules for status and features. If a driver breaks a queue, the device
+//! requests a reset and stops, and the node continues. The node's buses access it as a `Window`;
+//! external events act on the device through `drive`, which raises the interrupt.
 
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -26,13 +26,13 @@ const VENDOR: u32 = u32::from_le_bytes(*b"BELL");
 const INTERRUPT_USED: u32 = 1;
 const INTERRUPT_CONFIG: u32 = 2;
 
-/// A virtio device and its queues as they are saved; `S` is the device's own part.
+/// The saved state of a virtio device and its queues; `S` is the device's own part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MmioState<S> {
     device: S,
     queues: Vec<QueueState>,
     status: u32,
-    /// Which halves of the features the driver looks at, and writes.
+    /// The halves of the feature bits that the driver selected for reading and for writing.
     halves: (u32, u32),
     driver_features: u64,
     selected: u32,
@@ -84,13 +84,12 @@ impl<D: Device> Mmio<D> {
         }
     }
 
-    /// Takes over the state of another device of the same make; `None` when it is not
-    /// such a state.
+    /// Loads the state of another device of the same kind; `None` if it is invalid.
     pub fn load(&mut self, saved: MmioState<D::State>, ram: &GuestRam) -> Option<()> {
         if saved.queues.len() != self.queues.len() {
             return None;
         }
-        // A driver that let go of the device has left it reset and acknowledged.
+        // A driver that released the device has left it reset and acknowledged.
         let live = saved.status & VIRTIO_CONFIG_S_DRIVER != 0;
         self.device.load(saved.device, live, ram)?;
         if saved.status & VIRTIO_CONFIG_S_FEATURES_OK != 0 {
@@ -118,11 +117,11 @@ impl<D: Device> Mmio<D> {
         &mut self.device
     }
 
-    /// Lets `work` act on the device and its queues, and does what follows from it:
-    /// raises the interrupt, or asks for a reset when the driver broke a queue.
+    /// Applies `work` to the device and its queues, and then raises the interrupt, or requests a
+    /// reset if the driver broke a queue.
     ///
     /// # Errors
-    /// When the host fails the device.
+    /// If the host fails the device.
     pub fn drive(
         &mut self,
         ram: &GuestRam,
@@ -141,7 +140,7 @@ impl<D: Device> Mmio<D> {
         Ok(())
     }
 
-    /// Whether the driver has set the device going.
+    /// True if the driver has started the device.
     pub fn is_live(&self) -> bool {
         self.status & (VIRTIO_CONFIG_S_DRIVER_OK | VIRTIO_CONFIG_S_NEEDS_RESET)
             == VIRTIO_CONFIG_S_DRIVER_OK

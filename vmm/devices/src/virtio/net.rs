@@ -1,8 +1,8 @@
 //! virtio-net: Ethernet frames in and out, with checksum and segmentation offloads.
 //!
-//! A packet is handed to the guest whole or dropped and counted: where no buffer is free, up to `BACKLOG` packets wait.
-//! Frames leave with the cycle of the guest's notification, by which the network orders them. With offloads, the card cuts large packets of
-//! the guest into frames (`segmentation`) and joins frames for it (`aggregation`). The node delivers and takes frames.
+//! A packet reaches the guest whole, or is dropped and counted: without a free buffer, up to `BACKLOG` packets wait. Sent frames carry the
+//! cycle of the guest's notification, by which the network orders them. With offloads, the card cuts large packets of the guest into frames
+//! (`segmentation`) and joins frames for it (`aggregation`). The node delivers and takes frames.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::{Chain, Device, DeviceError, Virtqueue};
 
 /// Receive aggregation: frames of one TCP stream that follow each other reach the guest as one packet.
 mod aggregation;
-/// TCP over IPv4 in an Ethernet frame, taken apart and put together.
+/// Parsing and building TCP over IPv4 in an Ethernet frame.
 mod packet;
 /// Offloads of the sending side: checksums, and TCP segmentation.
 mod segmentation;
@@ -29,7 +29,7 @@ const TRANSMIT: usize = 1;
 /// Bytes of `struct virtio_net_hdr_v1`.
 const HEADER: u64 = PacketHeader::LEN as u64;
 const VLAN_TAG: u64 = 4;
-/// The longest packet that a guest hands to its card: the longest of IPv4, behind an Ethernet header.
+/// The longest packet that a guest sends: the longest of IPv4, after an Ethernet header.
 const LONGEST_PACKET: u64 = ETHERNET_HEADER as u64 + VLAN_TAG + u16::MAX as u64;
 /// Features of cards with offloads.
 const OFFLOADS: u64 = 1 << spec::VIRTIO_NET_F_CSUM
@@ -39,9 +39,9 @@ const OFFLOADS: u64 = 1 << spec::VIRTIO_NET_F_CSUM
     | 1 << spec::VIRTIO_NET_F_HOST_TSO4
     | 1 << spec::VIRTIO_NET_F_HOST_ECN
     | 1 << spec::VIRTIO_NET_F_MRG_RXBUF;
-/// `duplex` of a link that carries frames both ways at a time.
+/// `duplex` of a full-duplex link.
 const FULL_DUPLEX: u8 = 1;
-/// Buffers of one packet, at most: a driver whose buffers are smaller than 256 bytes has no use for it.
+/// The largest number of buffers for a packet: drivers with buffers below 256 bytes are not supported.
 const MOST_BUFFERS: usize = 256;
 /// Packets that wait for the driver's buffers; the next one is dropped, as a
 /// network card's own ring would.
@@ -52,22 +52,22 @@ const BACKLOG: usize = 256;
 pub struct NetCounters {
     /// Frames that the guest sent.
     pub sent: u64,
-    /// Frames handed to the guest.
+    /// Frames delivered to the guest.
     pub received: u64,
-    /// Frames for the guest that found no buffer, no room in one, or no driver.
+    /// Frames for the guest that were dropped, for lack of a buffer, of room in it, or of a driver.
     pub dropped: u64,
-    /// Chains of the guest that hold no frame of a legal length.
+    /// Chains of the guest that do not hold a frame of a legal length.
     pub malformed: u64,
 }
 
-/// The link of a network card, as the guest sees it.
+/// The link of a network card, as it appears to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetLink {
     /// Bytes that a frame carries after the Ethernet header.
     pub mtu: u16,
     /// Speed in Mb/s.
     pub speed: u32,
-    /// Work that the card does for the guest's TCP; `None` when it does none.
+    /// The card's TCP offloads; `None` without.
     pub offloads: Option<Offloads>,
 }
 
@@ -91,7 +91,7 @@ pub struct Net {
     counters: NetCounters,
 }
 
-/// A network card as it is saved: all but its address.
+/// The saved state of a network card: all but its address.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetState {
     link: NetLink,
@@ -115,8 +115,7 @@ impl Net {
         }
     }
 
-    /// When the first of the frames was sent that nobody took with
-    /// [`take_frames`](Self::take_frames) yet.
+    /// The time of the first sent frame that [`take_frames`](Self::take_frames) has not taken yet.
     pub fn first_frame(&self) -> Option<Cycles> {
         self.outgoing.first().map(|(at, _)| *at)
     }
@@ -127,20 +126,20 @@ impl Net {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// What was counted.
+    /// The card's counters.
     pub fn counters(&self) -> NetCounters {
         self.counters
     }
 
-    /// Counts a frame that found no driver to take it.
+    /// Counts a frame that was dropped for lack of a driver.
     pub fn refuse(&mut self) {
         self.counters.dropped += 1;
     }
 
-    /// A frame arrives from the wire at `now`.
+    /// Handles a frame that arrives from the wire at `now`.
     ///
     /// # Errors
-    /// When the driver broke its queue.
+    /// If the driver broke its queue.
     pub fn receive(
         &mut self,
         frame: Vec<u8>,
@@ -221,7 +220,7 @@ impl Net {
         Ok(())
     }
 
-    /// The frames of a chain that the guest sends; `None` for a chain without a frame of a legal length.
+    /// The frames of a chain that the guest sends; `None` if the chain has no frame of a legal length.
     fn packet_of(&self, chain: &Chain, ram: &GuestRam) -> Option<Vec<Vec<u8>>> {
         let offloads = self.has(spec::VIRTIO_NET_F_CSUM);
         let longest = match self.has(spec::VIRTIO_NET_F_HOST_TSO4) {
@@ -242,8 +241,8 @@ impl Net {
     }
 }
 
-/// Buffers of the driver for `len` bytes: one, or as many as it takes where the driver `merges` them. `None` when there are not enough;
-/// an empty list when a single one is too small, which is left to the driver.
+/// Buffers of the driver for `len` bytes: one, or several if the driver `merges` them. `None` if there are not enough; an empty list if a
+/// single buffer is too small, which is returned to the driver.
 fn room(
     queue: &mut Virtqueue,
     ram: &GuestRam,

@@ -1,8 +1,8 @@
-//! One virtqueue: rust-vmm's ring with every chain checked before use.
+//! A virtqueue: rust-vmm's ring, with every chain checked before use.
 //!
-//! No chain loops or is longer than the queue, and each is [checked](Chain) before a device sees
-//! it; a ring that is not wholly in RAM never becomes ready. `mmio` sets queues up, devices take
-//! chains and hand them back.
+//! No chain loops or is longer than the queue, and each is [checked](Chain) before a device uses
+//! it; a ring that is not entirely in RAM never becomes ready. `mmio` sets up queues; devices take
+//! chains and return them.
 
 use belljar_cpu::GuestRam;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ use vm_memory::{Bytes, GuestAddress};
 
 use super::chain::{Buffer, Chain};
 
-/// What a driver did wrong with a queue.
+/// A driver's violations of a queue's rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// The ring's size, addresses or indices make no sense.
+    /// The ring's size, addresses or indices are invalid.
     #[error("the ring is unusable: {0}")]
     Ring(String),
     /// A chain loops, is longer than its queue, or leaves the descriptor table.
@@ -24,7 +24,7 @@ pub enum QueueError {
         /// Its first descriptor.
         head: u16,
     },
-    /// A readable buffer stands after a writable one.
+    /// A readable buffer follows a writable one.
     #[error("the descriptor chain at {head} has a readable buffer after a writable one")]
     Order {
         /// Its first descriptor.
@@ -38,15 +38,15 @@ pub enum QueueError {
         /// Length in bytes.
         len: u32,
     },
-    /// The chain is not what this device's protocol asks for.
+    /// The chain violates this device's protocol.
     #[error("the chain at {head} is not {expected}")]
     Shape {
         /// Its first descriptor.
         head: u16,
-        /// What belongs there.
+        /// The expected content.
         expected: &'static str,
     },
-    /// What the device complained of before it was saved, in words.
+    /// The device's complaint before it was saved, as text.
     #[error("{0}")]
     Earlier(String),
     /// More chains are under way than the queue has descriptors.
@@ -60,7 +60,7 @@ impl From<virtio_queue::Error> for QueueError {
     }
 }
 
-/// What a driver writes before it declares a queue ready.
+/// The values that a driver writes before it declares a queue ready.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) size: u32,
@@ -69,14 +69,14 @@ pub(super) struct Setup {
     pub(super) used: u64,
 }
 
-/// A queue as it is saved.
+/// The saved state of a queue.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct QueueState {
     size: u16,
-    /// The next available and used entries.
+    /// Indices of the next available and used entries.
     next: (u16, u16),
     ready: bool,
-    /// Descriptors, available ring, used ring.
+    /// Addresses of descriptors, available ring and used ring.
     places: [u64; 3],
     setup: Setup,
     used: bool,
@@ -120,8 +120,8 @@ impl Virtqueue {
         }
     }
 
-    /// Takes over the state of another queue of this size; `None` when it is none that a
-    /// queue over `ram` can have.
+    /// Loads the state of another queue of this size; `None` if it is invalid for a queue over
+    /// `ram`.
     pub(super) fn load(&mut self, saved: &QueueState, ram: &GuestRam) -> Option<()> {
         let [desc_table, avail_ring, used_ring] = saved.places;
         let state = virtio_queue::QueueState {
@@ -153,12 +153,12 @@ impl Virtqueue {
         self.ring.max_size()
     }
 
-    /// The number of descriptors that the driver chose.
+    /// The number of descriptors that the driver configured.
     pub fn size(&self) -> u16 {
         self.ring.size()
     }
 
-    /// Whether the driver has declared the queue ready.
+    /// True if the driver has declared the queue ready.
     pub fn ready(&self) -> bool {
         self.ring.ready()
     }
@@ -167,7 +167,7 @@ impl Virtqueue {
         self.ring.set_ready(false);
     }
 
-    /// Takes the driver's setup, when it is sound.
+    /// Applies the driver's setup, if it is valid.
     pub(super) fn enable(&mut self, ram: &GuestRam) -> Result<(), QueueError> {
         let size = u16::try_from(self.setup.size)
             .map_err(|_| QueueError::Ring(format!("{} descriptors", self.setup.size)))?;
@@ -186,11 +186,10 @@ impl Virtqueue {
         Ok(())
     }
 
-    /// Takes the next available chain. `None` when there is none, or while the
-    /// queue is not ready.
+    /// Takes the next available chain. `None` if there is none, or while the queue is not ready.
     ///
     /// # Errors
-    /// [`QueueError`] when the ring or the chain is broken.
+    /// [`QueueError`] if the ring or the chain is invalid.
     pub fn pop(&mut self, ram: &GuestRam) -> Result<Option<Chain>, QueueError> {
         if !self.ring.ready() {
             return Ok(None);
@@ -220,15 +219,15 @@ impl Virtqueue {
         }
     }
 
-    /// Puts the chain taken last back.
+    /// Returns the last taken chain to the available ring.
     pub fn undo_pop(&mut self) {
         self.ring.go_to_previous_position();
     }
 
-    /// Hands `chain` back to the driver with `written` bytes written.
+    /// Returns `chain` to the driver with `written` bytes written.
     ///
     /// # Errors
-    /// [`QueueError::Ring`] when the used ring cannot be written.
+    /// [`QueueError::Ring`] if the used ring cannot be written.
     pub fn finish(
         &mut self,
         ram: &GuestRam,
@@ -240,8 +239,7 @@ impl Virtqueue {
         Ok(())
     }
 
-    /// Whether chains were handed back since the last call and the driver wants
-    /// to be interrupted for it.
+    /// True if chains were returned since the last call and the driver wants an interrupt for them.
     pub(super) fn take_interrupt(&mut self, ram: &GuestRam) -> bool {
         if !std::mem::take(&mut self.used) {
             return false;

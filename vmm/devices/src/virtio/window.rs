@@ -1,6 +1,6 @@
-//! The register window of a device as the node's buses see it.
+//! The register window of a device, as the node's buses access it.
 //!
-//! `mmio` implements it for each virtio device; a node keeps its devices in the order of their windows.
+//! `mmio` implements it for each virtio device; a node has its devices in the order of their windows.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use belljar_cpu::{Cycles, GuestRam};
 
 use super::QueueError;
 
-/// Registers of any device as the bus sees them.
+/// The bus's view of a device's registers.
 ///
 /// ```
 /// use belljar_devices::virtio::Window;
@@ -25,7 +25,7 @@ pub trait Window {
     /// A store of the low `len` bytes of `value` at `offset`.
     ///
     /// # Errors
-    /// When the host fails the device.
+    /// If the host fails the device.
     fn write(
         &mut self,
         offset: u64,
@@ -38,15 +38,15 @@ pub trait Window {
     /// The level of the device's interrupt line.
     fn line(&self) -> bool;
 
-    /// When the device has something to do of its own.
+    /// The time of the device's next own event.
     fn deadline(&self) -> Option<Cycles>;
 
-    /// Carries out work that is due at or before `now`.
+    /// Handles events due at or before `now`.
     ///
     /// # Errors
-    /// When the host fails the device.
+    /// If the host fails the device.
     fn advance(&mut self, ram: &GuestRam, now: Cycles) -> io::Result<()>;
 
-    /// The reason for which the device asks for a reset, after its driver broke the rules.
+    /// The reason why the device needs a reset, after its driver violated the rules.
     fn complaint(&self) -> Option<&QueueError>;
 }

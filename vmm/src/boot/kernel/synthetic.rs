@@ -2,7 +2,7 @@
 
 use super::{HEADER_OFFSET, SECTOR};
 
-/// Where the segment is loaded, and its entry point.
+/// The segment's load address and entry point.
 pub(crate) const LOAD: u64 = 0x100_0000;
 
 /// An ELF file that loads `code` at [`LOAD`] with `bss` more bytes of memory.
@@ -64,7 +64,7 @@ pub(crate) fn bzimage(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// As [`elf`], of 32 bits, loaded at `load`.
+/// As [`elf`], but 32-bit and loaded at `load`.
 pub(crate) fn elf32(code: &[u8], bss: u32, load: u32) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     let mut put = |value: u32, size: usize| bytes.extend_from_slice(&value.to_le_bytes()[..size]);

@@ -1,12 +1,12 @@
-//! However time is cut into runs, and by whichever way, a node does the same.
+//! The division of time into runs, and the function that runs them, have no effect on a node.
 
 use proptest::prelude::*;
 
 use super::fake::{Op, Seen};
 use super::*;
 
-/// Instructions of which random programs are made. Programs keep the interrupt
-/// state as they like; every one ends in an idle loop.
+/// Instructions of random programs. Programs may enable or disable interrupts; every one ends in an
+/// idle loop.
 fn op() -> impl Strategy<Value = Vec<Op>> {
     prop_oneof![
         4 => Just(vec![Op::Work; 7]),
@@ -22,7 +22,7 @@ fn op() -> impl Strategy<Value = Vec<Op>> {
     ]
 }
 
-/// All that can be observed of a run.
+/// Everything observable of a run.
 type Observed = (
     Vec<(Cycles, Seen)>,
     Vec<u8>,
@@ -37,7 +37,7 @@ fn observe(program: &[Op], pace: u64, frames: &[(u64, u8)], cuts: &[u64], end: u
     })
 }
 
-/// Runs as a cluster does, by the short way where that is open.
+/// Runs as a cluster does, by the fast path where possible.
 fn run_with_others(node: &mut Node, limit: Time) {
     let (console, sent) = (node.take_console(), node.take_frames());
     assert!(console.is_empty() && sent.is_empty());
@@ -63,7 +63,7 @@ fn observe_by(
     });
     let (mut console, mut sent, mut given) = (Vec::new(), Vec::new(), 0);
     for cut in cuts.iter().copied().chain([end]) {
-        // A frame is delivered as late as it may be: before the run that reaches it.
+        // A frame is delivered as late as possible: before the run that reaches its time.
         while let Some((at, byte)) = frames.get(given).filter(|(at, _)| *at < cut) {
             node.deliver_frame(ns(*at), vec![*byte; 60]);
             given += 1;
@@ -83,8 +83,8 @@ fn observe_by(
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-    /// However time is cut into runs, and however late frames are delivered, the
-    /// node does the same at the same cycles.
+    /// The division of time into runs and the delay of deliveries do not change the cycles of
+    /// events.
     #[test]
     fn cutting_time_changes_nothing(
         ops in proptest::collection::vec(op(), 1..40),
@@ -101,7 +101,7 @@ proptest! {
         program.push(Op::TaskPriority(0));
         let program = idle_loop(program);
         frames.sort_by_key(|(at, _)| *at);
-        // The hardest place to cut is where something happens.
+        // Ends of runs at events are the hardest case.
         cuts.extend(frames.iter().map(|(at, _)| *at));
         cuts.sort_unstable();
         let whole = observe(&program, pace, &frames, &[], 4_000);
@@ -156,7 +156,7 @@ fn a_stretch_ends_where_anything_may_come() {
         !node.run_undisturbed(ns(2_001)).unwrap(),
         "the timer is due before"
     );
-    // What is delivered ends it, too, and comes at its time.
+    // A delivery ends the fast path, too, and arrives at its time.
     node.deliver_frame(ns(300), vec![9; 60]);
     assert!(!node.run_undisturbed(ns(250)).unwrap());
     node.run_ahead(ns(250), echo).unwrap();
@@ -164,14 +164,14 @@ fn a_stretch_ends_where_anything_may_come() {
     assert!(!node.run_undisturbed(ns(301)).unwrap());
     node.run_ahead(ns(400), echo).unwrap();
     assert!(seen(&log).contains(&(300, Seen::Interrupt(NET_VECTOR))));
-    // So does what the guest does: what it sent is there to be taken.
+    // A frame sent by the guest ends it, too, and can be taken.
     assert!(!node.run_undisturbed(ns(1_500)).unwrap());
     node.run_ahead(ns(1_500), echo).unwrap();
     assert!(!node.is_undisturbed());
     assert_eq!(node.take_frames().len(), 1);
     node.run_ahead(ns(1_600), echo).unwrap();
     assert!(node.run_undisturbed(ns(1_700)).unwrap());
-    // And a place at which to stop.
+    // A pause ends it, too.
     node.pause_at(5_000);
     assert!(!node.is_undisturbed());
 }

@@ -1,5 +1,5 @@
-//! A processor for the tests: it carries out a script, one operation per
-//! instruction, with interrupts, shadows and overshoot as a real engine has them.
+//! A processor for the tests: it executes a script, one operation per instruction, with interrupts,
+//! shadows and overshoot like a real engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,14 +26,14 @@ pub(super) enum Op {
     Halt,
     TaskPriority(u8),
     Magic,
-    /// A place with the probe of this number.
+    /// An address with the probe of this number.
     Probe(u32),
     Return,
     Jump(usize),
     Fail,
 }
 
-/// What the script saw, and when.
+/// An observation of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Interrupt(u8),
@@ -52,7 +52,7 @@ enum Phase {
     AtMagic,
 }
 
-/// What each processor spends in caches.
+/// The cache time that each processor reports.
 pub(super) const CACHES: u64 = 7;
 
 pub(super) struct Fake {
@@ -332,7 +332,7 @@ impl Vcpu for Fake {
         self.system = *system;
     }
 
-    /// The alias page leads to page 0x5000, and the page after it, read-only, to 0x3000.
+    /// The alias page maps to page 0x5000, and the page after it, read-only, to 0x3000.
     fn translate(&self, linear: u64, access: Access) -> Option<u64> {
         match linear.checked_sub(self.alias)? {
             offset @ 0..0x1000 => Some(0x5000 + offset),

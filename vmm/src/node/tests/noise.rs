@@ -1,4 +1,4 @@
-//! Detours take time from processors that execute, and from nobody else, however time is cut into runs.
+//! Detours take time only from executing processors, for any division of time into runs.
 
 use belljar_sim::Distribution;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn irregular() -> NoiseSource {
     }
 }
 
-/// A program that works for ever.
+/// A program that works forever.
 fn busy() -> Vec<Op> {
     vec![Op::Work, Op::Jump(0)]
 }

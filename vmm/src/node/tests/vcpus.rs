@@ -1,4 +1,4 @@
-//! Nodes of several processors, each with a script of its own.
+//! Nodes of several processors, each with its own script.
 
 use proptest::prelude::*;
 
@@ -30,12 +30,12 @@ fn command(to: u64, low: u64) -> Op {
     Op::WriteMsr(COMMAND, to << 32 | low)
 }
 
-/// INIT and start-up, to everybody else.
+/// INIT and start-up to all other processors.
 fn start_others() -> Vec<Op> {
     vec![command(0, 0xc_4500), command(0, 0xc_4601)]
 }
 
-/// A look at the clock that the log shows.
+/// A read of the clock, which the log records.
 fn look() -> Op {
     Op::In(0x3fd, 1)
 }
@@ -58,7 +58,7 @@ fn others_wait_until_they_are_started_and_then_take_turns() {
     assert_eq!(node.run_until(ns(1)).unwrap(), NodeStop::Limit);
     assert_eq!(node.next_event(), Some(ns(1)));
     assert_eq!(node.run_until(ns(10_000)).unwrap(), NodeStop::Hung);
-    // Started by the 305th instruction, seen at the end of that.
+    // Sent by the 305th instruction, delivered at its end.
     assert_eq!(seen_at(&logs[1]), [305, 307]);
     assert_eq!(seen_at(&logs[2]), [305, 307]);
     assert_eq!(seen_at(&logs[0]), [305, 1_806]);
@@ -81,10 +81,10 @@ fn an_interrupt_is_seen_at_its_sender_s_time_or_one_s_own_if_that_is_later() {
     second.push(command(0, u64::from(IPI)));
     let (mut node, logs) = cluster(&[first, idle_loop(second)]);
     node.run_until(ns(3 * SLICE)).unwrap();
-    // Sent by the 101st instruction: the second sleeps by then, within the same slice.
+    // Sent by the 101st instruction: by then, the second processor sleeps within the same slice.
     let ipi = Seen::Interrupt(IPI);
     assert_eq!(seen(&logs[1]), [(101, ipi.clone())]);
-    // The answer comes when the first is at the slice's end already.
+    // The answer arrives when the first processor has reached the slice's end.
     assert_eq!(seen(&logs[0]), [(SLICE, ipi)]);
 }
 
@@ -120,7 +120,7 @@ fn an_init_of_the_first_processor_resets_the_node() {
     assert_eq!(node.run_until(ns(10_000)).unwrap(), NodeStop::Reset);
 }
 
-/// What can be observed of a run of several processors.
+/// Everything observable of a run of several processors.
 type Observed = (Vec<Vec<(Cycles, Seen)>>, Vec<u8>, Vec<(Time, Vec<u8>)>, u64);
 
 fn observe(scripts: &[Vec<Op>], cuts: &[u64], pauses: &[u64], end: u64) -> Observed {
@@ -140,7 +140,7 @@ fn observe(scripts: &[Vec<Op>], cuts: &[u64], pauses: &[u64], end: u64) -> Obser
     (seen, console, sent, node.retired())
 }
 
-/// As [`observe`], run ahead to wherever `limits` are, in time between slices or not.
+/// As [`observe`], by [`Node::run_ahead`] up to `limits`, which may lie within slices.
 fn observe_ahead(scripts: &[Vec<Op>], limits: &[u64], end: u64) -> Observed {
     let (mut node, logs) = cluster(scripts);
     let (mut console, mut sent) = (Vec::new(), Vec::new());
@@ -179,8 +179,7 @@ fn piece() -> impl Strategy<Value = Vec<Op>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
-    /// However time is cut between slices, and wherever the node is paused, all
-    /// processors do the same at the same cycles.
+    /// The division of time between slices, and pauses, do not change the cycles of events on any processor.
     #[test]
     fn cutting_time_between_slices_changes_nothing(
         programs in proptest::collection::vec(proptest::collection::vec(piece(), 1..12), 3),
@@ -209,7 +208,7 @@ proptest! {
     }
 }
 
-/// A call's beginning and end are told with accounts of the same kind: of all processors.
+/// A call's beginning and end have accounts of the same scope: all processors.
 #[test]
 fn at_a_probe_the_account_is_that_of_all_processors_before_it() {
     let first = vec![Op::Work, Op::Work, Op::Probe(5), Op::Work, Op::Halt];
@@ -223,10 +222,10 @@ fn at_a_probe_the_account_is_that_of_all_processors_before_it() {
     assert_eq!(probed.at, 2);
 }
 
-/// Points at which a node stopped for its owner, what its processors saw, and how many instructions they retired.
+/// A node's stops, its processors' observations, and the number of retired instructions.
 type Sampled = (Vec<NodeStop>, Vec<Vec<(Cycles, Seen)>>, u64);
 
-/// What is seen of a node of these scripts.
+/// The observations of a node with these scripts.
 fn sampled(scripts: &[Vec<Op>], every: Option<u64>, cuts: &[u64]) -> Sampled {
     let (mut node, logs) = cluster(scripts);
     if let Some(every) = every {
@@ -267,10 +266,10 @@ fn samples_are_of_processors_that_execute_and_change_nothing() {
         });
         numbers.collect()
     };
-    // Each executes from its start until it sleeps, a point each 100 cycles.
+    // Each processor executes from its start until it sleeps, with a point each 100 cycles.
     assert_eq!(of(0), (0..=30).collect::<Vec<u64>>());
     assert_eq!(of(1), (1..=5).collect::<Vec<u64>>());
-    // However runs are cut.
+    // For many divisions into runs.
     let cuts: Vec<u64> = (1..60).map(|cut| cut * SLICE / 10).collect();
     assert_eq!(
         sampled(&scripts, Some(100), &[1_000, 2_000, 5_000]).0,

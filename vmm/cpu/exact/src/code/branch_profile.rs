@@ -1,21 +1,22 @@
-//! The branch profile: which ways conditional jumps went while that was still counted.
+//! The branch profile: run counts of conditional jumps' branches, from the time when they were
+//! still counted.
 //!
-//! Blocks are counted until they are hot. What leads out of a loop often enough is hot one day
-//! as well, and a trace that is made anew after that day would take it to be as likely as the
-//! next round.
+//! Blocks are counted until they are hot. Code after a loop becomes hot as well if it runs often
+//! enough, and a trace that is made again afterwards would consider the exit as likely as the next
+//! round.
 
 use std::collections::BTreeMap;
 
 use belljar_translate::context::HOT_RUNS;
 
-/// Runs of one way with which a count is kept for good. Later ones tell less: a way that is hot is
-/// counted no more, while the other still is.
+/// Number of runs of a branch after which a jump's counts are final. Later counts are distorted:
+/// hot branches are not counted any more, while the other branch still is.
 const TELLING: i32 = 100;
 
-/// How often a conditional jump's target was run, and what follows the jump.
+/// Run counts of a conditional jump's target and of the code after the jump.
 pub(crate) type Counts = [i32; 2];
 
-/// What was counted of jumps that traces were led past.
+/// Final counts of jumps within traces.
 #[derive(Debug, Default)]
 pub(crate) struct BranchProfile {
     /// By the jump's physical address.
@@ -23,8 +24,8 @@ pub(crate) struct BranchProfile {
 }
 
 impl BranchProfile {
-    /// What is known of the jump at physical address `jump` when its ways were run `counted`
-    /// times by now, which is no more than [`HOT_RUNS`] each.
+    /// The counts for the jump at physical address `jump`, given its present counts `counted`,
+    /// which are at most [`HOT_RUNS`] each.
     pub(crate) fn learn(&mut self, jump: u64, counted: Counts) -> Counts {
         let known = self.known.get(&jump).copied();
         let settled = known.is_some_and(|known| known.iter().any(|&runs| runs >= TELLING));
@@ -35,7 +36,7 @@ impl BranchProfile {
         counted
     }
 
-    /// Forgets all.
+    /// Clears all counts.
     pub(crate) fn clear(&mut self) {
         self.known.clear();
     }

@@ -1,8 +1,8 @@
-//! What a run of guest instructions is translated as, and which of its translations is sought.
+//! The forms of translations, and the form that a lookup requests.
 //!
-//! Whoever translates says so: `find` for blocks and stubs, `find::hot` for traces.
+//! The translator's caller chooses the form: `find` for blocks and stubs, `find::hot` for traces.
 
-/// What is made of guest code.
+/// The form of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A block, whose instructions count.
@@ -14,28 +14,28 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Its instructions do not count.
+    /// True if its instructions do not count.
     pub(crate) fn is_free(self) -> bool {
         self == Self::Stub
     }
 
-    /// It is made of a hot block and those that follow it.
+    /// True if it is made of a hot block and its successors.
     pub(crate) fn is_hot(self) -> bool {
         self == Self::Trace
     }
 }
 
-/// Which of the blocks that stand at a place is sought.
+/// The form of block that a lookup requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sought {
-    /// The fastest that there is: the hot trace before the block.
+    /// The fastest one: the hot trace rather than the block.
     Best,
     /// The block, which checks each access by itself.
     Plain,
 }
 
 impl Sought {
-    /// Plain where `plain` holds.
+    /// Plain if `plain` is true.
     pub(crate) fn plain_if(plain: bool) -> Self {
         if plain { Self::Plain } else { Self::Best }
     }

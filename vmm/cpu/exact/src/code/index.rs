@@ -1,32 +1,31 @@
-//! Which block stands where: a hash table with chains. Looking for a block is mostly
-//! waiting for memory, so all that the search and the jump to the block need stands in
-//! one short line.
+//! An index of blocks: a hash table with chains. Lookups mostly wait for memory, so all data for
+//! the search and the jump to the block is in a short line.
 
 use belljar_translate::host::block::Block;
 use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::form::Sought;
 
-/// Chains; a power of two.
+/// Number of chains; a power of two.
 const CHAINS: usize = 1 << 16;
-/// The end of a chain. Ids are stored plus one, so that fresh memory is a table of
-/// empty chains and is not touched before it is used.
+/// The end of a chain. Ids are stored plus one, so that fresh memory is a table of empty chains,
+/// and is not touched before use.
 const END: u32 = 0;
 
-/// A block as far as jumping to it needs it.
+/// The data of a block that a jump to it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub id: BlockId,
-    /// Host address for jumps that know where they lead.
+    /// Host address for jumps that need no check of the RIP.
     pub entry: u64,
     /// Host address for indirect jumps.
     pub indirect_entry: u64,
-    /// It reaches into a second page.
+    /// True if it extends into a second page.
     pub crosses: bool,
 }
 
-/// Under what a block is found: RIP, the physical address of its first byte, and its
-/// mode's bits, without that of hot code.
+/// The key of a block: RIP, physical address of its first byte, and its mode's bits, without the
+/// one for hot code.
 pub(crate) type Key = (u64, u64, u32);
 
 #[derive(Debug)]
@@ -39,15 +38,15 @@ struct Line {
     indirect_entry: u64,
 }
 
-/// See the module.
+/// The index of a store; see the module.
 #[derive(Debug)]
 pub(crate) struct BlockIndex {
     heads: Vec<u32>,
-    /// One for each block, forgotten ones too.
+    /// A line for each block, including dropped ones.
     lines: Vec<Line>,
 }
 
-/// Which of `chains` chains, a power of two, has what stands under a key.
+/// The chain, of `chains`, a power of two, for a key.
 pub(crate) fn chain_of((rip, physical, mode): Key, chains: usize) -> usize {
     // Multipliers of Fibonacci hashing (Knuth, TAOCP vol. 3, 6.4).
     let mixed = rip.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -63,8 +62,8 @@ impl BlockIndex {
         }
     }
 
-    /// The newest block under `key`, which is the hot one if there is one; with `plain`,
-    /// the other.
+    /// The newest block under `key`, which is the hot one if there is one; for plain code, the
+    /// other one.
     pub(crate) fn find(&self, key: Key, sought: Sought) -> Option<Found> {
         let mut at = self.heads[chain_of(key, CHAINS)];
         while at != END {
@@ -89,7 +88,7 @@ impl BlockIndex {
         })
     }
 
-    /// Adds what leads to a block from elsewhere: code at `entry`, and for indirect jumps.
+    /// Adds a thunk: code at `entry` that leads to a block, with an entry for indirect jumps.
     pub(crate) fn add_thunk(&mut self, key: Key, entry: u64, indirect_entry: u64) -> Found {
         self.add_line(Line {
             key,
@@ -122,7 +121,7 @@ impl BlockIndex {
         }
     }
 
-    /// Forgets a block.
+    /// Removes a block.
     pub(crate) fn remove(&mut self, id: BlockId) {
         let (wanted, line) = (id + 1, &self.lines[id as usize]);
         let (chain, behind) = (chain_of(line.key, CHAINS), line.next);

@@ -1,24 +1,25 @@
-//! What a vCPU that did not run has to hear of the code that it shares.
+//! Changes of shared code that a paused vCPU must process.
 //!
-//! The latest news are kept and numbered; who missed more does as if everything had changed. The store has the
-//! log; whoever changes code writes it, and every vCPU reads it before it runs.
+//! The latest changes are kept and numbered; a vCPU that missed more assumes that everything changed. The
+//! store has the log; code that changes translations appends to it, and every vCPU processes it before it
+//! runs.
 
 use std::collections::VecDeque;
 
-/// What other vCPUs must know before they run again.
+/// A change that other vCPUs must process before they run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The code at that host address, for that RIP, is void.
+    /// The code at that host address, for that RIP, is invalid.
     Forgotten { rip: u64, code: u64, user: bool },
-    /// The page of RAM at that host address holds code now: writes must be seen.
+    /// The page of RAM at that host address now contains code: writes to it must be detected.
     Watched(u64),
-    /// A page is not shared with other nodes any more: jumps may lead to its code.
+    /// A page is not shared with other nodes any more: its code may be in jump caches.
     Left,
-    /// All code is void, and what was numbered starts over.
+    /// All code is invalid, and numbering starts over.
     Flushed,
 }
 
-/// The latest news, numbered.
+/// The latest changes, numbered.
 #[derive(Debug, Default)]
 pub(crate) struct NewsLog {
     pub(crate) dropped: u64,
@@ -26,7 +27,7 @@ pub(crate) struct NewsLog {
 }
 
 impl NewsLog {
-    /// News that are kept. Who missed more does as if everything had changed.
+    /// Number of changes kept. A vCPU that missed more assumes that everything changed.
     pub(crate) const KEPT: usize = 256;
 
     pub(crate) fn push(&mut self, news: News) {
@@ -41,7 +42,7 @@ impl NewsLog {
         self.dropped + self.kept.len() as u64
     }
 
-    /// What came after the first `heard`; `None` when some of it is not kept.
+    /// The changes after the first `heard`; `None` if some of them are not kept.
     pub(crate) fn since(&self, heard: u64) -> Option<Vec<News>> {
         let skipped = heard.checked_sub(self.dropped)?;
         Some(self.kept.iter().skip(skipped as usize).copied().collect())

@@ -1,8 +1,8 @@
-//! What a node knows of its pages of RAM that hold code.
+//! The pages of a node's RAM that contain code.
 //!
-//! A page has the node's own blocks, or code of the pool that runs there for some linear addresses;
-//! `remove`, `leave` and `clear` tell which pages have neither any more and need not be watched.
-//! `store` adds and removes, `store/pooled` says which pages are the pool's.
+//! A page has the node's own blocks, or code of the pool that runs there at some linear addresses;
+//! `remove`, `leave` and `clear` return the pages that have neither any more and need not be
+//! watched. `store` adds and removes blocks, `store/pooled` records the pool's pages.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,16 +16,16 @@ use crate::code::pool::PageId;
 /// The code of one page.
 #[derive(Debug, Default)]
 struct Page {
-    /// The node's own blocks that hold bytes of it.
+    /// The node's own blocks with bytes in it.
     blocks: Vec<BlockId>,
-    /// What it is in the pool, for each linear page at which its code ran; or that it is
-    /// not there.
+    /// For each linear page at which its code ran, its page in the pool, or `None`.
     pooled: Vec<(u64, Option<PageId>)>,
-    /// The node has written to it while it was code, so it shares it no more.
+    /// True if the node has written to it while it contained code, so that it is never shared
+    /// again.
     own: bool,
 }
 
-/// Linear pages of which a page remembers what it is in the pool.
+/// The largest number of linear pages that are recorded for a page.
 const MOST_PLACES: usize = 8;
 
 impl Page {
@@ -38,21 +38,21 @@ impl Page {
     }
 }
 
-/// Pages of the pool that are remembered of those looked for last; a power of two.
+/// Number of cached lookups of pooled pages; a power of two.
 const RECENT: usize = 512;
 
-/// Where a page of the pool runs: numbers of the page of RAM and of the linear page.
+/// A place of a pooled page: numbers of the page of RAM and of the linear page.
 type Place = (u64, u64);
 
-/// A page of the pool where it was found.
+/// A page of the pool at a place.
 type Recent = Cell<Option<(Place, PageId)>>;
 
 /// Pages of RAM by their number.
 #[derive(Debug)]
 pub(crate) struct CodePages {
     pages: BTreeMap<u64, Page>,
-    /// What [`pooled`](Self::pooled) found last, each where the linear page tells; it is
-    /// asked whenever the jump caches do not know a RIP.
+    /// A cache of results of [`pooled`](Self::pooled), indexed by the linear page; it is queried
+    /// whenever the jump caches lack a RIP.
     recent: Box<[Recent]>,
 }
 
@@ -74,7 +74,7 @@ impl CodePages {
         self.recent.fill_with(Cell::default);
     }
 
-    /// Block `id` holds bytes of these pages.
+    /// Records that block `id` has bytes in these pages.
     pub(crate) fn add(&mut self, origin: Origin, id: BlockId) {
         for physical in origin.each() {
             let page = self.pages.entry(physical / PAGE_SIZE).or_default();
@@ -82,7 +82,7 @@ impl CodePages {
         }
     }
 
-    /// Block `id` does so no more. Returns those of the pages that hold no code any more.
+    /// Removes block `id` from these pages. Returns the pages that contain no code any more.
     pub(crate) fn remove(&mut self, origin: Origin, id: BlockId) -> Vec<u64> {
         let mut clean = Vec::new();
         for physical in origin.each() {
@@ -100,7 +100,7 @@ impl CodePages {
         clean
     }
 
-    /// The node's own blocks that hold bytes of the page around `physical`.
+    /// The node's own blocks with bytes in the page around `physical`.
     pub(crate) fn blocks(&self, physical: u64) -> &[BlockId] {
         self.page(physical).map_or(&[], |page| &page.blocks)
     }
@@ -120,12 +120,12 @@ impl CodePages {
         Some(id)
     }
 
-    /// Whether any code of the pool's runs there.
+    /// True if code of the pool runs there.
     pub(crate) fn is_shared(&self, physical: u64) -> bool {
         self.page(physical).is_some_and(Page::is_shared)
     }
 
-    /// Whether it is not known yet if the code there at `rip` may be the pool's.
+    /// True if it is still unknown whether the code there at `rip` can be the pool's.
     pub(crate) fn may_share(&self, physical: u64, rip: u64) -> bool {
         self.page(physical).is_none_or(|page| {
             let mut places = page.pooled.iter();
@@ -135,15 +135,14 @@ impl CodePages {
         })
     }
 
-    /// From now on the code there at `rip` is that of page `id` of the pool, or not the
-    /// pool's.
+    /// Records that the code there at `rip` is in page `id` of the pool, or not in the pool.
     pub(crate) fn share(&mut self, physical: u64, rip: u64, id: Option<PageId>) {
         let page = self.pages.entry(physical / PAGE_SIZE).or_default();
         page.pooled.push((rip / PAGE_SIZE, id));
     }
 
-    /// From now on the pool's code does not run there, nor again where the node keeps the
-    /// page as its `own`. Returns whether it holds no code any more.
+    /// Stops running the pool's code there; forever, if the page is now the node's `own`. Returns
+    /// true if it contains no code any more.
     pub(crate) fn leave(&mut self, physical: u64, own: bool) -> bool {
         self.forget_recent();
         let Some(page) = self.pages.get_mut(&(physical / PAGE_SIZE)) else {
@@ -158,12 +157,12 @@ impl CodePages {
         clean
     }
 
-    /// The pool's code never runs there.
+    /// Excludes the page from the pool forever.
     pub(crate) fn keep_own(&mut self, physical: u64) {
         self.pages.entry(physical / PAGE_SIZE).or_default().own = true;
     }
 
-    /// Forgets all; returns the pages that held code.
+    /// Drops everything; returns the pages that contained code.
     pub(crate) fn clear(&mut self) -> Vec<u64> {
         self.forget_recent();
         let pages = std::mem::take(&mut self.pages).into_iter();

@@ -1,19 +1,18 @@
-//! Translated code that many nodes run.
+//! Translated code shared by many nodes.
 //!
-//! Nodes of a cluster run the same kernel and programs, and what a page of code is
-//! translated to follows from its bytes. The pool keeps such bytes page by page, each with
-//! the blocks that stand there. A node whose page holds the same bytes runs those blocks for
-//! as long as it does not write to the page; whoever needs a block first adds it. Since
-//! addresses are part of translated code, a page is kept for the first few linear addresses
-//! at which it is run: the kernel is at the same in all clones, libraries are somewhere else
-//! in each process.
+//! Nodes of a cluster run the same kernel and programs, and the translation of a page of code
+//! follows from its bytes. The pool has such pages, each with its bytes and its blocks. A node
+//! whose page has the same bytes runs those blocks until it writes to the page; the first node that
+//! needs a block adds it. Since translated code contains addresses, a page is kept separately for
+//! the first few linear addresses at which it runs: the kernel has the same addresses in all
+//! clones, while libraries are elsewhere in each process.
 //!
-//! Translated code finds all that belongs to a vCPU through the GS base, and pooled code
-//! is mapped once. Once added it is never changed and never removed, since others may be
-//! in it. What does change are words next to it, its cells, which tell where a jump to
-//! another block of the page leads: to the dispatcher at first, then to that block. A link
-//! never leads out of its page, so a node that leaves a page forgets its jump caches and
-//! is out. Whatever blocks there are, guests run the same.
+//! Translated code finds its vCPU's data through the GS base, and pooled code is mapped once. It is
+//! never changed or removed, because other threads may be executing it. Only its cells change:
+//! words next to the code that contain the target of a jump to another block of the page. Initially
+//! this is the dispatcher, later that block. A link never leads out of its page, so a node stops
+//! running a page's code by clearing its jump caches. The blocks in a pool do not affect the
+//! guests' behaviour.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,9 +33,9 @@ use belljar_translate::host::stubs;
 
 /// The bytes of a pool's pages: found by their hash, then compared.
 mod contents;
-/// Which block of a pool stands where: a hash table that is read while one adds to it.
+/// An index of a pool's blocks: a hash table that can be read during additions.
 mod index;
-/// What changes when something is added to a pool.
+/// The mutable state of a pool.
 mod writer;
 
 use contents::Contents;
@@ -51,23 +50,23 @@ pub(crate) type PageId = u32;
 /// The bytes of a page.
 pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
 
-/// Bytes of code for which there is a cell and an exit stub at most.
+/// Bytes of code per cell and exit stub: a bound on their number.
 const BYTES_PER_CELL: usize = 32;
 const BYTES_PER_SITE: usize = 32;
 
-/// What nodes are given that share translated code wherever their pages of code hold the
-/// same bytes: clones of one value. They may run at the same time, and what they do does
-/// not depend on it.
+/// A handle of translated code for nodes that share pages of code with the same bytes. Nodes that
+/// share get clones of one value. They may run at the same time, and their behaviour does not
+/// depend on it.
 #[derive(Clone)]
 pub struct CodePool {
     pool: Arc<Mutex<Option<Arc<Pool>>>>,
-    /// Room for code.
+    /// Size of the code memory.
     bytes: usize,
 }
 
 impl CodePool {
-    /// A pool with room for `bytes` bytes of code. Tables take some three times as much
-    /// besides it. When it is full, nodes translate for themselves what is not there.
+    /// A pool with `bytes` bytes for code. Tables take about three times as much in addition. When
+    /// it is full, nodes translate further code for themselves.
     pub fn with_room(bytes: usize) -> Self {
         Self {
             pool: Arc::default(),
@@ -75,14 +74,14 @@ impl CodePool {
         }
     }
 
-    /// Pages of different code, and blocks in them.
+    /// Number of distinct pages of code, and of blocks in them.
     pub fn size(&self) -> (usize, usize) {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.as_ref()
             .map_or((0, 0), |pool| (pool.contents.pages(), pool.blocks.count()))
     }
 
-    /// The pool, which the first to ask makes. `None` for one whose code differs.
+    /// The pool, which the first caller creates. `None` for a pool of code with another character.
     pub(crate) fn join(&self, character: &Character) -> Result<Option<Arc<Pool>>, CpuError> {
         let mut place = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match &*place {
@@ -96,7 +95,7 @@ impl CodePool {
     }
 }
 
-/// See the module.
+/// The pool; see the module.
 pub(crate) struct Pool {
     character: Character,
     range: Range<u64>,
@@ -109,7 +108,7 @@ pub(crate) struct Pool {
     writer: Mutex<Writer>,
 }
 
-/// Where in the pool code stands, as an address: its page's number and its place in it.
+/// The address of code in the pool: its page's number and its offset.
 pub(crate) fn address_in(page: PageId, physical: u64) -> u64 {
     u64::from(page) * PAGE_SIZE + physical % PAGE_SIZE
 }
@@ -137,7 +136,7 @@ impl Pool {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Host addresses at which pooled code executes.
+    /// Range of host addresses of pooled code.
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
@@ -156,41 +155,39 @@ impl Pool {
         }
     }
 
-    /// Heat counters in use, by numbers from zero on.
+    /// Number of heat counters in use, which are numbered from zero.
     pub(crate) fn heats(&self) -> u32 {
         self.heats.load(Ordering::Acquire)
     }
 
-    /// Slots in use, by numbers from zero on.
+    /// Number of slots in use, which are numbered from zero.
     pub(crate) fn slots(&self) -> u32 {
         self.slots.load(Ordering::Acquire)
     }
 
-    /// The number of what decides how code is translated, for all nodes of the pool;
-    /// `None` when there are too many.
+    /// The number of `features`, common to all nodes of the pool; `None` if there are too many
+    /// different ones.
     pub(crate) fn number_of(&self, features: &Features) -> Option<u8> {
         self.writer().number_of(features)
     }
 
-    /// The page that holds these bytes, to be run around `rip`, which is added if need be and
-    /// if there is room.
+    /// The page with these bytes, to run around `rip`. It is added if missing and if there is room.
     pub(crate) fn page_of(&self, bytes: &PageBytes, rip: u64) -> Option<PageId> {
         self.contents.find_or_add(bytes, rip / PAGE_SIZE)
     }
 
-    /// Whether page `id` holds these bytes.
+    /// True if page `id` has these bytes.
     pub(crate) fn holds(&self, id: PageId, bytes: &PageBytes) -> bool {
         self.contents.holds(id, bytes)
     }
 
-    /// The block for `rip` in `mode` at `address`, the hot one, if there is one, unless it
-    /// must be `plain`.
+    /// The block for `rip` in `mode` at `address`, of the `sought` form.
     pub(crate) fn find(&self, address: u64, rip: u64, mode: Mode, sought: Sought) -> Option<Found> {
         self.index.find((rip, address, mode.bits()), sought)
     }
 
-    /// Translates `guest`, whose bytes stand at `address`, unless somebody did so before;
-    /// as what `form` says. `None` when there is no room.
+    /// Translates `guest`, whose bytes are at `address`, in the given form, unless it was
+    /// translated before. `None` if there is no room.
     pub(crate) fn add(
         &self,
         guest: &GuestBlock,
@@ -266,7 +263,7 @@ impl Pool {
             && self.sites.count() < bytes / BYTES_PER_SITE
     }
 
-    /// Lets `jump`, which is block `from`'s, lead to block `to` of the same page.
+    /// Links `jump` of block `from` to block `to` of the same page.
     pub(crate) fn link(&self, jump: Incoming, from: BlockId, to: BlockId) {
         let (source, target) = (self.block(from), self.block(to));
         let page = |block: &Block| block.origin.first / PAGE_SIZE;
@@ -275,7 +272,7 @@ impl Pool {
         }
     }
 
-    /// Lets `jump` lead to what stands at `rip` by way of the jump cache.
+    /// Makes `jump` lead to `rip` through the jump cache.
     pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool) {
         let mut writer = self.writer();
         if self.has_room(&writer) {
@@ -285,14 +282,15 @@ impl Pool {
         }
     }
 
-    /// Leads all jumps to block `from` to block `to`, but for those that must not.
+    /// Redirects all jumps to block `from` to block `to`, except jumps that need plain code.
     pub(crate) fn redirect(&self, from: BlockId, to: BlockId) {
         let entry = self.block(to).entry;
         self.writer().redirect(from, to, entry);
     }
 
-    /// Lets nobody find hot block `id` any more, nor group the accesses of `instructions`.
-    /// Whoever is in it may continue. Returns the block that checks each access by itself.
+    /// Removes hot block `id` from lookups, and excludes the accesses of `instructions` from
+    /// groups. Threads in the block may continue. Returns the block that checks each access by
+    /// itself.
     pub(crate) fn retire(
         &self,
         id: BlockId,
@@ -306,7 +304,7 @@ impl Pool {
         Some(plain.id)
     }
 
-    /// The block whose host code holds `pc`.
+    /// The block whose host code contains `pc`.
     pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
         let (mut low, mut high) = (0, self.blocks.count());
         while low < high {

@@ -1,39 +1,39 @@
-//! The probes of a node, and which pages of code hold some.
+//! The probes of a node, and the pages of code that contain some.
 //!
-//! A part of the store; `find::probed` asks when it looks for the code at a RIP.
+//! A part of the store; `find::probed` queries it when it looks up the code at a RIP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use belljar_cpu::{PAGE_SIZE, Probes};
 
-/// The probes of a node: a part of its code, which all of its vCPUs run.
+/// The probes of a node, as a part of its code, which all of its vCPUs run.
 #[derive(Debug, Default)]
 pub(crate) struct ProbedCode {
     pub(crate) set: Option<Arc<Probes>>,
-    /// Pages of users' code that were compared, and of a kernel's with probes, by number, and what is in them.
+    /// Compared pages of users' code, and pages of a kernel's code with probes, by number, with their probes.
     pub(crate) pages: BTreeMap<u64, Box<[(u16, u32)]>>,
-    /// Linear addresses to which traced calls return.
+    /// Return addresses of traced calls.
     pub(crate) returns: BTreeSet<u64>,
 }
 
 impl ProbedCode {
-    /// Whether there is anything to look for.
+    /// True if there are probes or watched return addresses.
     pub(crate) fn is_active(&self) -> bool {
         self.set.is_some() || !self.returns.is_empty()
     }
 
-    /// Whether some are in a kernel.
+    /// True if there are probes in a kernel.
     pub(crate) fn has_kernel(&self) -> bool {
         self.set.as_ref().is_some_and(|set| set.has_kernel())
     }
 
-    /// What is known of page number `page` may not hold any more.
+    /// Invalidates the comparison of page number `page`.
     pub(crate) fn forget(&mut self, page: u64) {
         self.pages.remove(&page);
     }
 
-    /// So with all pages.
+    /// Invalidates the comparisons of all pages.
     pub(crate) fn forget_pages(&mut self) {
         self.pages.clear();
     }
@@ -45,7 +45,7 @@ impl ProbedCode {
         Some(places[at].1)
     }
 
-    /// Bytes from `physical` to the next probe after it in its page, if there is one.
+    /// Distance in bytes from `physical` to the next probe after it in its page, if there is one.
     pub(crate) fn bytes_to_next(&self, physical: u64) -> Option<usize> {
         let places = self.pages.get(&(physical / PAGE_SIZE))?;
         let offset = (physical % PAGE_SIZE) as u16;

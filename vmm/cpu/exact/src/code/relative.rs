@@ -1,6 +1,6 @@
-//! Which code is translated relative to its page, and its instructions where they are mapped.
+//! Code that is translated relative to its page, and its instructions at their mapped addresses.
 //!
-//! `find` decides by it, `store` and `visit` place and move.
+//! `find` decides whether code is relative; `store` and `visit` place and relocate it.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::PAGE_SIZE;
@@ -10,11 +10,11 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::guest::size::CodeSize;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-/// What addresses are from the page's beginning at most: a displacement holds the sum.
+/// The largest offset from the page's beginning: the sum must fit a displacement.
 const FARTHEST: i64 = i32::MAX as i64 - (1 << 16);
 
-/// RIP and mode of code at `rip` in `mode` where it is relative; `None` where it must have
-/// addresses of its own.
+/// RIP and mode of code at `rip` in `mode`, if it is translated relative to its page; `None` if it
+/// must have absolute addresses.
 pub(crate) fn relative(rip: u64, mode: Mode) -> Option<(u64, Mode)> {
     let moves = mode.user && mode.size == CodeSize::Long && rip >> 32 != 0 && !is_above(rip);
     let is_stub = rip.wrapping_sub(STUB_BASE) < STUB_LENGTH;
@@ -25,7 +25,7 @@ pub(crate) fn relative(rip: u64, mode: Mode) -> Option<(u64, Mode)> {
     (moves && !is_stub).then_some((rip % PAGE_SIZE, mode))
 }
 
-/// An instruction as it is decoded `by` bytes further on.
+/// The instruction relocated by `by` bytes.
 pub(crate) fn moved(instruction: &Instruction, by: u64) -> Instruction {
     let mut moved = *instruction;
     moved.set_ip(instruction.ip().wrapping_add(by));
@@ -39,7 +39,7 @@ pub(crate) fn moved(instruction: &Instruction, by: u64) -> Instruction {
     moved
 }
 
-/// Whether all addresses that `block` names move with it, and are near.
+/// True if all addresses in `block` are relative to its RIP, and near.
 pub(crate) fn moves_as_one(block: &GuestBlock) -> bool {
     let instructions = block.instructions.iter();
     instructions.map(|guest| &guest.instruction).all(moves)
@@ -60,7 +60,7 @@ fn moves(instruction: &Instruction) -> bool {
     }
     let segment = matches!(instruction.memory_segment(), Register::FS | Register::GS);
     if !instruction.is_ip_rel_memory_operand() {
-        // A number is where it is.
+        // A constant address does not move.
         return segment || index != Register::None;
     }
     let narrow = instruction.mnemonic() == Mnemonic::Lea && instruction.op0_register().size() != 8;

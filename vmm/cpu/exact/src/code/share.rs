@@ -1,10 +1,9 @@
-//! Translated code that the vCPUs of a node share.
+//! Translated code shared by the vCPUs of a node.
 //!
-//! Translated code finds all that belongs to a vCPU through the GS base, so any vCPU may
-//! run it. They run one at a time: the store is in the hands of the one that runs. What
-//! each keeps for itself of the code, its jump caches, and what it may write unseen, may
-//! be void when it comes back: the store keeps a list of [news](crate::code::news) for that, which every vCPU
-//! goes through before it runs again.
+//! Translated code finds its vCPU's data through the GS base, so any vCPU may run it. They run one at a time,
+//! and the running one has the store. A paused vCPU's jump caches and its list of pages that may be written
+//! undetected can become invalid: the store has a list of [changes](crate::code::news), which every vCPU
+//! processes before it runs again.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,12 +18,12 @@ use crate::code::store::Store;
 
 type Shelf = Arc<Mutex<Option<Box<Store>>>>;
 
-/// What vCPUs are given that share their translated code: clones of one value. They must
-/// have the same RAM, instruction set and time model, and never run at the same time.
+/// A handle of translated code for vCPUs that share it as clones of one value. They must have the same RAM,
+/// instruction set and time model, and never run at the same time.
 #[derive(Clone)]
 pub struct CodeShare {
     shelf: Shelf,
-    /// Room for code.
+    /// Size of the code memory.
     bytes: usize,
     pool: Option<CodePool>,
 }
@@ -36,8 +35,8 @@ impl Default for CodeShare {
 }
 
 impl CodeShare {
-    /// A share with room for `bytes` bytes of code, 64 MiB at most. Tables take some
-    /// three times as much besides it. When it is full, all is translated anew.
+    /// A share with `bytes` bytes for code, at most 64 MiB. Tables take about three times as much in
+    /// addition. When it is full, all code is discarded and translated again.
     pub fn with_room(bytes: usize) -> Self {
         Self {
             shelf: Shelf::default(),
@@ -46,8 +45,8 @@ impl CodeShare {
         }
     }
 
-    /// The same, with a part in `pool`, whose code is run wherever it fits. A pool for other
-    /// registers or another time model is left alone, and so is any under a cache model.
+    /// The same with `pool`, whose code runs on all matching pages. A pool for other registers or another
+    /// time model is not used, and under a cache model no pool is.
     #[must_use]
     pub fn pooled(self, pool: &CodePool) -> Self {
         Self {
@@ -57,20 +56,19 @@ impl CodeShare {
     }
 }
 
-/// A vCPU's part in the code: the store itself, while it is in its hands.
+/// A vCPU's share of the code: it includes the store while the vCPU has it.
 pub(crate) struct Lease {
     shelf: Shelf,
     store: Option<Box<Store>>,
-    /// News heard so far.
+    /// Number of changes processed so far.
     pub(crate) heard: u64,
-    /// Heat counters of this vCPU that have their first value, up to this one: the node's
-    /// own, and the pool's.
+    /// Numbers of heat counters up to which this vCPU has initialised them: the node's own, and the pool's.
     pub(crate) heats: u32,
     pub(crate) pooled_heats: u32,
 }
 
 impl Lease {
-    /// A part in `share`, whose first owner makes the store.
+    /// A lease of `share`, whose first user creates the store.
     pub(crate) fn new(
         share: &CodeShare,
         character: &Character,
@@ -98,7 +96,7 @@ impl Lease {
         })
     }
 
-    /// Takes the store in hand; whether it was in other hands meanwhile.
+    /// Takes the store; returns true if another vCPU had it meanwhile.
     pub(crate) fn take(&mut self) -> bool {
         if self.store.is_some() {
             return false;
@@ -108,7 +106,7 @@ impl Lease {
         true
     }
 
-    /// Gives the store back, if there is anybody else who may want it.
+    /// Returns the store, if other vCPUs share it.
     pub(crate) fn give_back(&mut self) {
         if Arc::strong_count(&self.shelf) > 1 {
             let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,12 +114,12 @@ impl Lease {
         }
     }
 
-    /// All of the node's own heat counters are unused again.
+    /// Marks all of the node's own heat counters as unused.
     pub(crate) fn restart_heats(&mut self) {
         self.heats = 0;
     }
 
-    /// Tells the others. Whoever tells has done by itself what follows from it.
+    /// Reports a change to the other vCPUs. The caller must have processed it itself.
     pub(crate) fn tell(&mut self, news: News) {
         self.news.push(news);
         self.heard = self.news.end();

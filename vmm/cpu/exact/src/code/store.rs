@@ -1,8 +1,8 @@
-//! All translated blocks of a node's vCPUs: finding them, linking them, forgetting them.
+//! All translated blocks of a node's vCPUs: lookup, linking, invalidation.
 //!
-//! A block is found by its first byte's physical address, its RIP and its mode, the hot one first.
-//! When bytes of a page change, all blocks that hold them are forgotten with the jumps that lead to
-//! them; when there is no room, everything is. The vCPU that runs has the store in its hands, by
+//! A block is found by its first byte's physical address, its RIP and its mode, hot ones first.
+//! When bytes of a page change, all blocks with such bytes are dropped along with the jumps to
+//! them; when there is no room, everything is dropped. The running vCPU has the store, through
 //! `share`.
 
 use std::collections::BTreeSet;
@@ -30,13 +30,13 @@ use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
 
-/// A node's part in a pool.
+/// Use of a pool by a node.
 mod pooled;
-/// Where code that is relative to its page is entered.
+/// Entry thunks of code that is relative to its page.
 mod thunks;
-/// There is an exit stub for so many bytes of code at most, to bound memory.
+/// Bytes of code per exit stub, as a bound on memory.
 const BYTES_PER_SITE: usize = 64;
-/// Least room for code: for some blocks of any size.
+/// The smallest code memory: enough for some blocks of any size.
 const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
 
 /// The translated code of a node's vCPUs.
@@ -49,45 +49,45 @@ pub(crate) struct Store {
     blocks: Vec<Block>,
     sites: Vec<ExitStub>,
     pages: CodePages,
-    /// Where the code of pages stands that the node shares with others.
+    /// The pool with the code of shared pages.
     pool: Option<Arc<Pool>>,
-    /// How often a page ceased to be shared.
+    /// Number of times that a page ceased to be shared.
     departures: u64,
-    /// How often everything was thrown away.
+    /// Number of times that everything was discarded.
     flushes: u64,
     index: BlockIndex,
     /// The entry thunks of relative code, by their number.
     thunks: BlockIndex,
-    /// Slots and heat counters in use: those before are the pool's.
+    /// Slots and heat counters in use; smaller numbers are the pool's.
     slots: Range<u32>,
     heats: Range<u32>,
     lines: bool,
-    /// Instructions whose accesses seldom go where the last one went.
+    /// Instructions whose accesses seldom repeat their last address range.
     scattered: BTreeSet<u64>,
-    /// Which ways its conditional jumps went.
+    /// Run counts of its conditional jumps' branches.
     pub profile: BranchProfile,
-    /// What code was translated under, by the numbers that are part of modes.
+    /// Features under which code was translated, by the numbers in modes.
     features: Vec<Features>,
-    /// Where users' code is to be seen.
+    /// Probes and watched return addresses.
     pub probed: ProbedCode,
-    /// What vCPUs must know that are not running.
+    /// Changes that paused vCPUs must process.
     pub news: NewsLog,
 }
 
-/// What forgetting code asks of the caller.
+/// Consequences of dropping code, for the caller.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Forgotten {
-    /// Blocks that jump caches may still lead to: RIP, host code, user mode.
+    /// Dropped blocks that jump caches may still contain: RIP, host code, user mode.
     pub jumps: Vec<(u64, u64, bool)>,
-    /// How many blocks there were.
+    /// Number of dropped blocks.
     pub blocks: u64,
-    /// Pages that hold no code any more.
+    /// Pages that contain no code any more.
     pub clean: Vec<u64>,
 }
 
 impl Store {
-    /// Makes an empty one for code of this `character`.
+    /// An empty store for code of this `character`.
     pub(crate) fn new(character: &Character, bytes: usize) -> Result<Self, CpuError> {
         let mut memory = CodeMemory::new(bytes.max(LEAST_BYTES))?;
         let shared = stubs::place(&mut memory, character);
@@ -115,35 +115,35 @@ impl Store {
         })
     }
 
-    /// Emits for a cache model from now on: accesses are checked line by line, and no
-    /// code becomes hot.
+    /// Emits for a cache model from now on: accesses are checked line by line, and code never
+    /// becomes hot.
     pub(crate) fn check_lines(&mut self) {
         self.lines = true;
         self.emitter.check_lines();
     }
 
-    /// Host address at which every visit begins.
+    /// Host address of the entry of every visit.
     pub(crate) fn enter_code(&self) -> u64 {
         self.shared.enter
     }
 
-    /// Host address of the code that every visit ends with.
+    /// Host address of the code at the end of every visit.
     pub(crate) fn leave_code(&self) -> u64 {
         self.shared.leave
     }
 
-    /// Host addresses at which visits to code begin that is [apart](Mode::apart), and at which
-    /// its budget goes back to the context.
+    /// Host addresses of the entry for [apart](Mode::apart) code, and of the code that moves its
+    /// budget back to the context.
     pub(crate) fn apart_code(&self) -> [u64; 2] {
         self.shared.apart
     }
 
-    /// Host address of the code for jumps that the first jump cache leads astray.
+    /// Host address of the code for jumps with a wrong entry in the first jump cache.
     pub(crate) fn lookup_code(&self, user: bool) -> u64 {
         self.shared.lookup[usize::from(user)]
     }
 
-    /// Host addresses at which translated code executes: the node's own, and the pool's.
+    /// Host address ranges of translated code: the node's own, and the pool's.
     pub(crate) fn ranges(&self) -> [Range<u64>; 2] {
         let pool = self.pool.as_ref();
         [self.memory.range(), pool.map_or(0..0, |pool| pool.range())]
@@ -163,13 +163,13 @@ impl Store {
         &self.sites[id as usize]
     }
 
-    /// Grows with every flush; what was known of blocks before one is void.
+    /// A number that changes with every flush; data about blocks from before is invalid.
     pub(crate) fn generation(&self) -> u64 {
         self.flushes
     }
 
-    /// The number of what decides how code is translated; `None` when there are too many,
-    /// and all must be [forgotten](Self::forget_features).
+    /// The number of `features`; `None` if there are too many different ones, and all must be
+    /// [dropped](Self::forget_features).
     pub(crate) fn number_of(&mut self, features: &Features) -> Option<u8> {
         if let Some(pool) = &self.pool {
             return pool.number_of(features);
@@ -185,15 +185,14 @@ impl Store {
         Some(number as u8)
     }
 
-    /// Forgets the numbers of features; no code may be left that was translated under them.
-    /// A pool's are not the node's to forget: the node continues without the pool.
+    /// Drops the numbers of features; no code translated under them may be left. A node cannot drop
+    /// a pool's numbers: it continues without the pool.
     pub(crate) fn forget_features(&mut self) {
         self.features.clear();
         self.pool = None;
     }
 
-    /// Does not group the accesses of these instructions any more.
-    /// They are block `id`'s.
+    /// Excludes the accesses of these instructions of block `id` from groups.
     pub(crate) fn scatter(&mut self, id: BlockId, instructions: impl IntoIterator<Item = u64>) {
         let block = &self.blocks[id as usize];
         let from = Scattered::origin(block.mode, block.origin);
@@ -201,8 +200,7 @@ impl Store {
         self.scattered.extend(each);
     }
 
-    /// The block for `rip` in `mode` whose first byte is at `physical`: the hot one, if
-    /// there is one, unless it must be `plain`.
+    /// The block for `rip` in `mode` whose first byte is at `physical`, of the `sought` form.
     pub(crate) fn find(
         &self,
         physical: u64,
@@ -219,7 +217,7 @@ impl Store {
         self.heats.clone()
     }
 
-    /// Whether another block fits; otherwise [`flush`](Self::flush) first.
+    /// True if another block fits; otherwise [`flush`](Self::flush) first.
     pub(crate) fn has_room(&self) -> bool {
         self.memory.has_room(BLOCK_ROOM)
             && self.sites.len() < self.memory.limit() / BYTES_PER_SITE
@@ -227,7 +225,7 @@ impl Store {
             && self.heats.len() < OWN_HEATS - 1
     }
 
-    /// Forgets everything; returns the pages that held code.
+    /// Drops everything; returns the pages that contained code.
     pub(crate) fn flush(&mut self) -> Vec<u64> {
         self.memory.truncate(self.reserved);
         self.blocks.clear();
@@ -243,20 +241,20 @@ impl Store {
         self.pages.clear()
     }
 
-    /// Bytes of code.
+    /// Size of the code in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.used()
     }
 
-    /// Gives memory that is not in use back to the host.
+    /// Releases unused memory to the host.
     pub(crate) fn release(&mut self) {
         self.memory.release();
         self.blocks.shrink_to_fit();
         self.sites.shrink_to_fit();
     }
 
-    /// Translates `guest`, whose bytes lie at `origin` (guest-physical addresses;
-    /// the second when it crosses), and keeps it; as what `form` says.
+    /// Translates `guest` in the given form and stores it. Its bytes are at `origin`
+    /// (guest-physical addresses; a second one if it crosses pages).
     pub(crate) fn add(
         &mut self,
         guest: &GuestBlock,
@@ -280,7 +278,7 @@ impl Store {
         } else {
             Tier::Plain(heat)
         };
-        // The blocks that it leads to may be the pool's.
+        // The target blocks may be the pool's.
         let alone = mode.is_poolable() && self.is_shared_at(origin.first, guest.rip);
         let links = if alone { Links::Cached } else { Links::Patched };
         self.emitter.link_by(links);
@@ -307,8 +305,7 @@ impl Store {
         self.index.add(key, &self.blocks[id as usize])
     }
 
-    /// Lets `jump`, which is block `from`'s, lead to block `id`, if both are the node's own or
-    /// both the pool's.
+    /// Links `jump` of block `from` to block `id`, if both are the node's own or both the pool's.
     pub(crate) fn link(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
         match (from & POOLED != 0, id & POOLED != 0) {
             (false, false) => self.patch(jump, id),
@@ -323,7 +320,7 @@ impl Store {
         self.memory.patch(jump.hole, block.entry);
     }
 
-    /// Leads all jumps to block `from` to block `to`, but for those that must not.
+    /// Redirects all jumps to block `from` to block `to`, except jumps that need plain code.
     pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
         if from & to & POOLED != 0 {
             return self.pool().redirect(from, to);
@@ -336,7 +333,7 @@ impl Store {
         }
     }
 
-    /// The block whose host code holds `pc`.
+    /// The block whose host code contains `pc`.
     pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
         if let Some(pool) = &self.pool
             && pool.range().contains(&pc)
@@ -350,8 +347,7 @@ impl Store {
         (pc < self.blocks[id].host_end).then_some(id as BlockId)
     }
 
-    /// Forgets the blocks that hold any of the `bytes` bytes at `physical`, which
-    /// lie in one page.
+    /// Drops the blocks with any of the `bytes` bytes at `physical`, which lie in one page.
     pub(crate) fn forget(&mut self, physical: u64, bytes: u64) -> Forgotten {
         let mut forgotten = Forgotten::default();
         let start = physical % PAGE_SIZE;
@@ -367,7 +363,7 @@ impl Store {
         for id in hit.collect::<Vec<_>>() {
             let block = &self.blocks[id as usize];
             forgotten.blocks += 1;
-            // Entry thunks lead nowhere then.
+            // Entry thunks then lead to the dispatcher.
             if !block.mode.relative {
                 let jump = (block.rip, block.indirect_entry, block.mode.user);
                 forgotten.jumps.push(jump);
@@ -377,7 +373,7 @@ impl Store {
         forgotten
     }
 
-    /// Forgets one block; returns the pages that hold no code any more.
+    /// Drops a block; returns the pages that contain no code any more.
     pub(crate) fn discard(&mut self, id: BlockId) -> Vec<u64> {
         let mut clean = Vec::new();
         if self.blocks[id as usize].valid {
@@ -397,7 +393,7 @@ impl Store {
     }
 }
 
-/// Whether a block holds bytes from `start` to `end` of page `page`.
+/// True if a block has bytes from `start` to `end` of page `page`.
 fn overlaps(block: &Block, page: u64, start: u64, end: u64) -> bool {
     let first = (block.bytes.0 + u64::from(block.mode.skew)) % PAGE_SIZE;
     let last = first + (block.bytes.1.wrapping_sub(block.bytes.0) & 0xffff);

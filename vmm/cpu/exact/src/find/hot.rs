@@ -1,7 +1,6 @@
-//! Hot code: traces of blocks that were run often, whose accesses are checked in
-//! groups.
+//! Hot code: traces of frequently run blocks, whose accesses are checked in groups.
 //!
-//! Which code becomes hot, and when, is for speed alone: no result depends on it.
+//! The choice and the time of hot code only affect speed, never results.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::HOT_RUNS;
@@ -15,8 +14,8 @@ use crate::code::form::{Form, Sought};
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Block `head`, at which the guest stands or in whose loop, was run so often that it is
-    /// worth more work.
+    /// Handles block `head`, at which the guest is or in whose loop it is, having run so often that
+    /// a better translation is worthwhile.
     pub(crate) fn ran_hot(&mut self, head: BlockId) {
         let block = self.store.block(head);
         let (rip, mode, origin) = (block.rip, block.mode, block.origin);
@@ -33,7 +32,7 @@ impl ExactVcpu {
             self.flush_code();
             return;
         }
-        // Other code is not worth the work: only its first steps of booting run there.
+        // Other code is not worthwhile: only the first steps of booting run in it.
         if mode.size != CodeSize::Long
             || origin.second.is_some()
             || !self.store.block(head).valid
@@ -55,7 +54,7 @@ impl ExactVcpu {
         self.begin_hot(head, hot, &trace);
     }
 
-    /// Makes hot code of a pool's block for all nodes, unless another did already.
+    /// Makes hot code of a pool's block for all nodes, unless another node already did.
     fn promote_pooled(&mut self, head: BlockId, rip: u64, mode: Mode) {
         let linear = self.state.code_address(rip);
         let Ok(physical) = self.fetch_address(linear) else {
@@ -81,9 +80,9 @@ impl ExactVcpu {
         }
     }
 
-    /// The plain block at the first address of the loop that `trace` is, if it begins at
-    /// another: an inner loop is hot before the loop around it. What the rounds of the outer
-    /// loop begin with is known at its beginning alone.
+    /// The plain block at the lowest address of the loop `trace`, if the trace begins elsewhere: an
+    /// inner loop becomes hot before the loop around it. Initial values of the outer loop's rounds
+    /// are only known at its beginning.
     fn first_of_loop(&self, trace: &GuestBlock, physical: u64, mode: Mode) -> Option<BlockId> {
         let first = trace.bytes.0;
         if !trace.loops || first == trace.rip {
@@ -97,14 +96,14 @@ impl ExactVcpu {
         (!block.hot && block.valid).then_some(found.id)
     }
 
-    /// Counts the runs of block `head` from the first one again.
+    /// Restarts the count of block `head`'s runs.
     fn count_again(&mut self, head: BlockId) {
         if let Some(heat) = self.store.block(head).heat {
             self.context.heat[heat as usize] = HOT_RUNS;
         }
     }
 
-    /// Runs `hot`, which was made from `trace`, in the place of `head`.
+    /// Replaces `head` by `hot`, which was made from `trace`.
     fn begin_hot(&mut self, head: BlockId, hot: BlockId, trace: &GuestBlock) {
         self.store.redirect(head, hot);
         self.statistics.promoted += 1;
@@ -112,11 +111,11 @@ impl ExactVcpu {
         self.lead_to(hot);
     }
 
-    /// Lets indirect jumps find block `id`.
+    /// Makes indirect jumps lead to block `id`.
     fn lead_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
         if block.mode.relative {
-            // Entry thunks follow by themselves.
+            // Entry thunks are updated elsewhere.
             return;
         }
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);

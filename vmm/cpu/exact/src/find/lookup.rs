@@ -1,9 +1,8 @@
-//! Which block stands at a RIP, and what must be known of the code there.
+//! Looks up or translates the block at a RIP.
 //!
-//! A block is only found for the physical address at which its bytes lie and the mode in which it
-//! was made; every page that one was made of is watched. `dispatch` asks `find_block` where the
-//! jump caches know nothing, `system` and `interface` report here what changes how code is
-//! translated.
+//! A block is only found by the physical address of its bytes and its mode; every page with bytes of a block is
+//! watched. `dispatch` calls `find_block` if the jump caches have no entry; `system` and `interface` report changes
+//! that affect translation here.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{Access, PAGE_SIZE, SegmentRegister};
@@ -24,8 +23,8 @@ use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::addresses::FETCHED;
 
 impl ExactVcpu {
-    /// The block at `state.rip`, translated if need be.
-    /// With `plain`, not a hot one; `linked` when only a jump of its page wants to lead there.
+    /// The block at `state.rip`, translated if necessary. With `plain`, not a hot one; `linked` if only a jump of its
+    /// page needs it.
     pub(crate) fn find_block(
         &mut self,
         mode: Mode,
@@ -52,15 +51,15 @@ impl ExactVcpu {
         Ok(found)
     }
 
-    /// Lets indirect jumps to `rip` find `found`, which is for `mode`.
+    /// Makes indirect jumps to `rip` lead to `found`, which is for `mode`.
     pub(crate) fn show_jumps(&mut self, rip: u64, mode: Mode, found: &Found) {
         self.keep_jumps_to(mode);
         let jumps = &mut self.context.views[usize::from(mode.user)].jumps;
         jumps.set(rip, found.indirect_entry);
     }
 
-    /// Host address of the code that an indirect jump to `state.rip` would find, where that is
-    /// known of what was translated for `mode`.
+    /// Host address of the code to which an indirect jump to `state.rip` would lead, if the jump cache has code for
+    /// `mode`.
     pub(crate) fn known_jump(&self, mode: Mode) -> Option<u64> {
         let view = usize::from(mode.user);
         let holds =
@@ -68,8 +67,7 @@ impl ExactVcpu {
         holds.then(|| self.context.views[view].jumps.find(self.state.rip))?
     }
 
-    /// Whether both jump caches lead to what was translated for 64-bit code under the
-    /// circumstances of `mode`, which hold now.
+    /// True if both jump caches have 64-bit code for the present `mode`.
     pub(crate) fn knows_both_sides(&self, mode: Mode) -> bool {
         let is_of = |user| {
             let mode = Mode {
@@ -82,7 +80,7 @@ impl ExactVcpu {
         mode.size == CodeSize::Long && is_of(false) && is_of(true)
     }
 
-    /// What decides how code is translated at this moment.
+    /// The present features.
     pub(crate) fn features_now(&self) -> Features {
         Features {
             fpu: self.state.has_fpu(),
@@ -92,8 +90,8 @@ impl ExactVcpu {
         }
     }
 
-    /// To be called when a control register changed that decides how code is translated,
-    /// and when features have got new numbers.
+    /// Updates the features after a change of a control register that affects translation, or after features were
+    /// renumbered.
     pub(crate) fn settle_features(&mut self) {
         let system = &self.state.system;
         self.identity.features =
@@ -110,8 +108,7 @@ impl ExactVcpu {
         };
     }
 
-    /// Empties the jump cache of this privilege level when what it leads to was
-    /// translated under other circumstances than now hold.
+    /// Clears the jump cache of this privilege level if its code is for another mode than the present one.
     fn keep_jumps_to(&mut self, mode: Mode) {
         let base = match mode.size {
             CodeSize::Long => 0,
@@ -125,7 +122,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether the second page of a block that crosses is still mapped where it was.
+    /// True if the second page of a block that crosses pages is still mapped to the same address.
     fn still_crosses(&mut self, id: BlockId) -> bool {
         let block = self.store.block(id);
         let Some(second) = block.origin.second else {
@@ -174,7 +171,7 @@ impl ExactVcpu {
         Ok(found)
     }
 
-    /// From now on every write to this page of RAM goes through [`Store::forget`](crate::code::store::Store::forget).
+    /// From now on, every write to this page of RAM calls [`Store::forget`](crate::code::store::Store::forget).
     pub(crate) fn watch_page(&mut self, physical: u64) {
         if self.memory.is_watched(physical) {
             return;
@@ -204,7 +201,7 @@ impl ExactVcpu {
         self.store.tell(News::Flushed);
     }
 
-    /// Decodes at `rip`; also tells where the bytes are from.
+    /// Decodes a block at `rip`, and returns the addresses of its bytes as well.
     pub(crate) fn decode_at(
         &mut self,
         rip: u64,
@@ -248,8 +245,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Makes dead arithmetic flags zero at `state.rip`: what they hold depends on
-    /// how the code was translated, and no result may.
+    /// Sets dead arithmetic flags to zero at `state.rip`: their values depend on the translation, and results must
+    /// not.
     pub(crate) fn settle_flags(&mut self) {
         if self.context.flags & ARITHMETIC != 0 {
             let dead = match self.stops.uncovered_at {
@@ -301,9 +298,9 @@ impl ExactVcpu {
         }
     }
 
-    /// Forgets translated code in the `bytes` bytes at `physical`, within a page.
+    /// Drops translated code in the `bytes` bytes at `physical`, within a page.
     pub(crate) fn forget_code(&mut self, physical: u64, bytes: u64) {
-        // A device fills whole pages: what then stands there may be shared again.
+        // A device writes whole pages, whose new contents may be shared again.
         self.leave_shared(physical, bytes < PAGE_SIZE);
         self.store.probed.forget(physical / PAGE_SIZE);
         let forgotten = self.store.forget(physical, bytes);

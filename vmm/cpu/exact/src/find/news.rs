@@ -1,7 +1,7 @@
-//! Catching up with what other vCPUs of the node did to the code that they share.
+//! Processing of other vCPUs' changes to the code that a node's vCPUs share.
 //!
-//! A vCPU takes the store in hand before it runs, and hears the news first. `run` and everything that needs the
-//! store outside of a run come here.
+//! A vCPU takes the store before it runs, and first processes the changes. `run` and all functions that need
+//! the store outside of a run use this module.
 
 use std::ops::{Deref, DerefMut};
 
@@ -10,7 +10,7 @@ use belljar_translate::context::{HOT_RUNS, POOL_SLOTS, SLOT_FILLS};
 use crate::code::news::News;
 use crate::processor::vcpu::ExactVcpu;
 
-/// A vCPU with the translated code in hand, which it gives back at the end, however that comes.
+/// A vCPU with the translated code, which it returns when this is dropped.
 pub(crate) struct InHand<'vcpu>(&'vcpu mut ExactVcpu);
 
 impl Deref for InHand<'_> {
@@ -34,12 +34,12 @@ impl Drop for InHand<'_> {
 }
 
 impl ExactVcpu {
-    /// Does something for which the translated code must be in hand.
+    /// Calls `work` with the translated code taken.
     pub(crate) fn with_code<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         work(&mut self.hold_code())
     }
 
-    /// Takes the translated code in hand for as long as the answer lives.
+    /// Takes the translated code for the lifetime of the result.
     pub(crate) fn hold_code(&mut self) -> InHand<'_> {
         if self.store.take() {
             self.hear();
@@ -47,7 +47,7 @@ impl ExactVcpu {
         InHand(self)
     }
 
-    /// Catches up with what other vCPUs did to the code.
+    /// Processes the changes that other vCPUs made to the code.
     fn hear(&mut self) {
         let heard = self.store.heard;
         let end = self.store.news.end();
@@ -97,12 +97,12 @@ impl ExactVcpu {
             view.jumps.flush();
         }
         self.flush_lines();
-        // Not only those in use: they may be fewer now.
+        // Not only the slots in use: there may be fewer now.
         self.context.slots.flush();
         self.settle_features();
     }
 
-    /// Gives the heat counters that others put into use their first value.
+    /// Initialises the heat counters that other vCPUs or nodes began to use.
     pub(crate) fn begin_heats(&mut self) {
         let used = self.store.heats();
         let begun = std::mem::replace(&mut self.store.heats, used.end).max(used.start);
@@ -114,8 +114,7 @@ impl ExactVcpu {
         self.context.heat[begun as usize..used as usize].fill(HOT_RUNS);
     }
 
-    /// Whether another node put this heat counter into use since this vCPU looked last; it
-    /// has its first value now.
+    /// True if another node began to use this heat counter since this vCPU's last check; it is initialised now.
     pub(crate) fn is_new_heat(&mut self, heat: u32) -> bool {
         let is_new = (self.store.pooled_heats..self.store.pooled_heats()).contains(&heat);
         if is_new {
@@ -124,15 +123,15 @@ impl ExactVcpu {
         is_new
     }
 
-    /// Gives a slot its first values.
+    /// Initialises a slot.
     pub(crate) fn begin_slot(&mut self, slot: u32) {
         let memory = &mut self.context.slots.each[slot as usize];
         (memory.limit, memory.fills) = (0, SLOT_FILLS);
-        // Zero is for those that were not begun.
+        // Zero marks uninitialised slots.
         self.addresses.slot_asked[slot as usize] = self.retired_now().max(1);
     }
 
-    /// Whether this vCPU fills a slot of the pool's for the first time; it may from now on.
+    /// True if this vCPU fills a slot of the pool's for the first time; the slot is initialised now.
     pub(crate) fn is_new_slot(&mut self, slot: u32) -> bool {
         let is_new = (slot as usize) < POOL_SLOTS && self.addresses.slot_asked[slot as usize] == 0;
         if is_new {

@@ -1,8 +1,8 @@
-//! Return prediction: where the return at the end of a trace is likely to lead, which is where it would
-//! lead just now.
+//! Return prediction: the expected target of the return at the end of a trace is the present return
+//! address.
 //!
-//! A jump through a table is foreseen worse than a comparison, and asks the block that it comes
-//! to whether it is the right one. For speed alone, as all that is hot.
+//! A host predicts a jump through a table worse than a comparison, and the target block must check its
+//! RIP. As with all hot code, this only affects speed.
 
 use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
 use belljar_translate::guest::analyse::Class;
@@ -12,12 +12,12 @@ use belljar_translate::guest::symbols::analyse;
 
 use crate::processor::vcpu::ExactVcpu;
 
-/// RSP's number, which is that of the symbol it begins with.
+/// RSP's number, which is also the number of its initial symbol.
 const RSP: usize = 4;
 
 impl ExactVcpu {
-    /// Has `trace`, at whose beginning the guest stands, compare the address that it returns
-    /// to at its end with the one on the stack, where that is in its page.
+    /// Makes `trace`, at whose beginning the guest is, compare its return address with the present one
+    /// on the stack, if that is in the trace's page.
     pub(crate) fn predict_return(&self, trace: &mut GuestBlock, mode: Mode) {
         let run = &trace.instructions;
         if run.last().is_none_or(|last| last.class != Class::Ret) {
@@ -38,8 +38,8 @@ impl ExactVcpu {
         }
     }
 
-    /// The 8 bytes of memory at `linear`, without a trace in the guest's tables. None where no RAM
-    /// is mapped, or they are not in one page.
+    /// The 8 bytes of memory at `linear`, without side effects in the guest's tables. `None` if they
+    /// are not mapped to RAM, or not in one page.
     fn glance(&self, linear: u64) -> Option<u64> {
         let physical = self.translate(linear, Access::Read)?;
         let mut bytes = [0; 8];

@@ -1,14 +1,11 @@
-//! Probes in translated code: translation of a block ends at each place that has a probe, and the processor asks there.
+//! Probes in translated code: a block ends before each address with a probe, and the processor checks for probes there.
 //!
-//! A page that holds users' code is compared with the pages of the set once, when it is first
-//! run; it is watched from then on, so that it is compared anew when it has changed. Code at a
-//! probe, and at an address to which a traced call returns, is never linked to, stands in no
-//! jump cache, and is in no pool: whoever comes there comes by way of the dispatcher, which
-//! carries out that one instruction by itself. Places in a kernel are linear addresses, which
-//! count in supervisor mode; what stands there is not compared. So what the guest does, and when, is the same
-//! with and without probes.
+//! A page of users' code is compared with the pages of the set when it first runs; it is watched from then on, and compared again after
+//! changes. Code at a probe, and at a return address of a traced call, is never linked, and never in a jump cache or a pool: it is always
+//! reached through the dispatcher, which executes that one instruction separately. Probes in a kernel are linear addresses, which apply in
+//! supervisor mode without a comparison of bytes. So the guest's behaviour and timing are the same with and without probes.
 //!
-//! Called by the dispatcher, when it looks for the code at a RIP, and by what makes traces.
+//! Called by the dispatcher when it looks up the code at a RIP, and by the makers of traces.
 
 use std::sync::Arc;
 
@@ -18,7 +15,7 @@ use belljar_translate::guest::size::CodeSize;
 
 use crate::processor::vcpu::ExactVcpu;
 
-/// What stands where a vCPU has come to.
+/// The probe or watched address at a vCPU's RIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hit {
     /// The probe of this number.
@@ -28,7 +25,7 @@ pub(crate) enum Hit {
 }
 
 impl ExactVcpu {
-    /// Ends runs at the places of `probes`.
+    /// Ends runs at `probes` from now on.
     pub(crate) fn begin_probes(&mut self, probes: &Arc<Probes>) {
         self.with_code(|vcpu| {
             vcpu.flush_code();
@@ -36,7 +33,8 @@ impl ExactVcpu {
         });
     }
 
-    /// Has runs end where code returns to `target`: a user's, or a kernel's in the upper half; false where there are too many such places.
+    /// Ends runs at returns to `target`: a user address, or in the upper half a kernel address. Returns false if there are too many such
+    /// addresses.
     pub(crate) fn begin_return(&mut self, target: u64) -> bool {
         self.with_code(|vcpu| {
             if vcpu.store.probed.returns.contains(&target) {
@@ -46,7 +44,7 @@ impl ExactVcpu {
                 return false;
             }
             vcpu.store.probed.returns.insert(target);
-            // Nothing leads there any more but by way of the dispatcher.
+            // From now on the address is only reached through the dispatcher.
             if let Some(physical) = vcpu.translate(target, Access::Fetch) {
                 vcpu.forget_code(physical, 1);
             }
@@ -54,8 +52,8 @@ impl ExactVcpu {
         })
     }
 
-    /// What there is at `state.rip`, whose page is compared with the set if it was not yet.
-    /// `None` also where no page is mapped: whoever fetches the code finds out.
+    /// The probe or watched return address at `state.rip`, whose page is compared with the set if necessary. `None` also if no page is
+    /// mapped: fetching the code reports that.
     pub(crate) fn hit_here(&mut self) -> Option<Hit> {
         if !self.store.probed.is_active() || self.state.code_size() != CodeSize::Long {
             return None;
@@ -76,12 +74,12 @@ impl ExactVcpu {
         self.is_watched_return(rip).then_some(Hit::Return)
     }
 
-    /// Whether a call of this side of the privilege border is to return to `rip`.
+    /// True if a call in the present mode, user or kernel, is to return to `rip`.
     fn is_watched_return(&self, rip: u64) -> bool {
         is_upper(rip) != self.state.is_user() && self.store.probed.returns.contains(&rip)
     }
 
-    /// Notes the kernel's probes in its page at linear address `page`, which is at `physical`.
+    /// Records the kernel's probes in its page at linear address `page`, which is at `physical`.
     fn note_kernel_page(&mut self, physical: u64, page: u64) {
         let Some(set) = self.store.probed.set.clone() else {
             return;
@@ -100,14 +98,14 @@ impl ExactVcpu {
         self.store.probed.pages.insert(number, places.into());
     }
 
-    /// Has code of the page around `physical`, in which there are probes, in no pool.
+    /// Excludes code of the page around `physical`, which contains probes, from the pool.
     fn keep_page_apart(&mut self, physical: u64) {
-        // Code of a pool leads to it by links of others.
+        // Other nodes' links in the pool may lead to its code.
         self.leave_shared(physical, true);
         self.store.keep_own(physical);
     }
 
-    /// Finds the probes of the page around `physical`, unless that is known.
+    /// Finds the probes of the page around `physical`, unless it was compared already.
     fn compare_page(&mut self, physical: u64) {
         let number = physical / PAGE_SIZE;
         let watched = self.memory.is_watched(physical);
@@ -128,9 +126,8 @@ impl ExactVcpu {
         self.store.probed.pages.insert(number, places.into());
     }
 
-    /// The block at `rip` and `physical` of at most `limit` instructions, if it comes to a probe
-    /// in its page: it ends there. `bytes` are those from there on. Where a probe's address is
-    /// in the middle of an instruction, the way there is another one.
+    /// The block at `rip` and `physical` of at most `limit` instructions, if it reaches a probe in its page, before which it ends. `bytes`
+    /// are the bytes from `rip` on. If a probe's address is in the middle of an instruction, this path does not reach it.
     pub(crate) fn decode_to_probe(
         &self,
         rip: u64,
@@ -145,14 +142,13 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether a trace may not be followed to `rip`, at `physical` in the page that the guest
-    /// stands in: there is a probe, or a return address is to be seen.
+    /// True if a trace must not continue at `rip`, at `physical` in the present page: there is a probe or a watched return address.
     pub(crate) fn is_probed(&self, physical: u64, rip: u64) -> bool {
         let probed = &self.store.probed;
         probed.is_active() && (probed.probe_at(physical).is_some() || self.is_watched_return(rip))
     }
 
-    /// What the vCPU is, standing at a probe.
+    /// The vCPU's state at a probe.
     pub(crate) fn probed_now(&self) -> Probed {
         Probed {
             registers: self.registers(),
@@ -173,8 +169,7 @@ impl ExactVcpu {
         scalars
     }
 
-    /// The exit of a vCPU that stands at a watched return address, unless it has just come
-    /// back from there.
+    /// The exit of a vCPU at a watched return address, unless it has just returned from that exit.
     pub(crate) fn return_exit(&mut self, passing: Option<u64>) -> Option<Exit> {
         let rip = self.state.rip;
         if passing.is_some() {
@@ -185,7 +180,7 @@ impl ExactVcpu {
     }
 }
 
-/// Whether an address is in the upper half of the address space, where kernels are.
+/// True if an address is in the upper half of the address space, the kernel's.
 fn is_upper(address: u64) -> bool {
     address >> 63 != 0
 }

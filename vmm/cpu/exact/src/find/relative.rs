@@ -1,16 +1,15 @@
-//! Code that is translated once, wherever it is mapped.
+//! Code that is translated once for all of its mappings.
 //!
-//! Processes run the same pages of programs and libraries at other addresses each (address
-//! space layout randomization, position-independent executables). What a user runs beyond the
-//! first 4 GiB is translated as if its page began at address zero: the addresses that it names
-//! count from the page's beginning, and the context has where that is mapped,
-//! [`code_page`](belljar_translate::context::Context::code_page). Jumps within the page lead from block to
-//! block, as the page stays the same. Whatever comes from elsewhere enters by an entry thunk: a few
-//! instructions for one RIP which see that they are the right ones, as blocks with addresses of
-//! their own do, say where the page is, and jump to the block.
+//! Processes run the same pages of programs and libraries at different addresses (address space layout
+//! randomization, position-independent executables). User code beyond the first 4 GiB is translated as if
+//! its page began at address zero: its addresses are relative to the page's beginning, and the context has
+//! the page's address, [`code_page`](belljar_translate::context::Context::code_page). Jumps within the
+//! page are linked, as the page stays the same. All other jumps enter through an entry thunk: a few
+//! instructions for one RIP that verify the RIP, as blocks with absolute addresses do, set the page's
+//! address, and jump to the block.
 //!
-//! Blocks that reach into a second page, and those which name addresses that do not move with
-//! them, have addresses of their own. So has code that a node shares with others.
+//! Blocks that extend into a second page have absolute addresses, and so have blocks with addresses that
+//! do not move with them, and code that a node shares with others.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
@@ -22,13 +21,13 @@ use crate::code::relative::moves_as_one;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// What the addresses of code that runs count from.
+    /// The base of the running code's addresses.
     pub(crate) fn origin_of(&self, relative: bool) -> u64 {
         if relative { self.context.code_page } else { 0 }
     }
 
-    /// The block that stands at `rip` and `physical`, relative to its page, translated if need
-    /// be; `None` if there is none. As [`find_block`](Self::find_block).
+    /// The block at `rip` and `physical`, relative to its page, translated if necessary; `None` if there
+    /// is none. As [`find_block`](Self::find_block).
     pub(crate) fn relative_block(
         &mut self,
         (rip, physical): (u64, u64),
@@ -69,8 +68,8 @@ impl ExactVcpu {
         Some(found)
     }
 
-    /// Decodes a block at `rip` in `mode` that lies within its page, and, where it is relative,
-    /// may be so.
+    /// Decodes a block at `rip` in `mode` that lies within its page. If the mode is relative, the block
+    /// must be relocatable.
     pub(crate) fn decode_within(&self, rip: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let limit = mode.pace.limit();
         let mut bytes = [0u8; MAX_INSTRUCTIONS * MAX_BYTES];

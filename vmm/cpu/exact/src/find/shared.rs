@@ -1,8 +1,8 @@
-//! Which pages of code a node shares with others through a pool, and how it ceases to.
+//! Sharing pages of code with other nodes through a pool, and ending it.
 //!
-//! Shared code is run only while the page holds the bytes that the pool has; before it is written
-//! to, or when it is found to differ, the node leaves it, forgets its jump caches and tells its
-//! other vCPUs. `lookup` and `hot` ask here, `access` and `probed` leave.
+//! Shared code only runs while the page has the pool's bytes; before the page is written to, or
+//! when a difference is found, the node leaves it, clears its jump caches and notifies its other
+//! vCPUs. `lookup` and `hot` find shared code here; `access` and `probed` leave it.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::GuestBlock;
@@ -15,8 +15,8 @@ use crate::code::pool::PageBytes;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Looks whether the code at `rip` in the page around `physical` can be shared, which
-    /// nobody did yet; the pool's block there, if it can be and has one.
+    /// Checks whether the code at `rip` in the page around `physical` can be shared, if that is
+    /// still unknown. Returns the pool's block there, if there is one.
     pub(crate) fn find_shared(
         &mut self,
         physical: u64,
@@ -37,7 +37,7 @@ impl ExactVcpu {
         self.store.find(physical, rip, mode, sought)
     }
 
-    /// Translates `guest` for all who share its page, if it is in one.
+    /// Translates `guest` for all nodes that share its page, if it is shared.
     pub(crate) fn add_shared(
         &mut self,
         guest: &GuestBlock,
@@ -52,14 +52,14 @@ impl ExactVcpu {
         }
         let found = self.store.add_pooled(guest, physical, mode, form);
         if found.is_none() {
-            // Blocks that are not the pool's cannot be linked to those that are.
+            // Own blocks cannot be linked to the pool's.
             self.leave_shared(physical, true);
         }
         found
     }
 
-    /// Whether the code at `rip` in the page around `physical` is shared. What the pool is
-    /// given was translated from the very bytes that it keeps, whatever became of the page.
+    /// True if the code at `rip` in the page around `physical` is shared. This ensures that code
+    /// added to the pool was translated from the pool's bytes, even if the page has changed.
     pub(crate) fn still_shares(&mut self, physical: u64, rip: u64) -> bool {
         if !self.store.is_shared_at(physical, rip) {
             return false;
@@ -72,8 +72,8 @@ impl ExactVcpu {
         still
     }
 
-    /// Runs no shared code any more in the page around `physical`, which is about to be
-    /// written or has been, nor ever again if that makes it the node's `own`.
+    /// Stops running shared code in the page around `physical`, which is about to be written or was
+    /// written; forever, if that makes it the node's `own`.
     pub(crate) fn leave_shared(&mut self, physical: u64, own: bool) {
         if !self.store.is_shared(physical) {
             return;

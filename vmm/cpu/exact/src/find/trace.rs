@@ -1,6 +1,6 @@
-//! Traces: the way that most runs take from a block on, loops repeated.
+//! Traces: the most frequent path from a block on, with loops unrolled.
 //!
-//! For speed alone: what a trace leaves is caught where it leaves.
+//! Traces only affect speed: other paths leave through side exits.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::HOT_RUNS;
@@ -11,15 +11,15 @@ use iced_x86::Instruction;
 
 use crate::code::form::Sought;
 use crate::processor::vcpu::ExactVcpu;
-/// A loop is repeated within its trace up to this many instructions.
+/// A loop is unrolled in its trace up to this many instructions.
 const MAX_UNROLLED: usize = 96;
 const MAX_REPEATS: usize = 8;
-/// A trace is not followed where this small a part of the runs goes, as a divisor.
+/// A trace does not follow a branch with less than this fraction of the runs, as a divisor.
 const SELDOM: i32 = 12;
 /// A loop of at most this many rounds is followed to its end.
 const SHORT: i32 = 8;
 
-/// What became of following a trace one block further.
+/// The result of extending a trace by a block.
 enum Step {
     To(u64),
     /// Back to the trace's beginning.
@@ -28,8 +28,7 @@ enum Step {
 }
 
 impl ExactVcpu {
-    /// Follows the blocks from `head` on along the way that most runs take, within
-    /// its page.
+    /// Follows the most frequent path of blocks from `head` on, within its page.
     pub(crate) fn trace(&mut self, head: u64, physical: u64, mode: Mode) -> Option<GuestBlock> {
         let page = physical & !(PAGE_SIZE - 1);
         let mut trace = GuestBlock {
@@ -77,7 +76,7 @@ impl ExactVcpu {
             follow(last, next, &mut returns);
             rip = next;
         }
-        // The block just decoded does not fit: the trace ends in front of it.
+        // The block just decoded does not fit: the trace ends before it.
         if trace.instructions.is_empty() {
             return None;
         }
@@ -85,7 +84,7 @@ impl ExactVcpu {
         Some(trace)
     }
 
-    /// Where most runs go after `block`, the last of the blocks at `seen`.
+    /// The most frequent successor of `block`, the last of the blocks at `seen`.
     fn step(
         &mut self,
         block: &GuestBlock,
@@ -99,7 +98,7 @@ impl ExactVcpu {
         };
         let instruction = &last.instruction;
         let to = |next| {
-            // A call back is no loop: its returns pile up.
+            // A recursive call is not a loop: its returns accumulate.
             if Some(&next) == seen.first() && last.class != Class::Call {
                 Step::Loop
             } else {
@@ -127,8 +126,8 @@ impl ExactVcpu {
         }
     }
 
-    /// At the end of a loop's body that leads back to a block of the trace: a loop of a
-    /// few rounds is followed as often as it goes round, and then left.
+    /// Handles the end of a loop's body that leads back to a block of the trace: a loop of few
+    /// rounds is followed for its number of rounds, and then left.
     fn round_again(&self, back: (u64, i32), out: (u64, i32), seen: &[u64]) -> Step {
         let rounds = (back.1 + out.1 / 2) / out.1.max(1);
         let since = seen.iter().rposition(|&rip| rip == out.0).unwrap_or(0);
@@ -146,7 +145,7 @@ impl ExactVcpu {
         Step::To(if done < rounds { back.0 } else { out.0 })
     }
 
-    /// How often the block at `rip` was run, as far as it is counted.
+    /// Number of runs of the block at `rip`, as far as they are counted.
     fn runs(&self, page: u64, rip: u64, mode: Mode) -> i32 {
         let physical = page + rip % PAGE_SIZE;
         let block = self.found(physical, rip, mode, Sought::Plain);
@@ -167,7 +166,7 @@ impl ExactVcpu {
     }
 }
 
-/// Whether a run goes through this jump again and again.
+/// True if a loop may end in this jump.
 fn is_short_loop(last: &GuestInstruction) -> bool {
     last.class == Class::JumpIf
 }
@@ -180,7 +179,7 @@ fn finished(mut trace: GuestBlock) -> Option<GuestBlock> {
     Some(trace)
 }
 
-/// Lets the trace continue after `last` with the instruction at `next`.
+/// Makes the trace continue after `last` with the instruction at `next`.
 fn follow(last: &mut GuestInstruction, next: u64, returns: &mut Vec<u64>) {
     let instruction = &last.instruction;
     last.follow = match last.class {
@@ -203,7 +202,7 @@ fn jumps(instruction: &Instruction, to: u64) -> bool {
     instruction.near_branch64() == to
 }
 
-/// Repeats a loop's body, so that counting and checking cost less.
+/// Unrolls a loop's body, so that counting and checking cost less.
 fn unrolled(mut trace: GuestBlock) -> GuestBlock {
     let body = trace.instructions.clone();
     let mut repeats = 1;

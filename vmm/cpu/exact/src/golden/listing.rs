@@ -1,8 +1,7 @@
-//! Host code as text in which nothing depends on where things happen to lie.
+//! Host code as text that does not depend on addresses.
 //!
-//! Addresses are named by what stands there: the context's fields, labels, exits, shared code. So a
-//! listing changes when the emitted code does and not when something else in the program moves.
-//! `golden` compares listings with the files in the tree.
+//! Addresses are replaced by names: the context's fields, labels, exits, shared code. So a listing
+//! only changes when the emitted code does. `golden` compares listings with the files in the tree.
 
 use std::fmt::Write;
 use std::mem::offset_of;
@@ -30,8 +29,8 @@ pub(super) struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Guest instructions, each before its host code; then what stands apart; then exit stubs.
-    /// Of what is long, the end is only a checksum.
+    /// Guest instructions, each before its host code; then the cold code; then exit stubs. The end
+    /// of a long part is represented by a checksum.
     pub(super) fn text(&self) -> String {
         let host: Vec<Instruction> = Decoder::with_ip(64, self.code, BASE, 0).iter().collect();
         let names = Names {
@@ -63,7 +62,7 @@ impl Listing<'_> {
         text
     }
 
-    /// Host instructions, with labels, and with the guest's before theirs.
+    /// Host instructions, with labels, each group preceded by its guest instruction.
     fn lines(&self, host: &[&Instruction], names: &Names) -> Vec<String> {
         let mut formatter = formatter(Some(Box::new(names.clone())));
         let mut lines = Vec::new();
@@ -93,9 +92,9 @@ impl Listing<'_> {
         line
     }
 
-    /// Where the code that stands apart begins: after the last instruction's own.
+    /// The beginning of the cold code, after the last instruction's own code.
     fn end_of_body(&self, host: &[Instruction]) -> u32 {
-        // Bounced stores stand apart and come again, after all that are in their order.
+        // Bounced stores are in the cold code and repeat, after all instructions in order.
         let number = self.block.instructions.len() as u16 - 1;
         let mut map = self.emitted.host_map.iter();
         let last = map
@@ -109,7 +108,7 @@ impl Listing<'_> {
         jump.map_or(u32::MAX, |(offset, one)| offset + one.len() as u32)
     }
 
-    /// The host addresses that something in the block leads to, in their order.
+    /// The host addresses that are targets in the block, ascending.
     fn labels(&self, host: &[Instruction]) -> Vec<u64> {
         let within = BASE..BASE + self.code.len() as u64;
         let jumps = host.iter().filter_map(|one| {
@@ -137,8 +136,8 @@ impl Listing<'_> {
     }
 }
 
-/// Lines of each part that are kept as they are: two rounds of a short loop, and the way
-/// of its first group.
+/// Lines of each part that are listed in full: two rounds of a short loop, and the path of its
+/// first group.
 const BODY_LINES: usize = 90;
 const APART_LINES: usize = 60;
 const SITE_LINES: usize = 12;
@@ -166,7 +165,7 @@ fn formatter(names: Option<Box<dyn SymbolResolver>>) -> IntelFormatter {
     formatter
 }
 
-/// What addresses are called.
+/// Names of addresses.
 #[derive(Clone)]
 struct Names {
     labels: Vec<u64>,

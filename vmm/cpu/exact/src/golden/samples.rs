@@ -1,12 +1,11 @@
-//! The samples: short blocks that stand for what guests are made of.
+//! The samples: short blocks that are typical of guests.
 //!
-//! Each sample is guest code, the mode that it is translated in, and what a host must have for it.
-//! They are few and fixed, so that a change of the emitter shows in listings that can be read.
-//! `golden` translates all of `FILES`.
+//! Each sample is guest code, its mode, and its requirement on the host. They are few and fixed, so
+//! that a change of the emitter appears in readable listings. `golden` translates all of `FILES`.
 
 /// Loops that become hot.
 mod hot;
-/// Code that counts its addresses from its page.
+/// Code with addresses relative to its page.
 mod relative;
 
 use belljar_abi::STUB_BASE;
@@ -18,7 +17,7 @@ use super::bare::CODE;
 use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::shared::Counter;
 
-/// Guest code and how it is translated.
+/// Guest code and its mode.
 pub(super) struct Sample {
     pub(super) name: &'static str,
     code: Vec<u8>,
@@ -28,11 +27,11 @@ pub(super) struct Sample {
     /// Stub instructions, which do not count.
     pub(super) free: bool,
     pub(super) hot: bool,
-    /// What a host must have to make it hot.
+    /// The level that a host needs to make it hot.
     pub(super) level: Level,
-    /// Where the trace of a hot one begins.
+    /// The beginning of a hot one's trace.
     pub(super) head: u64,
-    /// It counts its addresses from its page.
+    /// True if its addresses are relative to its page.
     pub(super) relative: bool,
 }
 
@@ -109,18 +108,18 @@ fn raw(name: &'static str, size: CodeSize, code: &[u8]) -> Sample {
 
 type Build = fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
-/// A block, ended by a jump to itself where it does not end by itself.
+/// A block; if it does not end itself, a jump to itself is added.
 fn block(name: &'static str, build: Build) -> Sample {
     let mut a = CodeAssembler::new(64).expect("64 bits are a bitness");
     build(&mut a).expect("the sample can be encoded");
     let code = a.assemble(CODE).expect("the sample can be encoded");
     let mut code = code;
-    // jmp $, which ends what does not end.
+    // jmp $, which ends other blocks.
     code.extend_from_slice(&[0xeb, 0xfe]);
     raw(name, CodeSize::Long, &code)
 }
 
-/// A loop that runs until it is hot: the body, once more and more.
+/// A loop that runs until it is hot: the body, repeatedly.
 fn looped(name: &'static str, build: Build) -> Sample {
     let mut a = CodeAssembler::new(64).expect("64 bits are a bitness");
     let mut head = a.create_label();
@@ -135,7 +134,7 @@ fn looped(name: &'static str, build: Build) -> Sample {
     }
 }
 
-/// A file's name, and what makes its samples.
+/// A file's name, and the function that makes its samples.
 type File = (&'static str, fn() -> Vec<Sample>);
 
 /// All files.

@@ -1,12 +1,12 @@
-//! The budget in a register of the x87's, while the guest does not use that.
+//! The budget in an x87 register, while the guest does not use the x87.
 //!
-//! A budget in memory makes each block wait for the one before. Where the host has no vector
-//! register to spare, but the guest's x87 is as after reset, as that of most programs always is,
-//! the host's x87 need not hold it: its MM7 counts. Code is translated for one of both cases
-//! ([`Mode::apart`](belljar_translate::guest::mode::Mode::apart)). What is made apart leaves in front of
-//! instructions that touch the x87; then the guest's is loaded, and code that counts in memory
-//! continues until the run ends. The budget is in MM7 again if the x87 is as after reset then, or after
-//! an instruction that saves or loads it, where that alone is what it was loaded for.
+//! A budget in memory makes each block wait for the previous one. If the host has no spare vector
+//! register, but the guest's x87 is in its reset state, as in most programs at all times, the host need
+//! not load it: its MM7 holds the budget. Code is translated for one of the two cases
+//! ([`Mode::apart`](belljar_translate::guest::mode::Mode::apart)). Apart code leaves before instructions
+//! that use the x87; then the guest's state is loaded, and code that counts in memory continues until
+//! the run ends. The budget returns to MM7 if the x87 is in its reset state then. It also returns after
+//! an instruction that saves or loads the x87, if that is all it was loaded for.
 
 use belljar_translate::guest::analyse::touches_x87;
 use iced_x86::{Instruction, Mnemonic};
@@ -17,7 +17,7 @@ use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::budget::BudgetPlace;
 use crate::processor::x87::{FxImage, begin_x87, end_x87, is_reset, load_x87, spoil_x87};
 
-/// Whether an instruction reads or changes the x87's state.
+/// True if an instruction reads or changes the x87's state.
 pub(crate) fn uses_x87(instruction: &Instruction) -> bool {
     let saves = matches!(
         instruction.mnemonic(),
@@ -41,7 +41,7 @@ pub(crate) fn uses_x87(instruction: &Instruction) -> bool {
     saves || touches_x87(instruction)
 }
 
-/// Whether an instruction leaves an x87 that is as after reset so, and what it tells is known.
+/// True if an instruction keeps the reset state of the x87, with a result that is known.
 pub(crate) fn keeps_reset(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),
@@ -50,7 +50,7 @@ pub(crate) fn keeps_reset(instruction: &Instruction) -> bool {
 }
 
 impl ExactVcpu {
-    /// Carries out an instruction that [keeps](keeps_reset) the x87 as after reset.
+    /// Executes an instruction that [keeps](keeps_reset) the reset state of the x87.
     pub(crate) fn on_reset_x87(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         if instruction.mnemonic() == Mnemonic::Fnstcw {
             let control = u16::from_le_bytes([FxImage::reset().0[0], FxImage::reset().0[1]]);
@@ -59,8 +59,8 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// Whether the budget is in MM7 while translated code runs, and the guest's x87 as after
-    /// reset.
+    /// True if the budget is in MM7 while translated code runs, and the guest's x87 is in its reset
+    /// state.
     pub(crate) fn is_apart(&self) -> bool {
         self.budget.place == BudgetPlace::Apart
     }
@@ -73,30 +73,30 @@ impl ExactVcpu {
         }
     }
 
-    /// Ends a run: the x87 is the host's again.
+    /// Ends a run: returns the x87 to the host.
     pub(crate) fn end_apart(&mut self) {
         if !self.is_apart() {
             return end_x87(&mut self.context, &mut self.x87);
         }
-        // What joined and parted again since found it as after reset, too.
+        // Runs that loaded the x87 and unloaded it again found it in its reset state, too.
         debug_assert!(self.x87.is_initial(), "a run with another x87 parted");
         self.context.x87_used = 0;
         spoil_x87();
     }
 
-    /// Loads the guest's x87, as an instruction that uses it comes next.
+    /// Loads the guest's x87, because the next instruction uses it.
     pub(crate) fn join_x87(&mut self) {
         load_x87(&FxImage::reset());
         self.context.x87_used = 1;
         self.move_budget(false);
     }
 
-    /// Leaves the x87 to the budget again if it is as after reset.
+    /// Returns the budget to MM7 if the x87 is in its reset state.
     pub(crate) fn part_x87(&mut self) {
         self.move_budget(is_reset());
     }
 
-    /// Has the budget in MM7 if `wanted`, and if it may be there at all.
+    /// Moves the budget to MM7 if `wanted`, and if the engine may use it at all.
     fn move_budget(&mut self, wanted: bool) {
         self.budget.place = self.budget.place.moved(wanted);
         let [load, store] = self.store.apart_code();

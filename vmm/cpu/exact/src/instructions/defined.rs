@@ -1,11 +1,12 @@
-//! The x87's functions, as the engine defines them.
+//! The x87's transcendental functions, as the engine defines them.
 //!
-//! Processors round sines and logarithms each in its own way. What is here is a function of the operands alone, the same
-//! on every host, in integers. `docs/makers.md` has the definitions in words; `system::fpu::transcendental` asks.
+//! Processors round sines and logarithms differently. These functions depend only on the operands, and are the same on
+//! every host, because they use integers. `docs/makers.md` describes the definitions; `system::fpu::transcendental`
+//! calls them.
 
-/// 80-bit numbers: unpacked, rounded, packed.
+/// 80-bit numbers: unpacking, rounding, packing.
 pub(crate) mod extended;
 /// Sines, tangents, exponentials and logarithms.
 pub(crate) mod functions;
-/// Numbers of more bits, for what is in between.
+/// Numbers with more bits, for intermediate results.
 pub(crate) mod wide;

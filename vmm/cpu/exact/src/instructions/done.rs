@@ -1,21 +1,21 @@
-//! How an instruction that is carried out in Rust ended.
+//! The results of instructions executed in Rust.
 //!
-//! Handlers answer with it; `system` acts on it.
+//! Handlers return them; `system` acts on them.
 
 use belljar_cpu::Exit;
 
-/// How a helper ended when nothing went wrong.
+/// The result of a handler without an exception.
 pub(crate) enum Done {
     /// Continue after the instruction.
     Next,
-    /// The helper set RIP.
+    /// The handler set RIP.
     Jumped,
-    /// Counted, but not done: the same instruction continues.
+    /// Counted, but not complete: the same instruction continues.
     Part,
-    /// As `Part`; then tell the caller.
+    /// As `Part`, with an exit to the caller.
     PartExit(Exit),
-    /// Done; then tell the caller.
+    /// Complete, with an exit to the caller.
     Exit(Exit),
-    /// Not done and not counted: ask the caller, then run it again.
+    /// Neither executed nor counted: exit to the caller, then run it again.
     Again(Exit),
 }

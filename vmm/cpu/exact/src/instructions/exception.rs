@@ -1,8 +1,8 @@
-//! Exceptions and interrupts on their way into the guest (Intel SDM vol. 3, 6.14).
+//! Delivery of exceptions and interrupts to the guest (Intel SDM vol. 3, 6.14).
 //!
-//! A handler is entered with its frame pushed and all checks passed, or the fault that came up is
+//! A handler is entered with its frame pushed and all checks passed, or a fault in the delivery is
 //! delivered in turn, up to a double fault and shutdown. `dispatch`, `access` and `system` deliver
-//! faults by this, `interface` interrupts.
+//! faults with it, `interface` interrupts.
 
 use belljar_cpu::{Exit, SegmentRegister, ShutdownCause};
 use belljar_translate::architecture::{flag, vector};
@@ -26,33 +26,34 @@ struct Gate {
     present: bool,
 }
 
-/// Exceptions without an instruction between them, beyond which each counts as one.
+/// Number of consecutive exceptions without an instruction in between, after which each counts as
+/// an instruction.
 const DELIVERY_STREAK: u32 = 64;
 
 const INTERRUPT_GATE: u8 = 14;
 const TRAP_GATE: u8 = 15;
 
-/// Error-code bit: the fault happened while an event was delivered.
+/// Error-code bit: the fault occurred during the delivery of an event.
 const EXTERNAL: u32 = 1;
-/// Error-code bit: the index is one of the IDT.
+/// Error-code bit: the index is in the IDT.
 const IN_IDT: u32 = 2;
 
-/// What a handler is entered for.
+/// The kind of event that a handler is entered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// An exception, after which the instruction is run again if it `restarts`.
+    /// An exception; the instruction runs again afterwards if it `restarts`.
     Exception {
-        /// RF is set in the saved flags.
+        /// True if RF is set in the saved flags.
         restarts: bool,
     },
-    /// An interrupt from outside, or INT1.
+    /// An external interrupt, or INT1.
     Interrupt,
-    /// INT n, INT3 and INTO, whose gate the guest must be allowed to use.
+    /// INT n, INT3 and INTO, which check the gate's privilege level.
     Software,
 }
 
 impl Source {
-    /// The bit of the error code of a fault that happens meanwhile.
+    /// The error-code bit for faults during the delivery.
     fn external_bit(self) -> u32 {
         match self {
             Self::Software => 0,
@@ -62,7 +63,7 @@ impl Source {
 }
 
 impl ExactVcpu {
-    /// Lets the guest take `fault` at `state.rip`.
+    /// Delivers `fault` at `state.rip`.
     pub(crate) fn deliver(&mut self, fault: Fault) -> Next {
         self.settle_flags();
         self.charge_delivery();
@@ -100,8 +101,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Exceptions take no time, but for a guest that does nothing else: handlers that
-    /// fault at their first instruction would otherwise stop the clock for ever.
+    /// Exceptions take no time, unless a guest does nothing else: handlers that fault at their
+    /// first instruction would otherwise stop the clock forever.
     fn charge_delivery(&mut self) {
         self.statistics.deliveries += 1;
         let retired = self.retired_now();
@@ -118,28 +119,27 @@ impl ExactVcpu {
         }
     }
 
-    /// Takes external interrupt `number`.
+    /// Delivers external interrupt `number`.
     pub(crate) fn deliver_interrupt(&mut self, number: u8) {
         self.settle_flags();
         if let Err(fault) = self.enter_handler(number, None, Source::Interrupt) {
-            // What goes wrong here is the fault's to tell; if even that fails the
-            // next run ends with the shutdown.
+            // An error here is delivered as a fault; if even that fails, the next run ends with the
+            // shutdown.
             if let Next::Exit(Exit::Shutdown(cause)) = self.deliver(fault) {
                 self.stops.shutdown = Some(cause);
             }
         }
     }
 
-    /// INT n, INT3: a gate that the guest must be allowed to use; returns to the
-    /// next instruction.
+    /// INT n, INT3: checks the gate's privilege level; the handler returns to the next instruction.
     pub(crate) fn software_interrupt(&mut self, number: u8, next_rip: u64) -> Result<(), Fault> {
         self.enter_for(number, next_rip, Source::Software)?;
         self.state.entered = Entered::Interrupt;
         Ok(())
     }
 
-    /// INT1: the debug exception, whoever may use its gate; returns to the next
-    /// instruction.
+    /// INT1: the debug exception, without a check of the gate's privilege level; the handler
+    /// returns to the next instruction.
     pub(crate) fn debug_interrupt(&mut self, next_rip: u64) -> Result<(), Fault> {
         self.enter_for(vector::DEBUG, next_rip, Source::Interrupt)?;
         self.enter_debug();
@@ -233,7 +233,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// The code that a gate leads to: at this level or an inner one.
+    /// The code segment of a gate: at this level or an inner one.
     fn gate_code(&mut self, selector: u16) -> Result<CodeDescriptor, Fault> {
         let code = self.load_code_descriptor(selector)?;
         if code.own_level() > self.state.privilege() {
@@ -275,8 +275,8 @@ impl ExactVcpu {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Reads with supervisor rights. Tables that lie in device registers read as
-    /// ones: no guest puts them there on purpose.
+    /// Reads with supervisor privileges. Tables in device registers read as ones: guests do not
+    /// place them there on purpose.
     pub(crate) fn system_read(&mut self, linear: u64, into: &mut [u8]) -> Result<(), Fault> {
         match self.read_linear(linear, into, false) {
             Ok(()) => Ok(()),
@@ -288,7 +288,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Writes with supervisor rights; what is not RAM swallows it.
+    /// Writes with supervisor privileges; writes outside RAM are discarded.
     pub(crate) fn system_write(&mut self, linear: u64, data: &[u8]) -> Result<(), Fault> {
         let waiting = self.pending.stores.len();
         self.write_linear(linear, data, false)?;
@@ -312,7 +312,8 @@ fn parse_gate(bytes: &[u8; 16]) -> Gate {
     }
 }
 
-/// Table 6-5 of the SDM: contributory exceptions and page faults add up.
+/// Table 6-5 of the SDM: true for combinations of contributory exceptions and page faults that make
+/// a double fault.
 fn makes_double_fault(first: u8, second: u8) -> bool {
     let contributory = |vector: u8| matches!(vector, 0 | 10..=13);
     (contributory(first) && contributory(second))

@@ -1,9 +1,9 @@
-//! Instructions that are carried out in Rust.
+//! Instructions that are executed in Rust.
 //!
-//! `help` is called by `visit` at the exit stub of such an instruction, whose cost the entry has
-//! taken. A handler does all of it, or tells what it raises or whom to ask; then the instruction
-//! runs again. Only gathers, scatters and long string instructions may then be done in part, as
-//! their registers show. `table` has the handlers.
+//! `visit` calls `help` at the exit stub of such an instruction, whose cost was charged at the
+//! block's entry. A handler executes it completely, or returns an exception or an exit to the
+//! caller, after which the instruction runs again. Only gathers, scatters and long string
+//! instructions may then be partly executed, as their registers show. `table` has the handlers.
 
 use belljar_abi::{FACT_LEAF, MAGIC_ADDRESS};
 use belljar_cpu::{Exit, Registers, Unimplemented};
@@ -22,7 +22,7 @@ use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::devices::Answer;
 use crate::processor::vcpu::left::Next;
 
-/// Bit strings in memory, and shifts of two words by more than their length.
+/// Bit strings in memory, and double shifts by more than their length.
 mod bits;
 /// The guest's breakpoints in DR0 to DR3.
 mod breakpoints;
@@ -32,34 +32,34 @@ mod control;
 mod debug;
 /// Control transfers that change privilege or code segment.
 mod flow;
-/// FXSAVE, XSAVE and the x87's own instructions.
+/// FXSAVE, XSAVE and similar instructions, and the x87's functions.
 mod fpu;
 /// Gathers and scatters, lane by lane.
 mod gather;
-/// Instructions that only 16- and 32-bit code has.
+/// Instructions that exist only in 16- and 32-bit code.
 mod legacy;
 /// Model-specific registers that belong to the processor itself.
 mod msr;
-/// Operands of instructions that are carried out in Rust.
+/// Operands of instructions that are executed in Rust.
 mod operand;
-/// Who may use which I/O ports.
+/// Permissions for I/O ports.
 mod ports;
 /// Structures of many bytes in guest memory, which may cross pages.
 mod span;
 /// String instructions, with and without REP.
 mod string;
-/// The function of every helper that the translator names.
+/// The function of every helper of the translator.
 mod table;
 
 pub(crate) use flow::CodeDescriptor;
 
-/// Different encodings that are remembered as not implemented.
+/// Number of distinct encodings that are recorded as not implemented.
 const MAX_UNIMPLEMENTED: usize = 64;
-/// Magic calls without one counted instruction between them, beyond which stubs count.
+/// Number of magic calls without a counted instruction in between, after which stubs are counted.
 const MAGIC_STREAK: u32 = 64;
 
 impl ExactVcpu {
-    /// Carries out `instruction`, number `index` of `block`.
+    /// Executes `instruction`, number `index` of `block`.
     pub(crate) fn help(&mut self, block: BlockId, index: u16, instruction: &Instruction) -> Next {
         self.refund(block, index);
         let joins = self.is_apart() && uses_x87(instruction) && !keeps_reset(instruction);
@@ -77,7 +77,7 @@ impl ExactVcpu {
         if joins {
             self.part_x87();
         }
-        // It may have changed what is mapped where.
+        // The instruction may have changed page mappings.
         self.flush_lines();
         if !matches!(result, Err(Stop::Ask(_))) {
             self.pending.replies.clear();
@@ -103,7 +103,7 @@ impl ExactVcpu {
                     self.note_unimplemented();
                 }
                 match self.deliver(fault) {
-                    // The lanes of a scatter that were stored stay stored.
+                    // The lanes of a scatter that were stored remain stored.
                     Next::Boundary => self.pending.stores.pop().map_or(Next::Boundary, Next::Exit),
                     other => other,
                 }
@@ -115,7 +115,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What carries out `instruction` here.
+    /// The handler for `instruction`.
     fn handler(&self, instruction: &Instruction) -> Option<table::Handler> {
         helper_of(instruction)
             .filter(|_| !(self.identity.features.host_results && is_defined(instruction)))
@@ -136,7 +136,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Notes an encoding that raised #UD, unless it is one that is meant to.
+    /// Records an encoding that raised #UD, except for intentional ones.
     pub(crate) fn note_unimplemented(&mut self) {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; 15];
@@ -213,7 +213,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Sets what POPF may set at this privilege level.
+    /// Sets the flags that POPF may set at this privilege level.
     pub(crate) fn pop_flags(&mut self, value: u64, width: usize) {
         let level = self.state.privilege();
         let mut changeable = flag::SYSTEM;
@@ -253,8 +253,8 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// A magic call. Each gets a fresh allowance of uncounted instructions, unless
-    /// the guest makes magic calls and nothing else.
+    /// Handles a magic call. Each gets a fresh allowance of uncounted instructions, unless the
+    /// guest makes magic calls only.
     fn magic(&mut self) -> Exit {
         let retired = self.retired_now();
         if retired == self.guards.magic_at {

@@ -1,9 +1,8 @@
-//! Guest memory accesses that translated code could not do by itself, and those
-//! of host code.
+//! Guest memory accesses beyond translated code's fast path, and accesses of host code.
 //!
-//! `visit` comes here when a check in translated code failed. An access is done whole or not at
-//! all: what it raises is raised, and a device is asked, before any byte changes. What has no host
-//! page goes through the bounce buffer of the context, on which the same host instruction runs.
+//! `visit` calls these when a check in translated code failed. An access happens completely or not
+//! at all: exceptions are raised, and devices read, before any byte changes. Accesses without a
+//! host page go through the bounce buffer of the context, on which the same host instruction runs.
 
 use belljar_cpu::{Access, Exit, PAGE_SIZE};
 use belljar_translate::host::exit_stub::{BlockId, CheckForm};
@@ -24,15 +23,15 @@ pub(crate) use aligned::DataAccess;
 mod linear;
 /// Masked accesses that missed the TLB.
 mod masked;
-/// Which exception an access raises where there is more than one reason.
+/// Priorities among several exceptions of an access.
 mod refine;
 
-/// Why host code could not finish an access to guest memory.
+/// Reasons that stop host code in an access to guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The guest takes an exception.
     Fault(Fault),
-    /// A device must be asked first; the instruction then runs again.
+    /// A device must be read first; the instruction then runs again.
     Ask(Exit),
 }
 
@@ -59,8 +58,8 @@ impl ExactVcpu {
         Ok(mapping.physical)
     }
 
-    /// Handles a TLB miss: fills the TLB, or sends the access through the bounce
-    /// buffer, or raises what it raises.
+    /// Handles a TLB miss: fills the TLB, sends the access through the bounce buffer, or raises an
+    /// exception.
     pub(crate) fn miss(
         &mut self,
         block: BlockId,
@@ -91,7 +90,7 @@ impl ExactVcpu {
             self.pending.replies.clear();
         }
         if self.store.departures() != departures {
-            // The page may be the one whose code runs. Nothing was written yet.
+            // The page may contain the running code. Nothing was written yet.
             self.refund(block, index);
             return Next::Boundary;
         }
@@ -153,7 +152,7 @@ impl ExactVcpu {
     ) -> Result<Opened, Stop> {
         let user = self.state.is_user();
         let pieces = match self.known_piece(linear, bytes, write) {
-            // Without caches the TLB was asked before.
+            // Without caches, the TLB was already checked.
             Some(piece) if self.has_caches() => [piece, NO_PIECE],
             _ => self.pieces(linear, bytes, write, user)?,
         };
@@ -199,7 +198,7 @@ impl ExactVcpu {
     ) -> Result<[Piece; 2], Fault> {
         let left = (PAGE_SIZE - linear % PAGE_SIZE) as usize;
         let first = bytes.min(left);
-        // Whether all of it is canonical is seen before any page is looked for.
+        // All of the address is checked to be canonical before any page is accessed.
         if first < bytes && is_canonical(linear) && !is_canonical(linear.wrapping_add(left as u64))
         {
             return Err(Fault::protection(0));
@@ -230,8 +229,8 @@ impl ExactVcpu {
         present.any(|piece| self.memory.host_page(piece.physical).is_none())
     }
 
-    /// Reads the pieces; device registers only if the access `asks` them, which one that is
-    /// only to be written does not.
+    /// Reads the pieces; device registers only if the access `asks` for them, which a pure store
+    /// does not.
     fn read_pieces(
         &mut self,
         pieces: &[Piece; 2],
@@ -267,7 +266,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Carries a store from the bounce buffer to where it belongs.
+    /// Writes a store from the bounce buffer to its real address.
     pub(crate) fn commit(
         &mut self,
         (block, index): (BlockId, u16),
@@ -281,11 +280,11 @@ impl ExactVcpu {
         let user = self.state.is_user();
         let written = match self.store.block(block).masked(index) {
             Some(&instruction) => self.commit_masked(&instruction, linear, &data[..bytes]),
-            // What it costs was paid when it was opened.
+            // Its cost was charged when it was opened.
             None => self.write_past_caches(linear, &data[..bytes], user),
         };
         match written {
-            // What a call has pushed is told after its jump.
+            // Changes by a call's push are handled after its jump.
             Ok(()) if call => Next::Resume(resume),
             Ok(()) if self.store.block(block).valid && self.pending.stores.is_empty() => {
                 Next::Resume(resume)
@@ -301,7 +300,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Instruction `index` of `block` is done and the block must be left.
+    /// Leaves the block after instruction `index` of `block`, which is complete.
     pub(crate) fn leave_behind(&mut self, block: BlockId, index: u16, exit: Option<Exit>) -> Next {
         self.refund_behind(block, index);
         exit.map_or(Next::Boundary, Next::Exit)
@@ -309,7 +308,7 @@ impl ExactVcpu {
 }
 
 enum Opened {
-    /// The budget does not cover what the access costs.
+    /// The budget does not cover the access's cost.
     NotCovered,
     Direct {
         offset: u64,

@@ -1,8 +1,7 @@
-//! Cycle accounting in a vCPU: what a run takes off its budget, and what it gives back.
+//! Cycle accounting in a vCPU: charges to a run's budget, and refunds.
 //!
-//! What a block's entry took off the budget is what its instructions cost, and what did not run is given back
-//! before anybody looks at the clock. `visit`, `access` and `system` take and give; `dispatch` settles the clock
-//! at a run's end.
+//! A block's entry charges the cost of all its instructions, and the unexecuted ones are refunded before the
+//! clock is read. `visit`, `access` and `system` charge and refund; `dispatch` updates the clock at a run's end.
 
 use belljar_translate::host::block::Charge;
 use belljar_translate::host::exit_stub::BlockId;
@@ -13,14 +12,14 @@ use belljar_translate::prices::timing::TICKS_PER_CYCLE;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Ticks of the clock, in the middle of a run too.
+    /// Ticks of the clock, also in the middle of a run.
     pub(crate) fn ticks_now(&self) -> u64 {
         self.clock
             .ticks
             .wrapping_add((self.budget.granted - self.context.count) as u64)
     }
 
-    /// Instructions retired, in the middle of a run too.
+    /// Instructions retired, also in the middle of a run.
     pub(crate) fn retired_now(&self) -> u64 {
         if self.accounting.is_none() {
             return self.ticks_now();
@@ -28,25 +27,25 @@ impl ExactVcpu {
         self.clock.retired.wrapping_add(self.context.retired as u64)
     }
 
-    /// Takes what has run off the budget.
+    /// Subtracts the cost of executed instructions from the budget.
     pub(crate) fn take(&mut self, charge: Charge) {
         self.context.count -= charge.ticks;
         self.context.retired += charge.instructions;
     }
 
-    /// Gives back what was taken for what did not run.
+    /// Refunds the cost of unexecuted instructions.
     pub(crate) fn give(&mut self, charge: Charge) {
         self.context.count += charge.ticks;
         self.context.retired -= charge.instructions;
     }
 
-    /// Ticks to grant to a run, for which no more instructions retire than asked for.
+    /// Ticks to grant to a run, so that it does not retire more instructions than requested.
     pub(crate) fn ticks_to_stop(&self) -> u64 {
         let left = self.budget.stop_at.saturating_sub(self.clock.retired);
         left.saturating_mul(u64::from(self.cheapest()))
     }
 
-    /// Ticks that any instruction takes at least.
+    /// The smallest cost of an instruction in ticks.
     pub(crate) fn cheapest(&self) -> u32 {
         let prices = self
             .accounting
@@ -55,8 +54,7 @@ impl ExactVcpu {
         prices.map_or(1, Prices::cheapest)
     }
 
-    /// Gives back what instruction `index` of a block and those after it were taken
-    /// for, and puts RIP on it.
+    /// Refunds instruction `index` of a block and all later ones, and sets RIP to it.
     pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
         let block = self.store.block(block);
         let charge = block.charge_from(index);
@@ -65,7 +63,7 @@ impl ExactVcpu {
         self.give_rounds();
     }
 
-    /// As [`refund`](Self::refund), but instruction `index` is done.
+    /// As [`refund`](Self::refund), but without instruction `index`, which is complete.
     pub(crate) fn refund_behind(&mut self, block: BlockId, index: u16) {
         let block = self.store.block(block);
         let charge = block.charge_from(index + 1);
@@ -78,12 +76,12 @@ impl ExactVcpu {
         self.give_rounds();
     }
 
-    /// Gives back what was taken for rounds of a loop that will not run.
+    /// Refunds the rounds of a loop that will not run.
     fn give_rounds(&mut self) {
         self.context.count += std::mem::take(&mut self.context.ahead) as i64;
     }
 
-    /// What an event that stands for an instruction takes.
+    /// The charge of an event that counts as an instruction.
     pub(crate) fn charge_of_event(&self) -> Charge {
         let ticks = if self.accounting.is_some() {
             TICKS_PER_CYCLE
@@ -96,7 +94,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What a system instruction takes.
+    /// The charge of a system instruction.
     pub(crate) fn charge_of_system(&self) -> Charge {
         let ticks = self.accounting.as_ref().map_or(1, |accounting| {
             accounting.prices.of_class(CostClass::System)
@@ -107,7 +105,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Moves what was used since the last time from the budget to the clock.
+    /// Moves the charges since the last call from the budget to the clock.
     pub(crate) fn settle_clock(&mut self) {
         (self.clock.ticks, self.clock.retired) = (self.ticks_now(), self.retired_now());
         self.budget.granted = 0;

@@ -1,9 +1,8 @@
-//! Seams: where a program's memory continues in another page of RAM, and group checks are led from
-//! one to the other and back. Stacks that lie across one are an example.
+//! Seams: addresses at which a program's memory continues in another page of RAM, so that group
+//! checks alternate between the two pages. A stack that crosses one is an example.
 //!
-//! A slot that was filled often says what it was filled for last. Where that is a seam which
-//! was met so before, its two pages are laid side by side. For speed alone: nothing that a
-//! guest sees depends on it.
+//! A frequently filled slot reports its last fill. If that was at a seam seen before, its two pages
+//! are mapped adjacently. This only affects speed: it is invisible to the guest.
 
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::host::exit_stub::Refill;
@@ -13,8 +12,8 @@ use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::seams::Advice;
 
 impl ExactVcpu {
-    /// A slot was to be filled often, the last time for memory from linear address `low` on:
-    /// whether that may be otherwise from now on.
+    /// Handles a frequently filled slot, the last time for memory from linear address `low` on.
+    /// Returns true if the slot may improve from now on.
     pub(crate) fn mend_seam(&mut self, refill: Refill, low: u64) -> bool {
         let Some(seam) = self.seam(refill, low) else {
             return false;
@@ -26,8 +25,7 @@ impl ExactVcpu {
         }
     }
 
-    /// The seam that the group's range lies across, or that is between it and where the slot
-    /// led until now.
+    /// The seam within the group's range, or between it and the slot's previous range.
     fn seam(&mut self, refill: Refill, low: u64) -> Option<u64> {
         let (start, bytes) = self.explore(low, refill.write)?;
         let (end, span) = (start.wrapping_add(bytes), u64::from(refill.span));
@@ -44,7 +42,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Lays the pages on both sides of `seam` side by side.
+    /// Maps the pages on both sides of `seam` adjacently.
     fn join_at(&mut self, seam: u64) -> bool {
         let (Some(low), Some(high)) =
             (self.small_page(seam.wrapping_sub(1)), self.small_page(seam))
@@ -61,7 +59,7 @@ impl ExactVcpu {
         joined
     }
 
-    /// The page of RAM at `linear`, where it is mapped by itself.
+    /// The page of RAM at `linear`, if it is mapped as a small page.
     fn small_page(&self, linear: u64) -> Option<u64> {
         let request = Request {
             access: Access::Read,

@@ -1,9 +1,9 @@
-//! How far guest memory hangs together around an address, so that checks of whole groups of
-//! accesses, and copies, may cover more than a page.
+//! Contiguous guest memory around an address, so that checks of whole groups of accesses, and
+//! copies, can cover more than a page.
 //!
-//! A range that is found may be accessed unseen in all its length: it lies in one piece on the
-//! host, and no device or translated code in it has to hear of the access. The dispatcher asks when
-//! group checks miss (`refill`), copies are long (`access/linear`) or seams are met (`beside`).
+//! A resulting range can be accessed directly in all its length: it is contiguous on the host, and
+//! contains no device or translated code that must detect the access. The dispatcher calls it for
+//! misses of group checks (`refill`), long copies (`access/linear`) and seams (`beside`).
 
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::architecture::is_above;
@@ -13,21 +13,21 @@ use belljar_translate::context::tlb_index;
 use crate::processor::mmu::{Request, map};
 use crate::processor::vcpu::ExactVcpu;
 
-/// Neighbouring pages that are looked at on each side.
+/// Number of neighbouring pages that are examined on each side.
 const NEIGHBOURS: u64 = 8;
-/// As many as are known on one side already are looked at on the other, up to this.
+/// If more are known on one side, as many are examined on the other side, up to this number.
 const MOST_NEIGHBOURS: u64 = 128;
-/// Longest stretch that is looked at in one go.
+/// The longest stretch that is examined at once.
 const LARGEST: u64 = 1 << 21;
 
-/// Guest memory that lies in one piece on the host.
+/// Guest memory that is contiguous on the host.
 #[derive(Clone, Copy)]
 struct Stretch {
     start: u64,
     end: u64,
     /// Host address less linear address.
     delta: u64,
-    /// Nothing may be cached that reaches beyond it.
+    /// True if no cached range may extend beyond it.
     alone: bool,
 }
 
@@ -40,16 +40,15 @@ impl Stretch {
         }
     }
 
-    /// Whether one range may cover both.
+    /// True if a range may cover both.
     fn joins(&self, other: &Self) -> bool {
         self.delta == other.delta && !self.alone && !other.alone
     }
 }
 
 impl ExactVcpu {
-    /// Fills the TLB for `linear` without a trace in the guest's tables, and finds how
-    /// far the memory around it hangs together: start and bytes. None where an access must
-    /// be seen.
+    /// Fills the TLB for `linear` without side effects in the guest's tables, and finds the
+    /// contiguous memory around it: start and length. `None` if accesses must be detected.
     pub(crate) fn explore(&mut self, linear: u64, write: bool) -> Option<(u64, u64)> {
         let (user, way) = (usize::from(self.state.is_user()), usize::from(write));
         let range = match self.context.views[user].explored[way].around(linear) {
@@ -65,7 +64,7 @@ impl ExactVcpu {
         Some((range.start, range.bytes))
     }
 
-    /// Looks for the range around `linear`, and keeps it.
+    /// Finds the range around `linear`, and stores it.
     fn range_around(&mut self, linear: u64, write: bool) -> Option<Range> {
         let here = self.stretch(linear, write)?;
         let user = usize::from(self.state.is_user());
@@ -118,8 +117,8 @@ impl ExactVcpu {
         }
     }
 
-    /// The guest's page around `linear`, or the 2 MiB around it, or only its 4 KiB:
-    /// whatever lies in one piece and can be accessed unseen.
+    /// The guest's page around `linear`, or the 2 MiB around it, or only its 4 KiB: the largest
+    /// that is contiguous and directly accessible.
     fn stretch(&mut self, linear: u64, write: bool) -> Option<Stretch> {
         let request = Request {
             access: if write { Access::Write } else { Access::Read },

@@ -1,10 +1,9 @@
-//! Forgetting what is cached of address spaces: translations of data and of code,
-//! and which code stands at which RIP (Intel SDM vol. 3, 4.10.4).
+//! Invalidation of cached data about address spaces: translations of data and code, and jump caches
+//! (Intel SDM vol. 3, 4.10.4).
 //!
-//! A new CR3 leaves global pages as they are, and kernels map nearly all of themselves
-//! as such. What is cached does not tell global pages apart: what lies in the lower
-//! half of the address space is taken for local, what lies in the upper half for
-//! global, and the few exceptions there are kept in a list.
+//! A new CR3 keeps global pages, and kernels map nearly all of themselves as global. Caches do not
+//! mark global pages: entries in the lower half of the address space are assumed to be local,
+//! entries in the upper half global, and a list has the few exceptions there.
 
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::architecture::{cr4, efer, is_above};
@@ -13,13 +12,13 @@ use crate::processor::mmu::Mapping;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::addresses::{FETCHED, LocalPages, NOT_FETCHED};
 
-/// The large pages that may hold a linear address: bytes and number.
+/// The large pages that may contain a linear address: size and number.
 fn large_pages(linear: u64) -> [(u64, u64); 2] {
     [1 << 21, 1 << 30].map(|bytes| (bytes, linear / bytes))
 }
 
 impl ExactVcpu {
-    /// Remembers of a mapping that is about to be cached what forgetting must know.
+    /// Records data about a mapping that is about to be cached, for its invalidation.
     pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &Mapping, access: Access) {
         if mapping.page_bytes > PAGE_SIZE {
             self.addresses
@@ -31,7 +30,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Forgets all address spaces, global pages too.
+    /// Invalidates all address spaces, including global pages.
     pub(crate) fn flush_translations(&mut self) {
         self.statistics.complete_flushes += 1;
         for view in &mut self.context.views {
@@ -44,7 +43,7 @@ impl ExactVcpu {
         self.flush_slots();
     }
 
-    /// Forgets the present address space; global pages stay.
+    /// Invalidates the present address space, except for global pages.
     pub(crate) fn flush_address_space(&mut self) {
         if self.addresses.local_above.too_many || self.state.system.cr4 & cr4::PGE == 0 {
             return self.flush_translations();
@@ -71,7 +70,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Forgets one page of the address space.
+    /// Invalidates a page of the address space.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let long = self.state.system.efer & efer::LMA != 0;
         if !long
@@ -79,7 +78,7 @@ impl ExactVcpu {
                 .iter()
                 .any(|page| self.addresses.large.contains(page))
         {
-            // The TLB holds parts of it under many entries.
+            // The TLB has its parts in many entries.
             return self.flush_translations();
         }
         self.statistics.pages_flushed += 1;
@@ -96,7 +95,7 @@ impl ExactVcpu {
         self.context.slots.flush_page(linear);
     }
 
-    /// Forgets where group checks last led.
+    /// Clears the slots of group checks.
     pub(crate) fn flush_slots(&mut self) {
         self.context.slots.flush();
     }

@@ -1,8 +1,8 @@
 //! Accesses under a cache model.
 //!
-//! Translated code knows, for each place in a page, one line that it may access unseen:
-//! one that was used last of its set in the first level, which another access to it
-//! leaves as everything is. All other accesses come here.
+//! For each position in a page, translated code may access one line directly: the last used one of
+//! its set in the first level, because another access to it changes nothing. All other accesses are
+//! handled here.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::{LINE_ENTRIES, Lines, line_index};
@@ -13,27 +13,27 @@ use crate::memory::piece::Piece;
 use crate::processor::accounting::caches::Found;
 use crate::processor::vcpu::ExactVcpu;
 
-/// How an access pays for what caches and memory take.
+/// The way an access pays for caches and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payment {
-    /// Not at all: there are no caches, or what accesses does not count.
+    /// It does not pay: there are no caches, or its instruction does not count.
     None,
-    /// If the budget covers it besides the rest of the block, which has been paid for.
+    /// It pays if the budget covers its cost besides the rest of the block, which has been charged.
     IfCovered,
-    /// In any case: the instruction is the block's last, and may end after the deadline.
+    /// It always pays: the instruction is the block's last, and may end after the deadline.
     Due,
 }
 
 impl ExactVcpu {
-    /// Whether there is a cache model.
+    /// True if there is a cache model.
     pub(crate) fn has_caches(&self) -> bool {
         self.accounting
             .as_ref()
             .is_some_and(|accounting| accounting.caches.is_some())
     }
 
-    /// Accounts for an access of `bytes` bytes, one at least, at a guest-physical
-    /// address; what is not RAM is in no cache.
+    /// Accounts for an access of `bytes` bytes, at least one, at a guest-physical address;
+    /// addresses outside RAM are not cached.
     pub(crate) fn touch(&mut self, physical: u64, bytes: u64) {
         if !self.has_caches() || self.memory.host_page(physical).is_none() {
             return;
@@ -74,8 +74,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Pays for an access that translated code makes; whether it may be made now. If not,
-    /// its instruction must run by itself.
+    /// Pays for an access by translated code. Returns false if it must not happen now: its
+    /// instruction must then run by itself.
     pub(crate) fn pay(&mut self, payment: Payment, pieces: &[Piece; 2]) -> bool {
         match payment {
             Payment::None => return true,
@@ -86,7 +86,7 @@ impl ExactVcpu {
         true
     }
 
-    /// How instruction `index` of a block pays for its accesses.
+    /// The payment of accesses by instruction `index` of a block.
     pub(crate) fn payment(&self, block: BlockId, index: u16) -> Payment {
         let counted = self.store.block(block).counted;
         if counted == 0 || !self.has_caches() {
@@ -98,9 +98,8 @@ impl ExactVcpu {
         }
     }
 
-    /// The short way through a miss: an access within one line of a page that the TLB knows,
-    /// where the budget covers the worst. Where it leads in the host, or `None` for the long
-    /// way.
+    /// The fast path of a miss: an access within one line of a page in the TLB, if the budget
+    /// covers the worst case. Returns the host address, or `None` for the slow path.
     pub(crate) fn open_line(
         &mut self,
         linear: u64,
@@ -125,9 +124,8 @@ impl ExactVcpu {
         Some(host)
     }
 
-    /// Whether the budget covers what an access to `pieces` will cost besides what has
-    /// been taken already. The lines of an access lie in different sets, so that none
-    /// changes where another is found.
+    /// True if the budget covers the cost of an access to `pieces`, besides earlier charges. The
+    /// lines of an access lie in different sets, so none affects another.
     fn covers(&self, pieces: &[Piece; 2]) -> bool {
         let caches = self
             .accounting
@@ -146,8 +144,8 @@ impl ExactVcpu {
         cost <= self.context.count
     }
 
-    /// Lets translated code access the line around `linear`, which was just accessed,
-    /// at host address `host` of its page.
+    /// Lets translated code access the line around `linear`, which was just accessed, directly, at
+    /// host address `host` of its page.
     pub(crate) fn fill_line(&mut self, linear: u64, page: u64, write: bool) {
         let user = usize::from(self.state.is_user());
         let lines = &mut self.context.lines[user][usize::from(write)];
@@ -157,7 +155,7 @@ impl ExactVcpu {
         lines.host[index] = page + start % PAGE_SIZE;
     }
 
-    /// The access at `linear` as a piece, if the TLB knows all of it.
+    /// The access at `linear` as a piece, if all of it is in the TLB.
     pub(crate) fn known_piece(&self, linear: u64, bytes: usize, write: bool) -> Option<Piece> {
         let user = self.state.is_user();
         let (host, run) = self.known_run(linear, write, user)?;
@@ -166,8 +164,8 @@ impl ExactVcpu {
         (bytes as u64 <= left).then(|| Piece::whole(physical, bytes))
     }
 
-    /// Forgets the lines of the page that the TLB is about to forget for another, so that
-    /// lines are never known for longer than their page is.
+    /// Discards the lines of a page that the TLB is about to replace, so that lines never outlive
+    /// their page's entry.
     pub(crate) fn replace_page(&mut self, old: u64, write: bool) {
         let user = usize::from(self.state.is_user());
         let lines = &mut self.context.lines[user][usize::from(write)];
@@ -178,7 +176,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Lets translated code ask again for every line.
+    /// Makes translated code call for every line again.
     pub(crate) fn flush_lines(&mut self) {
         if self.has_caches() {
             let lines = self.context.lines.iter_mut().flatten();

@@ -1,15 +1,13 @@
-//! Which bytes the mask of a vector access lets through: those it leaves out need not even be mapped.
+//! The bytes selected by the mask of a vector access: masked-out bytes need not even be mapped.
 //!
-//! Translated code treats such an access like any other as long as the whole
-//! operand lies in one page that the TLB knows: the host's processor then applies
-//! the mask. Only a miss asks here.
+//! Translated code handles such an access like any other if the whole operand lies in one page of the
+//! TLB: the host's processor then applies the mask. This module is only used at a miss.
 
 use belljar_translate::context::Context;
 use belljar_translate::guest::analyse::masked::vector_mask_operand;
 use iced_x86::{Instruction, Mnemonic as M};
 
-/// The bytes of the memory operand of a masked `instruction` that its mask lets
-/// through: bit N is byte N.
+/// The bytes of the memory operand of a masked `instruction` that its mask selects: bit N is byte N.
 pub(crate) fn touched_bytes(instruction: &Instruction, context: &Context) -> u64 {
     let size = instruction.memory_size();
     let element = lane_bytes(instruction.mnemonic()).unwrap_or(size.element_size().max(1));
@@ -29,12 +27,12 @@ pub(crate) fn touched_bytes(instruction: &Instruction, context: &Context) -> u64
     if is_packed_tight(instruction.mnemonic()) {
         return spread(0..mask.count_ones() as usize, element);
     }
-    // Where there are more lanes than elements, they go round.
+    // If there are more lanes than elements, the elements repeat.
     let chosen = (0..lanes).filter(|lane| mask >> lane & 1 == 1);
     spread(chosen.map(|lane| lane % count), element)
 }
 
-/// Bytes to a bit of the mask, where elements of the memory operand are smaller.
+/// Bytes per bit of the mask, if elements of the memory operand are smaller.
 fn lane_bytes(mnemonic: M) -> Option<usize> {
     match mnemonic {
         M::Vpmuldq | M::Vpmuludq => Some(8),
@@ -52,7 +50,7 @@ fn spread(elements: impl Iterator<Item = usize>, size: usize) -> u64 {
     elements.fold(0, |bytes, at| bytes | one << (at * size))
 }
 
-/// Elements stand in memory without gaps.
+/// True if selected elements are stored contiguously in memory.
 fn is_packed_tight(mnemonic: M) -> bool {
     matches!(
         mnemonic,
@@ -71,7 +69,7 @@ fn is_packed_tight(mnemonic: M) -> bool {
     )
 }
 
-/// How many bits of the mask mean something, for `count` elements in memory.
+/// The number of significant bits of the mask, for `count` elements in memory.
 fn lanes(instruction: &Instruction, element: usize, count: usize) -> usize {
     let vector = 16usize << instruction.code().op_code().l().min(2);
     if instruction.memory_size().is_broadcast() {

@@ -1,6 +1,6 @@
-//! Parts of guest accesses: what of one lies within one page.
+//! Parts of guest accesses, each within a page.
 //!
-//! `access` cuts accesses into pieces, `lines` charges for the cache lines that they touch.
+//! `access` cuts accesses into pieces, `lines` charges for their cache lines.
 
 /// A part of a guest access within one page.
 #[derive(Clone, Copy, Debug)]

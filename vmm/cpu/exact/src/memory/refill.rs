@@ -1,9 +1,9 @@
-//! What group checks ask the dispatcher for: to look for memory around an address, and whether a
-//! slot that was filled often is worth having.
+//! The dispatcher's handling of group checks: it looks for contiguous memory around an address, and
+//! decides whether a frequently filled slot is useful.
 //!
-//! Translated code leaves for this by the exit stubs of its checks, and `visit` calls it. The guest
-//! sees no difference: a check that remembers nothing, a trace made anew without a slot, and a
-//! plain block do the same accesses.
+//! Translated code leaves through the exit stubs of its checks, and `visit` calls this. The guest
+//! is not affected: a check without memory, a trace made again without a slot, and a plain block
+//! perform the same accesses.
 
 use belljar_translate::context::SLOT_FILLS;
 use belljar_translate::host::exit_stub::{BlockId, POOLED, Refill};
@@ -13,12 +13,12 @@ use crate::code::news::News;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::left::Next;
 
-/// Runs per filling of a slot below which it is not worth having.
+/// Number of runs per fill of a slot below which it is not useful.
 const WORTH: u64 = 6;
 
 impl ExactVcpu {
-    /// A group's check found no room in the TLB for its range: sees whether memory
-    /// hangs together there, or lets a plain block continue.
+    /// Handles a group check whose range is not in the TLB: looks for contiguous memory there, or
+    /// continues with a plain block.
     pub(crate) fn group_miss(
         &mut self,
         (block, index): (BlockId, u16),
@@ -37,8 +37,8 @@ impl ExactVcpu {
         Next::Plain
     }
 
-    /// A slot was filled as often as it may without being asked: accesses that go
-    /// somewhere else nearly every time are better off without.
+    /// Handles a slot that was filled frequently: accesses with a different address nearly every
+    /// time are faster without it.
     pub(crate) fn refilled(&mut self, (id, index): (BlockId, u16), refill: Refill) -> Next {
         let slot = refill.slot;
         let low = self.context.scratch[0];
@@ -88,7 +88,7 @@ impl ExactVcpu {
     fn forget_jumps_to(&mut self, id: BlockId) {
         let block = self.store.block(id);
         if block.mode.relative {
-            // Entry thunks lead on by themselves.
+            // Entry thunks are updated elsewhere.
             return;
         }
         let (rip, code, user) = (block.rip, block.indirect_entry, block.mode.user);

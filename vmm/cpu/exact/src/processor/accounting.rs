@@ -1,6 +1,6 @@
-//! A time model at work: what each instruction costs, the guest's caches, and what they took so far.
+//! A time model in use: the cost of each instruction, the guest's caches, and accumulated costs.
 //!
-//! A vCPU has one where its scenario models time. `memory::accounting` charges by its prices, `memory::lines` asks its
+//! A vCPU has one if its scenario models time. `memory::accounting` charges its prices, `memory::lines` uses its
 //! caches.
 
 use belljar_translate::prices::classes::Prices;
@@ -11,11 +11,11 @@ use crate::processor::accounting::caches::Caches;
 /// The model of the guest's caches.
 pub(crate) mod caches;
 
-/// A time model at work.
+/// A time model in use.
 pub(crate) struct Accounting {
     pub prices: Prices,
     pub caches: Option<Caches>,
-    /// Cycles that caches and memory took so far.
+    /// Cycles spent in caches and memory so far.
     pub spent_in_caches: u64,
     pub spent_in_memory: u64,
 }

@@ -1,19 +1,18 @@
-//! Virtual time as a function of ticks: retired instructions, or with a time model
-//! what they cost.
+//! Virtual time as a function of ticks: retired instructions, or their costs under a time model.
 //!
-//! It is computed from the sum of all ticks and not added up in steps, so that the time is the same
-//! however runs are cut. The vCPU has one; `accounting` settles ticks into it at the end of a run, and
-//! `dispatch` asks it how many ticks there are until a cycle.
+//! It is computed from the sum of all ticks rather than accumulated in steps, so that the division
+//! into runs has no effect. The vCPU has one; `accounting` adds ticks at the end of a run, and
+//! `dispatch` queries the number of ticks until a cycle.
 
 use belljar_cpu::Cycles;
 use belljar_sim::greatest_common_divisor;
 
-/// Cycles for each instruction, as a fraction.
+/// Cycles per instruction, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CyclesPerInstruction {
     /// Cycles ...
     pub cycles: u32,
-    /// ... for that many instructions; not zero.
+    /// ... for this many instructions; nonzero.
     pub instructions: u32,
 }
 
@@ -26,25 +25,25 @@ impl Default for CyclesPerInstruction {
     }
 }
 
-/// The clock: cycles that passed while instructions ran, and those skipped. The ratio
-/// is of cycles to ticks.
+/// The clock: cycles that passed while instructions ran, and skipped ones. The ratio is cycles per
+/// tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     ratio: CyclesPerInstruction,
-    /// Cycles that no instruction took.
+    /// Cycles without instructions.
     skipped: Cycles,
     /// Ticks before this run.
     pub ticks: u64,
     /// Instructions retired before this run: without a time model, the ticks.
     pub retired: u64,
-    /// What the guest has added to its time-stamp counter.
+    /// The value that the guest has added to its time-stamp counter.
     pub tsc_offset: u64,
 }
 
 impl Clock {
     pub(crate) fn new(ratio: CyclesPerInstruction) -> Self {
         let (cycles, instructions) = (ratio.cycles.max(1), ratio.instructions.max(1));
-        // A divisor of 32 bits has no more.
+        // A divisor of a 32-bit number has at most 32 bits.
         let common = greatest_common_divisor(cycles.into(), instructions.into()) as u32;
         let ratio = CyclesPerInstruction {
             cycles: cycles / common,
@@ -59,7 +58,7 @@ impl Clock {
         }
     }
 
-    /// Whether a tick is a cycle.
+    /// True if a tick is a cycle.
     pub(crate) fn counts_cycles(&self) -> bool {
         self.ratio == CyclesPerInstruction::default()
     }
@@ -67,7 +66,7 @@ impl Clock {
     /// The time after `ticks` ticks.
     pub(crate) fn at(&self, ticks: u64) -> Cycles {
         if self.ratio.instructions == 1 {
-            // The clock is read so often that a division counts.
+            // The clock is read so often that a division would be noticeable.
             return self.skipped + ticks.wrapping_mul(u64::from(self.ratio.cycles));
         }
         let cycles =
@@ -75,7 +74,7 @@ impl Clock {
         self.skipped + cycles as u64
     }
 
-    /// How many more ticks it takes until the time is `until` or later.
+    /// The number of further ticks until the time is `until` or later.
     pub(crate) fn ticks_until(&self, until: Cycles) -> u64 {
         let Some(cycles) = until.checked_sub(self.skipped) else {
             return 0;
@@ -90,7 +89,7 @@ impl Clock {
             .saturating_sub(self.ticks)
     }
 
-    /// Continues from `cycles` after so many instructions, of which `ticks` were taken.
+    /// Continues from `cycles` after `retired` instructions and `ticks` ticks.
     pub(crate) fn go_on_from(&mut self, cycles: Cycles, retired: u64, ticks: u64) {
         self.ticks = ticks;
         self.retired = retired;
@@ -103,7 +102,7 @@ impl Clock {
         self.skipped
     }
 
-    /// Lets time pass up to `to` without an instruction.
+    /// Advances the time to `to` without an instruction.
     pub(crate) fn skip_to(&mut self, to: Cycles) {
         let now = self.at(self.ticks);
         self.skipped += to.saturating_sub(now);

@@ -1,9 +1,9 @@
-//! Into translated code and out of it.
+//! Entry into translated code and exit from it.
 //!
-//! Translated code owns every general register, the flags, the vector registers
-//! that the guest has, MXCSR and the x87; it never touches the host stack, so the guest's RSP stands in
-//! the host's. The GS base points at the [`Context`](belljar_translate::context::Context) for as long as a run lasts.
-//! The x87 stays the guest's through all exits of a run, see [`x87`](crate::processor::x87).
+//! Translated code owns every general register, the flags, the vector registers that the guest has, MXCSR and the
+//! x87; it never uses the host stack, so the host's RSP holds the guest's. The GS base points at the
+//! [`Context`](belljar_translate::context::Context) for as long as a run lasts. The x87 holds the guest's state
+//! through all exits of a run, see [`x87`](crate::processor::x87).
 #![allow(unsafe_code)]
 
 use std::arch::{asm, naked_asm};
@@ -12,7 +12,7 @@ use std::mem::offset_of;
 use belljar_translate::context::Context;
 use belljar_translate::guest::features::Vectors;
 
-/// The way into translated code and the way out of it.
+/// The entry into translated code and the exit from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trampoline {
     enter: unsafe extern "sysv64" fn(),
@@ -21,7 +21,7 @@ pub(crate) struct Trampoline {
 }
 
 impl Trampoline {
-    /// The one that keeps registers of this width.
+    /// The trampoline that saves registers of this width.
     pub(crate) fn new(vectors: Vectors) -> Self {
         match vectors {
             Vectors::Xmm => Self {
@@ -42,7 +42,7 @@ impl Trampoline {
         }
     }
 
-    /// The width that it keeps.
+    /// The width that it saves.
     pub(crate) fn width(self) -> Vectors {
         self.width
     }
@@ -56,17 +56,17 @@ impl Trampoline {
     /// translated code leaves.
     ///
     /// # Safety
-    /// The GS base must point at a [`Context`] whose `target` is the host address of
-    /// translated code, and the host's signal stack must be set up, as the stack
-    /// pointer is the guest's meanwhile. The host must have these vector registers.
+    /// The GS base must point at a [`Context`] whose `target` is the host address of translated code. The host's
+    /// signal stack must be set up, as the stack pointer is the guest's meanwhile. The host must have these vector
+    /// registers.
     pub(crate) unsafe fn pass(self) {
         // SAFETY: by the contract of this function.
         unsafe { (self.enter)() }
     }
 }
 
-/// One line for each general register that stands in its like: before the register,
-/// between the register and its slot's offset, after that.
+/// One line for each general register with the same host register: text before the register, between the register and
+/// its slot's offset, and after that.
 macro_rules! each_general {
     ($line:ident) => {
         concat!(
@@ -125,7 +125,7 @@ macro_rules! trampoline {
                     "2:",
                     $load,
                     "mov gs:[{host_rsp}], rsp",
-                    // POPFQ would take as long: OF by an addition, the rest by SAHF.
+                    // POPFQ would take as long: OF is set by an addition, the others by SAHF.
                     "mov rax, gs:[{flags}]",
                     "mov ecx, eax",
                     "shr ecx, 11",
@@ -169,8 +169,7 @@ macro_rules! trampoline {
                     "or eax, ecx",
                     "mov gs:[{flags}], rax",
                     $save,
-                    // The host does not care which exceptions there were, only what is masked
-                    // and how results are rounded.
+                    // Recorded exceptions do not matter to the host, only masks and rounding.
                     "stmxcsr gs:[{guest_mxcsr}]",
                     "mov eax, gs:[{guest_mxcsr}]",
                     "xor eax, gs:[{host_mxcsr}]",
@@ -210,10 +209,9 @@ trampoline!(
     .endr
     /* {masks} */"
 );
-// After the saves, clean upper halves: host code that is not encoded with VEX is
-// slow otherwise. So is guest code, and processors go by whether a wide instruction wrote
-// a register, not by what it wrote: uppers that are all zero are cleared by a narrow
-// load. Whether they are is asked here, as the handlers write vectors too.
+// After the saves, clear upper halves: host code without VEX is slow otherwise. So is guest code, and processors
+// decide by whether a wide instruction wrote a register, regardless of the value: upper halves that are all zero are
+// cleared by a narrow load. They are checked here, because handlers write vectors too.
 trampoline!(
     ymm,
     "vmovaps xmm0, gs:[{vectors} + 16]
@@ -241,7 +239,7 @@ trampoline!(
     vzeroupper
     /* {masks} */"
 );
-// ZMM16 and above have no legacy instructions, so they serve the question here.
+// ZMM16 and above have no legacy instructions, so they can be used for the check.
 trampoline!(
     zmm,
     "vmovdqa64 zmm16, gs:[{vectors}]

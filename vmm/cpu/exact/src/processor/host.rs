@@ -1,17 +1,16 @@
-//! What the host's processor must have.
+//! Requirements on the host's processor.
 //!
-//! A host that passes executes every instruction that a guest of the set may have, or the engine
-//! carries it out in Rust. The vCPU's construction asks, and `belljar doctor` and plans ask
-//! beforehand, so as to say what is missing before a run begins.
+//! A host that passes can execute every instruction of the guest's set that the engine does not
+//! execute in Rust. The vCPU's construction checks it, and so do `belljar doctor` and plans, to
+//! report missing features before a run begins.
 
 use belljar_cpu::{CpuError, Feature, InstructionSet};
 
-/// Whether this host can run guests of `set`: BMI2 for the translator's own
-/// sequences, FSGSBASE for the context's address, and everything that guests'
-/// instructions are executed with.
+/// Checks that this host can run guests of `set`: BMI2 for the translator's own sequences, FSGSBASE
+/// for the context's address, and all features that translated guest instructions use.
 ///
 /// # Errors
-/// [`CpuError::HostFeature`] or [`CpuError::HostLevel`] with what is missing.
+/// [`CpuError::HostFeature`] or [`CpuError::HostLevel`] with the missing features.
 pub fn host_requirements(set: &InstructionSet) -> Result<(), CpuError> {
     if !std::arch::is_x86_feature_detected!("bmi2") {
         return Err(CpuError::HostFeature("BMI2"));
@@ -35,7 +34,7 @@ pub fn host_requirements(set: &InstructionSet) -> Result<(), CpuError> {
     })
 }
 
-/// Linux tells in AT_HWCAP2 whether it enabled the FSGSBASE instructions.
+/// Linux reports in AT_HWCAP2 whether it enabled the FSGSBASE instructions.
 #[allow(unsafe_code)]
 fn user_may_write_gs() -> bool {
     const HWCAP2_FSGSBASE: u64 = 2;
@@ -43,8 +42,8 @@ fn user_may_write_gs() -> bool {
     unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
 }
 
-/// Whether the host's processor and kernel let programs use `feature`. XSAVE and its
-/// kin are carried out in Rust, and every processor with BMI2 has LAHF.
+/// True if the host's processor and kernel let programs use `feature`. XSAVE and similar
+/// instructions are executed in Rust, and every processor with BMI2 has LAHF.
 fn host_has(feature: Feature) -> bool {
     use Feature as F;
     use std::arch::is_x86_feature_detected as detected;

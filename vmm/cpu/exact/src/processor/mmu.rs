@@ -1,9 +1,8 @@
 //! Guest memory, physical and linear.
 //!
-//! `map` walks the guest's page tables and `Memory` has its RAM. Page tables are read as the
-//! guest's processor would, with reserved bits checked, and are only marked (accessed, dirty) where
-//! the access asks for it. All that reaches guest memory first comes here; the TLB has what was
-//! found.
+//! `map` walks the guest's page tables, and `Memory` has its RAM. Page tables are read as by the
+//! guest's processor, with checks of reserved bits, and are only marked (accessed, dirty) if
+//! requested. All accesses to guest memory come here first; the TLB caches the results.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -16,7 +15,7 @@ use crate::processor::state::Fault;
 
 const PAGE_MASK: u64 = !(PAGE_SIZE - 1);
 
-/// One region of RAM as the engine sees it.
+/// A region of RAM.
 struct Region {
     start: u64,
     bytes: u64,
@@ -31,8 +30,8 @@ pub(crate) struct Memory {
     _ram: GuestRam,
 }
 
-// SAFETY: the host pointers point into `_ram`, which is shared between threads by
-// its own design; the engine is only ever run by one thread at a time.
+// SAFETY: the host pointers point into `_ram`, which is designed for sharing between threads; the
+// engine is only run by one thread at a time.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -56,8 +55,7 @@ impl Memory {
         })
     }
 
-    /// Host address of the page of RAM that holds `physical`. RAM regions are
-    /// whole pages.
+    /// Host address of the page of RAM that contains `physical`. RAM regions are whole pages.
     pub(crate) fn host_page(&self, physical: u64) -> Option<u64> {
         let (region, offset) = self.region(physical & PAGE_MASK)?;
         Some(region.host as u64 + offset)
@@ -75,38 +73,38 @@ impl Memory {
         })
     }
 
-    /// The second host address of the page of RAM that holds `physical`, if it has one.
+    /// The second host address of the page of RAM that contains `physical`, if it has one.
     pub(crate) fn second_page(&self, physical: u64) -> Option<u64> {
         let (region, offset) = self.region(physical)?;
         region.watch.beside().address(offset)
     }
 
-    /// Lays the pages at `low` and `high` side by side; whether they are.
+    /// Maps the pages at `low` and `high` adjacently; returns true if they are adjacent now.
     pub(crate) fn join(&self, low: u64, high: u64) -> bool {
         let (Some((region, low)), Some((other, high))) = (self.region(low), self.region(high))
         else {
             return false;
         };
-        // SAFETY: pages of the region's mapping, which `_ram` keeps alive; whoever runs the
-        // engine is alone with the guest's memory.
+        // SAFETY: pages of the region's mapping, which `_ram` keeps alive; only the thread that
+        // runs the engine accesses the guest's memory.
         region.start == other.start && unsafe { region.watch.beside().join(region.host, low, high) }
     }
 
-    /// Has writes to the page that holds `physical` noticed.
+    /// Detects writes to the page that contains `physical` from now on.
     pub(crate) fn watch(&self, physical: u64) {
         if let Some((region, offset)) = self.region(physical) {
             region.watch.watch(offset);
         }
     }
 
-    /// Lets the page that holds `physical` be written unnoticed.
+    /// Stops detecting writes to the page that contains `physical`.
     pub(crate) fn unwatch(&self, physical: u64) {
         if let Some((region, offset)) = self.region(physical) {
             region.watch.unwatch(offset);
         }
     }
 
-    /// Whether the page that holds `physical` is watched.
+    /// True if the page that contains `physical` is watched.
     pub(crate) fn is_watched(&self, physical: u64) -> bool {
         self.region(physical)
             .is_some_and(|(region, offset)| region.watch.is_watched(offset))
@@ -130,8 +128,8 @@ impl Memory {
             .collect()
     }
 
-    /// Host address of `bytes` bytes of RAM in one piece, none of which is watched when
-    /// they are to be written: of a page alone the second, where it has one.
+    /// Host address of `bytes` contiguous bytes of RAM; for writes, pages must not be watched. For
+    /// a single page it is the second address, if there is one.
     pub(crate) fn unseen(&self, physical: u64, bytes: u64, write: bool) -> Option<u64> {
         let (region, offset) = self.region(physical)?;
         if region.bytes - offset < bytes {
@@ -144,7 +142,7 @@ impl Memory {
         Some(second.flatten().unwrap_or(region.host as u64 + offset))
     }
 
-    /// Copies from RAM within one page; `false` when it is not RAM.
+    /// Copies from RAM within a page; `false` if it is not RAM.
     pub(crate) fn read(&self, physical: u64, into: &mut [u8]) -> bool {
         let Some(host) = self.within_page(physical, into.len()) else {
             return false;
@@ -154,8 +152,7 @@ impl Memory {
         true
     }
 
-    /// Copies into RAM within one page; `false` when it is not RAM. Does not look
-    /// for code there.
+    /// Copies into RAM within a page; `false` if it is not RAM. Does not check for code there.
     pub(crate) fn write(&self, physical: u64, from: &[u8]) -> bool {
         let Some(host) = self.within_page(physical, from.len()) else {
             return false;
@@ -202,7 +199,7 @@ mod entry {
     pub(crate) const GLOBAL: u64 = 1 << 8;
     pub(crate) const NO_EXECUTE: u64 = 1 << 63;
     pub(crate) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
-    /// The memory type's upper bit, where an entry maps a large page.
+    /// The memory type's upper bit in an entry of a large page.
     pub(crate) const LARGE_PAT: u64 = 1 << 12;
 }
 
@@ -215,37 +212,37 @@ mod error {
     pub(crate) const FETCH: u32 = 1 << 4;
 }
 
-/// Physical-address bits that CPUID shows (leaf 0x80000008).
+/// Number of physical-address bits that CPUID reports (leaf 0x80000008).
 const PHYSICAL_BITS: u32 = 40;
 const RESERVED_ADDRESS: u64 = entry::ADDRESS & !((1 << PHYSICAL_BITS) - 1);
 
-/// Who asks for a translation, and whether the tables may be marked.
+/// The privilege and access of a translation, and whether the tables may be marked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub access: Access,
     pub user: bool,
-    /// Set accessed and dirty bits.
+    /// True to set accessed and dirty bits.
     pub mark: bool,
 }
 
-/// Whether bits 47 to 63 of an address agree.
+/// True if bits 47 to 63 of an address are equal.
 pub(crate) fn is_canonical(linear: u64) -> bool {
     (linear as i64) << 16 >> 16 == linear as i64
 }
 
-/// Where a linear address leads.
+/// The mapping of a linear address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub physical: u64,
     /// Bytes of the page.
     pub page_bytes: u64,
-    /// It holds in all address spaces.
+    /// True if it applies in all address spaces.
     pub global: bool,
-    /// The tables are marked already as this access marks them.
+    /// True if the tables already have this access's marks.
     pub marked: bool,
 }
 
-/// The physical address of [`map`].
+/// The physical address found by [`map`].
 ///
 /// # Errors
 /// As [`map`].
@@ -258,18 +255,18 @@ pub(crate) fn translate(
     map(memory, system, linear, request).map(|mapping| mapping.physical)
 }
 
-/// Finds where a linear address leads through the page tables of whatever kind the
-/// guest uses (Intel SDM vol. 3, chapter 4).
+/// Translates a linear address through page tables in any of the guest's formats (Intel SDM vol. 3,
+/// chapter 4).
 ///
 /// # Errors
-/// The page fault or general-protection fault that the access raises.
+/// The page fault or general-protection fault of the access.
 pub(crate) fn map(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
     request: Request,
 ) -> Result<Mapping, Fault> {
-    // What is not known of the other kinds is left out: their pages count as unmarked.
+    // For the other formats, unknown properties have defaults: their pages count as unmarked.
     let small = |physical| Mapping {
         physical,
         page_bytes: PAGE_SIZE,
@@ -308,7 +305,7 @@ pub(crate) fn map(
         path[level as usize] = (at, value);
         table = value & entry::ADDRESS;
         if large || level == 0 {
-            // Address bits that a large page does not use must be zero, but for PAT.
+            // Unused address bits of a large page must be zero, except for PAT.
             let span = (1u64 << (12 + 9 * level)) - 1;
             if large && value & span & entry::ADDRESS & !entry::LARGE_PAT != 0 {
                 return Err(fault(error::PRESENT | error::RESERVED));
@@ -349,7 +346,7 @@ fn error_bits(request: Request, system: &SystemRegisters) -> u32 {
         Access::Read => {}
         Access::Write => bits |= error::WRITE,
         Access::Fetch => {
-            // Two-level tables have no execute rights to tell of.
+            // Two-level tables have no execute permissions.
             if system.efer & efer::NXE != 0 && system.cr4 & legacy::CR4_PAE != 0 {
                 bits |= error::FETCH;
             }

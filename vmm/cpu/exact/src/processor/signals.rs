@@ -1,9 +1,8 @@
-//! Faults that the host's processor raises in translated code: division errors,
-//! misaligned vector accesses, unmasked floating-point exceptions.
+//! Host faults in translated code: division errors, misaligned vector accesses, unmasked
+//! floating-point exceptions.
 //!
-//! The handler only notes the host program counter and the trap number and sends
-//! the thread to the code that leaves translated code; what the fault means to
-//! the guest is worked out there.
+//! The handler only records the host program counter and the trap number, and redirects the thread
+//! to the code that leaves translated code, where the fault's meaning for the guest is determined.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -15,27 +14,27 @@ use belljar_translate::context::{Context, EXIT_SIGNAL};
 
 const SIGNALS: [i32; 3] = [libc::SIGFPE, libc::SIGSEGV, libc::SIGILL];
 const STACK_BYTES: usize = 64 << 10;
-/// Linux: disarm the alternate stack while a handler runs on it, and never take
-/// the stack pointer, here the guest's, as a sign of being on it already.
+/// Linux: disarm the alternate stack while a handler runs on it, and never infer from the stack
+/// pointer, here the guest's, that it is in use.
 const SS_AUTODISARM: i32 = 1 << 31;
 
 thread_local! {
-    /// The context of the vCPU that runs, or null.
+    /// The context of the running vCPU, or null.
     static ACTIVE: Cell<*mut Context> = const { Cell::new(ptr::null_mut()) };
     static STACK: Cell<bool> = const { Cell::new(false) };
 }
 
 static PREVIOUS: OnceLock<Result<[libc::sigaction; 3], i32>> = OnceLock::new();
 
-/// While it lives, host faults in this thread's translated code go to a context.
+/// While it exists, host faults in this thread's translated code are recorded in a context.
 pub(crate) struct Catching(());
 
 impl Catching {
-    /// Starts catching faults in `context`'s translated code, which leave it. From its first
-    /// call on, the thread takes no signals from outside.
+    /// Starts catching faults in `context`'s translated code, which then leaves. After the first
+    /// call, the thread receives no external signals.
     ///
     /// # Errors
-    /// When the host refuses the handlers or the signal stack.
+    /// If the host refuses the handlers or the signal stack.
     pub(crate) fn start(context: &mut Context) -> Result<Self, CpuError> {
         if !STACK.get() {
             begin_thread()?;
@@ -45,7 +44,7 @@ impl Catching {
     }
 }
 
-/// What a thread does before it runs translated code for the first time.
+/// Prepares a thread before it runs translated code for the first time.
 #[cold]
 fn begin_thread() -> Result<(), CpuError> {
     let installed = PREVIOUS.get_or_init(install);
@@ -72,7 +71,7 @@ fn host_error(action: &'static str, code: i32) -> CpuError {
 }
 
 fn use_signal_stack() -> Result<(), CpuError> {
-    // The stack lives as long as the thread may receive signals: for ever.
+    // The stack must exist as long as the thread can receive signals: forever.
     let stack = Box::leak(vec![0u8; STACK_BYTES].into_boxed_slice());
     let stack = libc::stack_t {
         ss_sp: stack.as_mut_ptr().cast(),
@@ -87,9 +86,9 @@ fn use_signal_stack() -> Result<(), CpuError> {
     Ok(())
 }
 
-/// Blocks every signal that is not this thread's own fault: a handler of somebody
-/// else's would run on the guest's stack pointer. Signals to the process go to its
-/// other threads, of which there must be one if it wants any.
+/// Blocks every signal except this thread's own faults: other handlers would run on the guest's
+/// stack pointer. Signals to the process go to its other threads; a process that needs signals must
+/// have one.
 fn leave_signals_to_others() -> Result<(), CpuError> {
     const FAULTS: [i32; 5] = [
         libc::SIGFPE,
@@ -123,8 +122,7 @@ fn install() -> Result<[libc::sigaction; 3], i32> {
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for and only
-        // does what is safe in a signal handler.
+        // SAFETY: the handler has the signature that SA_SIGINFO requires, and is async-signal-safe.
         if unsafe { libc::sigaction(signal, &action, old) } != 0 {
             return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
         }
@@ -137,9 +135,8 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: the kernel passes a valid `ucontext_t` to an SA_SIGINFO handler.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let rip = registers[libc::REG_RIP as usize] as u64;
-    // SAFETY: null, or a context that outlives `Catching`; translated code, if that was
-    // running, holds no reference to it, and else nothing is done but to read its ranges, which
-    // never change.
+    // SAFETY: null, or a context that outlives `Catching`. Translated code, if it was running,
+    // holds no reference to it; otherwise only its ranges are read, which never change.
     match unsafe { ACTIVE.get().as_mut() } {
         Some(context) if context.is_translated(rip) => {
             context.exit_site = EXIT_SIGNAL;
@@ -151,14 +148,14 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// Clears RFLAGS.AC, which handlers take over from the code that faulted: compiled code reads
-/// words where vectors fit better.
+/// Clears RFLAGS.AC, which handlers inherit from the faulting code: compiled code makes misaligned
+/// accesses.
 fn allow_misalignment() {
     // SAFETY: it uses the stack as a push does, and changes no other flag.
     unsafe { std::arch::asm!("pushfq", "and dword ptr [rsp], 0xfffbffff", "popfq") };
 }
 
-/// A fault that is not translated code's: whoever handled it before does so again.
+/// A fault outside translated code: passes it to the previously installed handler.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let index = SIGNALS
         .iter()
@@ -173,8 +170,7 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
             handler(signal, info, context);
             return;
         }
-        // SAFETY: restoring what was installed before; the faulting instruction
-        // then runs again under it.
+        // SAFETY: it restores the previous handler; the faulting instruction then runs again.
         unsafe { libc::sigaction(signal, old, ptr::null_mut()) };
     }
 }

@@ -1,18 +1,16 @@
-//! Processor state that only host code touches.
+//! Processor state that only host code accesses.
 //!
-//! It holds RIP, segments, control and model-specific registers, and what concerns the next
-//! instruction alone; general registers, arithmetic flags and IF stand in the
-//! [context](belljar_translate::context). `dispatch`, `system` and `exception` change it between visits to
-//! translated code.
+//! It has RIP, segments, control and model-specific registers, and conditions for the next instruction
+//! only; general registers, arithmetic flags and IF are in the [context](belljar_translate::context).
+//! `dispatch`, `system` and `exception` change it between visits to translated code.
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister, SystemRegisters};
 use belljar_translate::architecture::{cr0, flag, vector, xcr0};
 
-/// How wide code, stack and addresses are.
+/// Widths of code, stack and addresses.
 mod width;
 
-/// Model-specific registers that hold a value and nothing more, and those whose
-/// value other instructions use.
+/// Model-specific registers that only hold a value, and ones whose value other instructions use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Msrs {
     pub star: u64,
@@ -28,52 +26,51 @@ pub(crate) struct Msrs {
     pub mtrr_variable: [u64; 16],
 }
 
-/// How an instruction entered a handler for its own sake, which decides what traps come
-/// after it.
+/// The kind of event by which an instruction entered a handler itself, which decides the traps after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// Not at all.
+    /// No such event.
     #[default]
     Not,
     /// INT n, INT3, INTO: TF was cleared before it ended.
     Interrupt,
-    /// INT1: it is the debug exception that would be taken.
+    /// INT1: it is the pending debug exception itself.
     Debug,
-    /// SYSCALL or SYSRET: what they left of TF decides, not what it was before.
+    /// SYSCALL or SYSRET: the new value of TF decides, not the old one.
     SystemCall,
 }
 
-/// Everything that makes up the processor's state besides the context.
+/// The processor's state outside the context.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub rip: u64,
     /// RFLAGS without arithmetic flags and IF.
     pub flags: u64,
     pub system: SystemRegisters,
-    /// Which state XSAVE keeps, and so which vector registers there are.
+    /// The state components enabled for XSAVE, and so the vector registers.
     pub xcr0: u64,
     pub debug: [u64; 8],
     pub cr8: u64,
     pub msrs: Msrs,
-    /// Interrupts wait for one more instruction (after STI or MOV SS).
+    /// Interrupts are blocked for one more instruction (after STI or MOV SS).
     pub shadow: bool,
     pub halted: bool,
-    /// The instruction just done, a load of SS, lets no single-step trap in.
+    /// True if the last instruction, a load of SS, blocks single-step traps.
     pub holds_traps: bool,
-    /// Breakpoints that such a load met, told after the next instruction.
+    /// Breakpoints hit by such a load, reported after the next instruction.
     pub held_hits: u64,
-    /// How the instruction just done entered a handler.
+    /// The way the last instruction entered a handler.
     pub entered: Entered,
-    /// The guest switched the local APIC off, which CPUID then does not show; and whether it
-    /// was off before the last write of a register that may yet be refused.
+    /// True if the guest disabled the local APIC, which CPUID then hides; and its value before the last
+    /// write, which may still be refused.
     pub apic_off: bool,
     pub apic_was_off: bool,
-    /// A non-maskable interrupt was taken, and no IRET came since: no other may come.
+    /// True if a non-maskable interrupt was delivered without an IRET since: further ones are blocked.
     pub in_nmi: bool,
 }
 
 impl State {
-    /// State after reset as far as anyone sees it before setting it.
+    /// The visible state after reset, before it is set.
     pub(crate) fn new() -> Self {
         Self {
             rip: 0,
@@ -98,7 +95,7 @@ impl State {
         }
     }
 
-    /// Current privilege level: what CS's selector says, and 0 in real mode.
+    /// Current privilege level: in CS's selector, and 0 in real mode.
     pub(crate) fn privilege(&self) -> u8 {
         if !self.is_protected() {
             return 0;
@@ -118,7 +115,7 @@ impl State {
         &mut self.system.segments[register as usize]
     }
 
-    /// Whether x87 and vector instructions run, as far as CR0.TS has a say.
+    /// True if CR0.TS permits x87 and vector instructions.
     pub(crate) fn has_fpu(&self) -> bool {
         self.system.cr0 & cr0::TS == 0
     }
@@ -128,12 +125,12 @@ impl State {
     }
 }
 
-/// An exception on its way to the guest.
+/// An exception to be delivered to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub vector: u8,
     pub error: Option<u32>,
-    /// The address for CR2, with a page fault.
+    /// The address for CR2, for a page fault.
     pub address: Option<u64>,
 }
 
@@ -179,7 +176,7 @@ impl Fault {
         }
     }
 
-    /// Whether the pushed RFLAGS show RF: all faults, but not traps.
+    /// True if the pushed RFLAGS have RF set: all faults, but not traps.
     pub(crate) fn is_restartable(self) -> bool {
         self.vector != vector::DEBUG && self.vector != vector::DOUBLE_FAULT
     }

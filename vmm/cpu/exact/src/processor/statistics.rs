@@ -1,28 +1,27 @@
-//! What the engine counts of its own doings: it tells where a run's host time went.
+//! Statistics of the engine, which show the use of a run's host time.
 //!
-//! The counts depend on what was translated when, so they are no part of results: they go into what
-//! a run tells of its host, and neither into a node's state nor its hashes. Each part of the engine
-//! counts its own; `interface` reports them.
+//! The counts depend on the time of translations, so they are not results: they are part of a run's
+//! report on its host, and not of a node's state and hashes. Each part of the engine counts for
+//! itself; `interface` reports them.
 
-/// What a vCPU did, for the summary of a run.
+/// Counters of a vCPU, for the summary of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Visits to translated code.
     pub visits: u64,
     /// Accesses that missed the TLB.
     pub misses: u64,
-    /// Instructions carried out in Rust.
+    /// Instructions executed in Rust.
     pub helpers: u64,
     /// Jumps that missed the jump cache.
     pub lookups: u64,
     /// Exceptions and interrupts delivered.
     pub deliveries: u64,
-    /// Blocks forgotten because their code was written to.
+    /// Blocks dropped because their code was written.
     pub modified: u64,
-    /// Guest instructions translated, repetitions counted.
+    /// Guest instructions translated, including repetitions.
     pub translated: u64,
-    /// Pages of code that were found to be shared with other nodes, and those that were
-    /// left since.
+    /// Pages of code that became shared with other nodes, and pages that ceased to be.
     pub pages_shared: u64,
     /// See [`pages_shared`](Self::pages_shared).
     pub pages_left: u64,
@@ -30,20 +29,20 @@ pub struct Statistics {
     pub flushes: u64,
     /// Hot blocks made.
     pub promoted: u64,
-    /// Group checks that the dispatcher had to see to.
+    /// Group checks that the dispatcher had to handle.
     pub group_misses: u64,
-    /// Seams between pages that were mended.
+    /// Seams whose pages were mapped adjacently.
     pub seams: u64,
-    /// Times that the present address space was forgotten, but not its global pages.
+    /// Invalidations of the present address space without global pages.
     pub address_spaces: u64,
-    /// Times that one page was forgotten.
+    /// Invalidations of a single page.
     pub pages_flushed: u64,
-    /// Times that all translations were forgotten.
+    /// Invalidations of all translations.
     pub complete_flushes: u64,
 }
 
 impl Statistics {
-    /// All of them by name.
+    /// All counters by name.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("visits", self.visits),

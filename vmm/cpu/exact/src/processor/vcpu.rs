@@ -1,9 +1,9 @@
 //! The exact engine's vCPU as a value.
 //!
-//! The host's requirements are checked when it is made, so that translated code may rely on them.
-//! It runs on one thread at a time, since GS, signals and the x87 are that thread's. Nodes own one
-//! per processor and call it through `interface`. Its fields are parts that each have a file and a purpose; what
-//! a room does with a part is a method of [`ExactVcpu`](vcpu::ExactVcpu) in that room.
+//! The host's requirements are checked at construction, so translated code may rely on them. It runs on one
+//! thread at a time, since GS, signals and the x87 belong to that thread. Nodes have one per processor and call
+//! it through `interface`. Its fields are parts with a file each; each module's operations on them are methods
+//! of [`ExactVcpu`](vcpu::ExactVcpu) in that module.
 
 use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, Unimplemented};
 use belljar_sim::Random;
@@ -23,21 +23,21 @@ use crate::processor::state::State;
 use crate::processor::statistics::Statistics;
 use crate::processor::x87::X87;
 
-/// What is remembered of linear addresses beyond the TLB.
+/// Cached data about linear addresses beyond the TLB.
 pub(crate) mod addresses;
-/// What a run may take.
+/// The limits of a run.
 pub(crate) mod budget;
-/// What an instruction has asked of devices, and has yet to tell them.
+/// Pending reads and stores of an instruction that accesses devices.
 pub(crate) mod devices;
-/// What keeps a guest from running for ever without a counted instruction.
+/// Protection against guests that run forever without a counted instruction.
 pub(crate) mod guards;
-/// What processor the guest is told that it has.
+/// The processor as the guest sees it.
 pub(crate) mod identity;
-/// How translated code was left.
+/// Results of leaving translated code.
 pub(crate) mod left;
-/// Seams that group checks met lately.
+/// Seams that group checks met recently.
 pub(crate) mod seams;
-/// Where and why runs end.
+/// Conditions that end runs.
 pub(crate) mod stops;
 
 use addresses::Addresses;
@@ -48,27 +48,26 @@ use identity::Identity;
 use seams::Seams;
 use stops::Stops;
 
-/// What an [`ExactVcpu`] is made from.
+/// The configuration of an [`ExactVcpu`].
 pub struct ExactConfig {
     /// The guest's RAM; regions must be whole pages.
     pub ram: GuestRam,
-    /// What CPUID answers.
+    /// The answers of CPUID.
     pub cpuid: CpuidTable,
-    /// The instructions that run; all others raise #UD.
+    /// The available instructions; all others raise #UD.
     pub instruction_set: InstructionSet,
-    /// Cycles per retired instruction, where there is no time model.
+    /// Cycles per retired instruction, without a time model.
     pub ratio: CyclesPerInstruction,
-    /// The time model, if there is one; its caches are [checked](crate::CacheModel::check).
+    /// The time model, if any; its caches must be [checked](crate::CacheModel::check).
     pub timing: Option<Timing>,
-    /// Where RDRAND and RDSEED draw from.
+    /// The random stream of RDRAND and RDSEED.
     pub random: Random,
-    /// Approximations, the x87's functions and flags that are left undefined are the host's, and
-    /// not those that the engine [defines](belljar_translate::defined): faster, and not the same on every make
-    /// of processor.
+    /// True if approximations, the x87's functions and undefined flags are the host's, instead of the engine's
+    /// [definitions](belljar_translate::defined): faster, but different between makes of processors.
     pub host_results: bool,
 }
 
-/// Vector registers, masks and their control register, as large as they get.
+/// Vector registers, masks and their control register, in the largest sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorState {
     /// ZMM0 to ZMM31, least significant byte first.
@@ -90,15 +89,15 @@ pub struct ExactVcpu {
     pub(crate) trampoline: Trampoline,
     pub(crate) identity: Identity,
     pub(crate) random: Random,
-    /// The time model, if there is one.
+    /// The time model, if any.
     pub(crate) accounting: Option<Box<Accounting>>,
     pub(crate) budget: Budget,
-    /// What an instruction has asked of devices, and has yet to tell them.
+    /// Pending reads and stores of an instruction that accesses devices.
     pub(crate) pending: Pending,
-    /// Streaks of what does not count.
+    /// Streaks of uncounted events.
     pub(crate) guards: Guards,
     pub(crate) stops: Stops,
-    /// What is remembered of linear addresses beyond the TLB.
+    /// Cached data about linear addresses beyond the TLB.
     pub(crate) addresses: Addresses,
     pub(crate) seams: Seams,
     pub(crate) statistics: Statistics,
@@ -109,14 +108,12 @@ impl ExactVcpu {
     /// Makes a vCPU. Set its registers before the first run.
     ///
     /// # Errors
-    /// When the host's processor or kernel lacks what translated code needs, or
-    /// refuses memory.
+    /// If the host's processor or kernel lacks a required feature, or refuses memory.
     pub fn new(config: ExactConfig) -> Result<Self, CpuError> {
         Self::sharing(config, &CodeShare::default())
     }
 
-    /// As [`new`](Self::new), with the translated code of those that are made with clones
-    /// of the same `share`.
+    /// As [`new`](Self::new), sharing translated code with the vCPUs made with clones of the same `share`.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -184,7 +181,7 @@ impl ExactVcpu {
         })
     }
 
-    /// What the vCPU did so far.
+    /// The vCPU's statistics so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
@@ -198,13 +195,13 @@ impl ExactVcpu {
         }
     }
 
-    /// The x87: control word, status word, abridged tags, nothing up to byte 32, then
-    /// its registers in stack order, 16 bytes each (as FXSAVE has them).
+    /// The x87: control word, status word, abridged tags, zeros up to byte 32, then its registers in stack
+    /// order, 16 bytes each (FXSAVE's format).
     pub fn x87(&self) -> [u8; 160] {
         std::array::from_fn(|at| self.x87.bytes()[at] * u8::from(!(6..32).contains(&at)))
     }
 
-    /// Replaces the x87's state by one of the form that [`x87`](Self::x87) returns.
+    /// Replaces the x87's state; the format is that returned by [`x87`](Self::x87).
     pub fn set_x87(&mut self, state: &[u8; 160]) {
         self.x87.change(|bytes| {
             bytes[..5].copy_from_slice(&state[..5]);
@@ -212,8 +209,7 @@ impl ExactVcpu {
         });
     }
 
-    /// Replaces the vector registers and masks; what the instruction set does not
-    /// have stays zero.
+    /// Replaces the vector registers and masks; parts that the instruction set lacks stay zero.
     pub fn set_vectors(&mut self, state: &VectorState) {
         let (count, bytes) = match self.trampoline.width() {
             Vectors::Xmm => (16, 16),
@@ -229,8 +225,8 @@ impl ExactVcpu {
         self.context.guest_mxcsr = state.mxcsr & 0xffff;
     }
 
-    /// Whether an interrupt of any kind may come in: not in a shadow, among stubs, or in
-    /// the middle of an instruction that asked for something.
+    /// True if an interrupt of any kind may be delivered: not in a shadow, in a stub, or in the middle of an
+    /// instruction that accesses a device.
     pub(crate) fn is_between_instructions(&self) -> bool {
         !self.state.shadow
             && !self.in_free_stub()
@@ -239,7 +235,7 @@ impl ExactVcpu {
             && self.pending.stores.is_empty()
     }
 
-    /// RFLAGS with its arithmetic part.
+    /// RFLAGS including the arithmetic flags.
     pub(crate) fn rflags(&self) -> u64 {
         let arithmetic = self.context.flags & ARITHMETIC;
         self.state.flags | self.context.interrupt_flag | arithmetic | flag::FIXED
@@ -251,14 +247,14 @@ impl ExactVcpu {
         self.set_system_flags(value & flag::SYSTEM);
     }
 
-    /// Replaces RFLAGS without its arithmetic part.
+    /// Replaces RFLAGS without the arithmetic flags.
     pub(crate) fn set_system_flags(&mut self, value: u64) {
         self.context.interrupt_flag = value & flag::IF;
         self.state.flags = value & !flag::IF | flag::FIXED;
     }
 }
 
-/// Where translated code counts: in a register, if the host has one to spare.
+/// The counter of translated code: in a register, if the host has a spare one.
 fn counter(guest: Vectors) -> Counter {
     let spare = guest != Vectors::Zmm
         && std::arch::is_x86_feature_detected!("avx512f")
@@ -270,7 +266,7 @@ fn counter(guest: Vectors) -> Counter {
     }
 }
 
-/// Where a vCPU of this kind has its budget before its first run.
+/// The place of such a vCPU's budget before its first run.
 pub(crate) fn budget_place(counter: Counter, priced: bool) -> BudgetPlace {
     if counter == Counter::Memory && !priced {
         BudgetPlace::Joined

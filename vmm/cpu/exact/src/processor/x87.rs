@@ -1,9 +1,9 @@
-//! The x87, which is the guest's for as long as a run lasts, through all exits: compiled host
+//! The x87, which holds the guest's state for the whole of a run, through all exits: compiled host
 //! code does not use it.
 //!
-//! A thread's x87 is as after reset between runs. Most guests' is, too, and is then neither loaded
-//! nor saved. `apart` calls this at the beginning and the end of a run, instructions that save or
-//! load the x87 in between.
+//! A thread's x87 is in its reset state between runs. Most guests' is, too, and is then neither
+//! loaded nor saved. `apart` calls this at the beginning and the end of a run, and instructions
+//! that save or load the x87 in between.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::__cpuid_count;
@@ -30,7 +30,7 @@ impl FxImage {
 }
 
 impl FxImage {
-    /// Whether its x87 is as after reset, registers too.
+    /// True if its x87 is in the reset state, including registers.
     fn is_initial(&self) -> bool {
         const CONTROL: [u8; 24] = {
             let mut bytes = [0; 24];
@@ -45,7 +45,8 @@ impl FxImage {
 #[derive(Clone)]
 pub(crate) struct X87 {
     image: FxImage,
-    /// Whether it is as after reset, which it mostly is, and a turn has no time to compare.
+    /// True if it is in the reset state: usual, and cached because comparing takes too long for a
+    /// turn.
     initial: bool,
 }
 
@@ -58,18 +59,18 @@ impl X87 {
         }
     }
 
-    /// The state as FXSAVE has it.
+    /// The state in FXSAVE's format.
     pub(crate) fn bytes(&self) -> &[u8; 512] {
         &self.image.0
     }
 
-    /// Whether it is as after reset.
+    /// True if it is in the reset state.
     pub(crate) fn is_initial(&self) -> bool {
         self.initial
     }
 
-    /// Has `change` change the state, of which only what a processor would keep is left:
-    /// otherwise it would depend on who used it first what is seen of it. Not during a run.
+    /// Applies `change` to the state, and then keeps only the parts that a processor keeps:
+    /// otherwise the visible state would depend on its first use. Not during a run.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut [u8; 512])) {
         change(&mut self.image.0);
         load_x87(&self.image);
@@ -80,16 +81,16 @@ impl X87 {
 }
 
 thread_local! {
-    /// Whether this thread's x87 is as after reset, as every run leaves it.
+    /// True if this thread's x87 is in the reset state, as every run leaves it.
     static CLEAN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What is in this thread's x87 is nobody's any more.
+/// Marks this thread's x87 as modified; its contents are not used any more.
 pub(crate) fn spoil_x87() {
     CLEAN.set(false);
 }
 
-/// Whether the live x87 is as after reset, its registers too.
+/// True if the live x87 is in the reset state, including registers.
 pub(crate) fn is_reset() -> bool {
     if x87_is_initial() {
         return true;
@@ -99,15 +100,15 @@ pub(crate) fn is_reset() -> bool {
     live.is_initial()
 }
 
-/// Loads the guest's x87, if it is not there already: most turns are short and most guests leave
-/// it alone, and loading it would take longer than all else that begins a run.
+/// Loads the guest's x87, unless it is loaded already: most turns are short, most guests do not use
+/// it, and loading would take longer than all other work at a run's beginning.
 pub(crate) fn begin_x87(x87: &X87) {
     if !(x87.initial && CLEAN.get()) {
         load_x87(&x87.image);
     }
 }
 
-/// Saves the guest's x87 after a run, and gives the host a clean one.
+/// Saves the guest's x87 after a run, and resets the host's.
 pub(crate) fn end_x87(context: &mut Context, x87: &mut X87) {
     CLEAN.set(true);
     if context.x87_used == 0 {
@@ -126,19 +127,19 @@ pub(crate) fn end_x87(context: &mut Context, x87: &mut X87) {
     }
     save_x87(&mut x87.image);
     x87.initial = x87.image.is_initial();
-    // Not FNINIT, which leaves what is in the registers.
+    // Not FNINIT, which keeps the registers' contents.
     load_x87(&FxImage::reset());
 }
 
-/// Whether the x87 is in the state that is kept.
+/// True if the live x87 equals the saved state.
 fn is_live(x87: &X87) -> bool {
     let mut live = FxImage::reset();
     save_x87(&mut live);
     live.0[..6] == x87.image.0[..6] && live.0[32..160] == x87.image.0[32..160]
 }
 
-/// Whether the processor says that the x87 is as after reset, its registers too: its bit
-/// in XINUSE (Intel SDM vol. 1, 13.6). It may say no where that is so.
+/// True if the processor reports that the x87 is in its reset state, including registers: its bit
+/// in XINUSE (Intel SDM vol. 1, 13.6). It may be false for the reset state.
 fn x87_is_initial() -> bool {
     static TELLS: LazyLock<bool> = LazyLock::new(tells_what_is_in_use);
     if !*TELLS {
@@ -153,7 +154,7 @@ fn x87_is_initial() -> bool {
     in_use & 1 == 0
 }
 
-/// Whether XGETBV tells with ECX 1 which state is in use (CPUID leaf 0xd, subleaf 1).
+/// True if XGETBV with ECX 1 reports the state in use (CPUID leaf 0xd, subleaf 1).
 pub(crate) fn tells_what_is_in_use() -> bool {
     const XGETBV_1: u32 = 1 << 2;
     is_x86_feature_detected!("xsave") && __cpuid_count(0xd, 1).eax & XGETBV_1 != 0
@@ -172,7 +173,7 @@ pub(crate) fn save_x87(fx: &mut FxImage) {
     fx.0[416..512].fill(0);
 }
 
-/// Loads the x87 from `fx`, leaving XMM and MXCSR alone.
+/// Loads the x87 from `fx`, without XMM registers and MXCSR.
 pub(crate) fn load_x87(fx: &FxImage) {
     let mut image = fx.clone();
     let mut mxcsr = 0u32;
@@ -193,8 +194,8 @@ pub(crate) fn load_x87(fx: &FxImage) {
     }
 }
 
-/// Whether the x87's status word has an exception that is not masked, which the next
-/// instruction that waits for it raises.
+/// True if the x87's status word has an unmasked exception, which the next waiting instruction
+/// raises.
 pub(crate) fn has_pending(image: &FxImage) -> bool {
     image.0[2] & 0x80 != 0
 }

@@ -1,9 +1,9 @@
-//! The run loop: find the next block, visit translated code, see what comes after it.
+//! The run loop: find the next block, visit translated code, handle the result.
 //!
-//! Each turn of the loop begins and ends at an instruction boundary. Where something waits for the
-//! next instruction alone, such as a breakpoint, a single step or the shadow of STI, it runs by
-//! itself. `interface` calls `dispatch` for every run; a run ends at the budget's end or with the
-//! exit that the caller has to see to.
+//! Each turn of the loop begins and ends at an instruction boundary. If a condition applies to the next
+//! instruction only, such as a breakpoint, a single step or the shadow of STI, that instruction runs by
+//! itself. `interface` calls `dispatch` for every run; a run ends at the budget's end or with an exit to
+//! the caller.
 
 use belljar_abi::{STUB_BASE, STUB_LENGTH};
 use belljar_cpu::{CpuError, Cycles, Exit, PAGE_SIZE, SegmentRegister, Vcpu};
@@ -23,13 +23,13 @@ use crate::processor::vcpu::devices::Answer;
 use crate::processor::vcpu::left::Next;
 use crate::run::turn::{Beginning, DispatchState, PendingLink, StepConditions, Turn};
 
-/// The part of a budget that a run at ease may leave when it comes to a hot block.
+/// The fraction of a budget, as a divisor, that a run with an approximate end may leave at a hot block.
 const EASE: i64 = 8;
 
 impl ExactVcpu {
-    /// Runs until the clock shows `until` or something else ends the run.
+    /// Runs until the clock reaches `until` or another exit ends the run.
     pub(crate) fn dispatch(&mut self, until: Cycles) -> Result<Exit, CpuError> {
-        // What an instruction that is done has yet to tell devices.
+        // Pending stores of a completed instruction to devices.
         if let Some(store) = self.pending.stores.pop() {
             return Ok(store);
         }
@@ -55,15 +55,14 @@ impl ExactVcpu {
         drop(catching);
         self.settle_clock();
         self.settle_flags();
-        // Not moved before it is looked at: in a short turn that counts.
+        // Matched by reference: moving the exit would be noticeable in a short turn.
         match exit {
             Exit::Deadline => Ok(Exit::Deadline),
             other => Ok(other),
         }
     }
 
-    /// What the caller left behind: a refused WRMSR, an interrupt that found no way
-    /// into the guest.
+    /// Handles leftovers from before the run: a refused WRMSR, an interrupt that could not be delivered.
     fn take_refusal(&mut self) -> Option<Exit> {
         if let Some(cause) = self.stops.shutdown {
             return Some(Exit::Shutdown(cause));
@@ -76,7 +75,7 @@ impl ExactVcpu {
         None
     }
 
-    /// Turn after turn, until one ends the run.
+    /// Repeats turns until one ends the run.
     fn run_loop(&mut self) -> Exit {
         let mut state = DispatchState::new(self.cheapest());
         loop {
@@ -97,8 +96,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether so little of the budget is left that the rest is better run together with
-    /// what comes next: what is cut to measure is translated for this one time.
+    /// True if the rest of the budget is so small that it is better added to the next run: code cut to
+    /// fit it would be translated for this one time.
     fn is_nearly_spent(&self, state: &DispatchState) -> bool {
         let little = self.budget.granted / EASE;
         (state.rest || state.slow && self.context.count <= little)
@@ -108,7 +107,7 @@ impl ExactVcpu {
             && !self.in_free_stub()
     }
 
-    /// What comes before the instruction at `state.rip`, and where its code is.
+    /// Handles conditions before the instruction at `state.rip`, and finds its code.
     fn begin_turn(&mut self, state: &mut DispatchState) -> Result<Beginning, Exit> {
         self.stops.uncovered_at = None;
         let passing = self.stops.passing.take();
@@ -159,12 +158,12 @@ impl ExactVcpu {
         }))
     }
 
-    /// Runs the block that `turn` found, what is linked to it, and what comes after its last instruction.
+    /// Runs the block of `turn`, the blocks linked to it, and the events after the last instruction.
     fn finish_turn(&mut self, turn: &Turn, state: &mut DispatchState) -> Result<(), Exit> {
         let next = self.visit(turn.entry, turn.mode, state);
         let stands = self.retired_now() == turn.before;
         if stands {
-            // The code was not found where the jump caches had it, say: nothing is passed yet.
+            // For example, the jump caches lacked the code: the address is not passed yet.
             self.stops.passing = turn.passing;
         }
         if let Next::Joined = next
@@ -187,8 +186,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Host address at which the code for `state.rip` is entered, which `wanted` is linked to;
-    /// and what is to be seen there, for which the instruction runs by itself.
+    /// Host address of the entry for the code at `state.rip`, to which `wanted` is linked; and a probe or
+    /// watched return there, for which the instruction runs by itself.
     fn entry_of(
         &mut self,
         mode: Mode,
@@ -201,7 +200,7 @@ impl ExactVcpu {
             && !unknown
             && let Some(code) = self.known_jump(mode)
         {
-            // Where an indirect jump says where it leads.
+            // The register in which an indirect jump passes its target.
             self.context.scratch[0] = self.state.rip;
             return Ok((code, None));
         }
@@ -227,7 +226,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What comes after an instruction: traps, and what the caller is needed for.
+    /// Handles the result of an instruction: traps, and exits to the caller.
     fn conclude(&mut self, next: Next, turn: &Turn) -> Result<(), Exit> {
         let conditions = &turn.conditions;
         let stands = self.retired_now() == turn.before;
@@ -254,8 +253,8 @@ impl ExactVcpu {
         }
     }
 
-    /// The breakpoints' bits and the single step that are told after an instruction, which
-    /// itself met `hits`.
+    /// The breakpoint bits and the single step that are reported after an instruction, which itself hit
+    /// `hits`.
     fn traps_after(&mut self, hits: u64, conditions: &StepConditions) -> (u64, bool) {
         let hits = hits | conditions.held_hits;
         match std::mem::take(&mut self.state.entered) {
@@ -266,7 +265,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What must happen before the next instruction.
+    /// Handles events that are due before the next instruction.
     fn boundary(&mut self) -> Option<Exit> {
         if self.state.halted {
             return Some(Exit::Halt);
@@ -305,7 +304,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Puts the segments' bases where translated code looks for them.
+    /// Updates the segments' bases in the context.
     fn show_segment_bases(&mut self) {
         for (slot, segment) in self
             .context
@@ -317,7 +316,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether the guest stands among stub instructions that do not count.
+    /// True if the guest is in stub instructions that are not counted.
     pub(crate) fn in_free_stub(&self) -> bool {
         self.in_free_stub_at(self.state.rip)
     }
@@ -339,13 +338,13 @@ impl ExactVcpu {
         if target.origin.second.is_none() && target.mode.relative == wanted.relative {
             self.store.link(jump, wanted.from, block);
         } else {
-            // Only the jump cache knows where its second page is now, or what its addresses
-            // count from.
+            // Only the jump cache has the present mapping of its second page, or the base of its
+            // addresses.
             self.store.bridge(jump, wanted.from, block);
         }
     }
 
-    /// Whether a question was answered that has not been consumed.
+    /// Takes the answer that was given and not used yet.
     pub(crate) fn take_answer(&mut self) -> Answer {
         std::mem::replace(&mut self.pending.answer, Answer::None)
     }

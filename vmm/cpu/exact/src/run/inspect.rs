@@ -1,15 +1,14 @@
-//! The vCPU's state as named values: all that a guest could come to see of it.
+//! The vCPU's state as named values: all state that can become visible to a guest.
 //!
-//! Values follow from what the guest executed: nothing of how code was translated is among them, so
-//! that two runs of one scenario show the same. `Vcpu::state` gives them to those who hash and
-//! compare nodes.
+//! Values follow only from the guest's execution, not from translation, so two runs of a scenario
+//! have the same. `Vcpu::state` returns them for hashing and comparing nodes.
 
 use belljar_cpu::{StateItem, Vcpu, register_items};
 
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Registers, vectors, x87, MSRs and what holds interrupts back.
+    /// Registers, vectors, x87, MSRs and conditions that block interrupts.
     pub(crate) fn state_items(&self) -> Vec<StateItem> {
         let mut items = register_items(&self.registers(), &self.system());
         self.add_vectors(&mut items);

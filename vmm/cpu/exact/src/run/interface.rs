@@ -1,8 +1,8 @@
-//! The vCPU's face to the machine.
+//! The `Vcpu` trait's implementation.
 //!
-//! A node calls all of this through the `Vcpu` trait, and only between runs; the guest then stands
-//! at an instruction boundary, its clock and flags settled. A change of control registers is passed
-//! on to the TLB and the store here.
+//! Nodes call these functions through the `Vcpu` trait, and only between runs; the guest is then at
+//! an instruction boundary, with its clock and flags up to date. Changes of control registers are
+//! passed on to the TLB and the store here.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::processor::state::State;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::devices::Answer;
 
-/// Bytes of translated code that a vCPU at rest keeps: what it needs to look at the clock
-/// and go back to sleep is less.
+/// Bytes of translated code that a resting vCPU keeps: more than the code to read the clock and
+/// sleep again.
 const KEPT_AT_REST: usize = 768 << 10;
 
-/// The random stream that RDRAND and RDSEED draw from.
+/// The random stream of RDRAND and RDSEED.
 pub const RANDOM_STREAM: &str = "rdrand";
 
 impl Vcpu for ExactVcpu {
@@ -31,7 +31,7 @@ impl Vcpu for ExactVcpu {
         self.with_code(|vcpu| {
             loop {
                 let exit = vcpu.dispatch(until)?;
-                // What no instruction was too dear for may leave room for more.
+                // If no instruction had the highest cost, there may be room for more.
                 if exit != Exit::Deadline
                     || vcpu.now() >= until
                     || vcpu.retired() >= vcpu.budget.stop_at
@@ -48,7 +48,7 @@ impl Vcpu for ExactVcpu {
         let began = self.retired_now();
         let exit = self.hold_code().dispatch(until);
         self.budget.ends_early = false;
-        // Not moved before it is looked at: in a short turn that counts.
+        // Matched by reference: moving the exit would be noticeable in a short turn.
         if let Ok(Exit::Deadline) = exit {
             if self.retired_now() == began {
                 return self.run(until);

@@ -1,9 +1,8 @@
-//! The vCPU's whole state, saved and taken over.
+//! The vCPU's whole state, saved and loaded.
 //!
-//! A vCPU that loads a state runs on as the one that saved it would have: what is left out tells
-//! only how fast. State of another engine is taken over as far as the architecture has it.
-//! `interface` calls this for `Vcpu::save` and `Vcpu::load`; what is loaded is hostile and is
-//! checked.
+//! A vCPU that loads a state continues exactly as the saved one would have: omitted data only
+//! affects speed. Of another engine's state, the architectural part is loaded. `interface` calls
+//! this for `Vcpu::save` and `Vcpu::load`; a loaded state is untrusted and is validated.
 
 use belljar_cpu::{CpuError, CpuState, ShutdownCause, Unimplemented, Vcpu};
 use belljar_sim::{Random, decode, encode};
@@ -18,11 +17,11 @@ use crate::processor::vcpu::{ExactVcpu, VectorState};
 /// This engine's name in saved states.
 pub const ENGINE_NAME: &str = "exact";
 
-/// What no other engine knows of. What is left out tells only how fast the guest runs:
-/// translated code, what is cached of page tables, statistics.
+/// The engine's private state. Omitted data only affects speed: translated code, cached page-table
+/// entries, statistics.
 #[derive(Serialize, Deserialize)]
 struct Own {
-    /// RFLAGS without arithmetic flags and IF, with what POPF cannot set.
+    /// RFLAGS without arithmetic flags and IF, including bits that POPF cannot set.
     flags: u64,
     ticks: u64,
     random: Random,
@@ -34,7 +33,7 @@ struct Own {
     replies: Replies,
     stores: Stores,
     held_hits: u64,
-    /// The local APIC is off, and was before the last write.
+    /// True if the local APIC is disabled, and if it was before the last write.
     apic_off: (bool, bool),
     bounced: u64,
     free: i64,
@@ -107,7 +106,7 @@ impl ExactVcpu {
             .then(|| decode(&saved.engine))
             .transpose()?;
         self.load_architecture(saved)?;
-        // What another engine keeps besides the architecture says nothing here.
+        // The private state of another engine is not used here.
         let own = own.unwrap_or_else(|| self.own());
         self.clock
             .go_on_from(saved.cycles, saved.retired, own.ticks);

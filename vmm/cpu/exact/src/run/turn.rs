@@ -1,7 +1,7 @@
-//! One turn of the run loop: what is decided before translated code is entered.
+//! A turn of the run loop: decisions before translated code is entered.
 //!
-//! A turn begins and ends at an instruction boundary. `dispatch` prepares it, `visit` carries it out, and both leave
-//! in [`DispatchState`](turn::DispatchState) what the turn after it goes by.
+//! A turn begins and ends at an instruction boundary. `dispatch` prepares it, `visit` runs it, and both store the
+//! inputs of the following turn in [`DispatchState`](turn::DispatchState).
 
 use belljar_cpu::Probed;
 use belljar_translate::architecture::flag;
@@ -12,7 +12,7 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::left::Next;
 
-/// A jump that wants to be linked to the block found next.
+/// A jump that is to be linked to the next block.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingLink {
     pub from: BlockId,
@@ -20,27 +20,26 @@ pub(crate) struct PendingLink {
     pub stub: u64,
     pub generation: u64,
     pub plain: bool,
-    /// It stands in relative code.
+    /// True if it is in relative code.
     pub relative: bool,
 }
 
-/// Where a run continues, and how.
+/// The state of a run between turns.
 pub(crate) struct DispatchState {
     pub link: Option<PendingLink>,
-    /// The jump caches do not know the next block, or lead to an entry thunk whose block
-    /// is gone.
+    /// True if the jump caches lack the next block, or lead to an entry thunk whose block was dropped.
     pub unknown: bool,
     /// The next block must check each access by itself.
     pub plain: bool,
     /// The next instruction must run by itself.
     pub single: bool,
-    /// A hot block's instructions are more than the budget covers: none is entered any more.
+    /// True if the budget does not cover a hot block: no further hot block is entered.
     pub slow: bool,
-    /// So are a plain block's: the rest goes in pieces.
+    /// True if the budget does not cover a plain block: the rest runs in pieces.
     pub rest: bool,
-    /// The power of two of the largest of these.
+    /// The largest power of two for such pieces.
     pub largest: u8,
-    /// What the cheapest instruction costs, in units of the budget.
+    /// The cost of the cheapest instruction, in units of the budget.
     cheapest: i64,
 }
 
@@ -58,14 +57,14 @@ impl DispatchState {
         }
     }
 
-    /// What the exit `next` says of the turn after it.
+    /// Updates the state for the next turn after the exit `next`.
     pub(super) fn follow(&mut self, next: &Next) {
         self.plain =
             matches!(next, Next::Plain) || self.link.as_ref().is_some_and(|wanted| wanted.plain);
         self.single = matches!(next, Next::Single);
     }
 
-    /// How to continue with a `budget`, by a `single` instruction if that is wanted.
+    /// The pace for a `budget`; a `single` instruction if requested.
     pub(super) fn pace(&self, single: bool, budget: i64) -> Pace {
         match (self.rest, self.slow) {
             _ if single => Pace::Piece(0),
@@ -76,27 +75,27 @@ impl DispatchState {
     }
 }
 
-/// What holds for the next instruction alone.
+/// Conditions for the next instruction only.
 #[derive(Debug)]
 pub(super) struct StepConditions {
-    /// RF, which keeps a breakpoint from being hit again.
+    /// RF, which prevents a breakpoint from being hit again.
     pub(super) resumes: u64,
-    /// Interrupts wait after it.
+    /// Interrupts are blocked after it.
     pub(super) shadowed: bool,
-    /// Breakpoints and single steps wait after it.
+    /// Breakpoints and single steps are blocked after it.
     pub(super) holds_traps: bool,
-    /// Breakpoints that the instruction before met, as bits of DR6.
+    /// Breakpoints hit by the previous instruction, as bits of DR6.
     pub(super) held_hits: u64,
-    /// There are breakpoints.
+    /// Breakpoints are enabled.
     pub(super) watched: bool,
-    /// A single step ends after it.
+    /// A single-step trap follows it.
     pub(super) stepping: bool,
     /// Its accesses must be aligned.
     pub(super) checked: bool,
 }
 
 impl StepConditions {
-    /// Whether it must run by itself.
+    /// True if it must run by itself.
     pub(super) fn wants_one(&self) -> bool {
         self.shadowed || self.stepping || self.checked || self.watched || self.held_hits != 0
     }
@@ -106,33 +105,33 @@ impl StepConditions {
 pub(super) struct Turn {
     /// Host address of the code.
     pub(super) entry: u64,
-    /// What the code was translated for.
+    /// The mode for which the code was translated.
     pub(super) mode: Mode,
     pub(super) conditions: StepConditions,
     /// The instruction runs by itself.
     pub(super) single: bool,
     /// The block checks each access by itself.
     pub(super) plain: bool,
-    /// Data breakpoints that the instruction meets, as bits of DR6.
+    /// Data breakpoints that the instruction hits, as bits of DR6.
     pub(super) hits: u64,
-    /// The watched return address that was told of already.
+    /// The watched return address that was already reported.
     pub(super) passing: Option<u64>,
-    /// The probe that stands here, and what the vCPU is at it.
+    /// The probe at this instruction, and the vCPU's state at it.
     pub(super) probe: Option<Box<(u32, Probed)>>,
-    /// Instructions retired before it.
+    /// Number of instructions retired before it.
     pub(super) before: u64,
 }
 
-/// How a turn begins.
+/// The beginning of a turn.
 pub(super) enum Beginning {
-    /// Translated code is entered.
+    /// Enter translated code.
     Enter(Turn),
-    /// An exception was taken instead: the next turn begins at its handler.
+    /// An exception was delivered instead: the next turn begins at its handler.
     Raised,
 }
 
 impl ExactVcpu {
-    /// Takes from the state what concerns the next instruction alone.
+    /// Takes the conditions for the next instruction out of the state.
     pub(super) fn take_conditions(&mut self) -> StepConditions {
         let resumes = self.state.flags & flag::RF;
         self.state.flags &= !flag::RF;
@@ -147,7 +146,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Puts back what [`take_conditions`](Self::take_conditions) took.
+    /// Restores the conditions taken by [`take_conditions`](Self::take_conditions).
     pub(super) fn give_back_conditions(&mut self, conditions: &StepConditions) {
         self.state.flags |= conditions.resumes;
         self.state.shadow = conditions.shadowed;

@@ -1,9 +1,8 @@
-//! A visit to translated code, and what its exits ask for.
+//! A visit to translated code, and the handling of its exits.
 //!
-//! Guest registers stand in the host's only within `enter_translated`; after it they are in the
-//! context, with what a block had moved put back before anybody reads them. `dispatch` calls
-//! `visit`; each kind of exit stub leads to the part that serves it, and to the middle of the block
-//! again where that is all.
+//! The host's registers hold the guest's only within `enter_translated`; afterwards they are in the
+//! context, with registers moved by a block restored before any use. `dispatch` calls `visit`; each
+//! kind of exit stub has a handler, which may continue in the middle of the block.
 
 use belljar_translate::architecture::{cr4, flag, vector};
 use belljar_translate::context::{EXIT_LOOKUP, EXIT_SIGNAL};
@@ -19,8 +18,8 @@ use crate::processor::vcpu::left::{Next, Uncovered};
 use crate::run::turn::{DispatchState, PendingLink};
 
 impl ExactVcpu {
-    /// Visits translated code at `entry`, and again as long as it only needs help
-    /// in the middle of a block.
+    /// Visits translated code at `entry`, repeatedly while it only needs service in the middle of a
+    /// block.
     pub(crate) fn visit(&mut self, entry: u64, mode: Mode, state: &mut DispatchState) -> Next {
         let mut at = entry;
         self.context.pushed_flags = self.state.flags & !(flag::RF | flag::VM);
@@ -61,8 +60,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Has translated code read the time-stamp counter by itself, where it may and where
-    /// an instruction takes a cycle.
+    /// Lets translated code read the time-stamp counter itself, if that is permitted and if an
+    /// instruction takes a cycle.
     fn show_tsc(&mut self) {
         let plain = self.accounting.is_none() && self.clock.counts_cycles();
         let open = plain && self.state.system.cr4 & cr4::TSD == 0;
@@ -78,7 +77,7 @@ impl ExactVcpu {
         self.stops.uncovered.as_ref().is_some_and(is_this)
     }
 
-    /// The budget does not cover the last stop's block.
+    /// Handles a block that the budget does not cover.
     fn stop(&mut self, state: &mut DispatchState) -> Next {
         let Some(stop) = self.stops.uncovered else {
             return Next::Boundary;
@@ -96,8 +95,8 @@ impl ExactVcpu {
         Next::Boundary
     }
 
-    /// Where guest registers stand where an exit stub leaves its block. Jumps to other blocks
-    /// have put them back.
+    /// The places of guest registers at an exit stub. Jumps to other blocks have already restored
+    /// them.
     fn allocation_at(&self, site: ExitStubId) -> Allocation {
         let site = self.store.site(site);
         match site.kind {
@@ -107,7 +106,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Lets guest registers and what a block has in their places change places.
+    /// Exchanges guest registers with the values that a block has in their places.
     fn exchange(&mut self, allocation: Allocation) {
         let context = &mut *self.context;
         if let Some([first, second]) = allocation.renamed {

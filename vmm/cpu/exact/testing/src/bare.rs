@@ -13,7 +13,7 @@ use iced_x86::code_asm::CodeAssembler;
 use vm_memory::{Bytes, GuestAddress};
 
 pub const RAM_BYTES: usize = 4 << 20;
-/// How far beyond its own place [`Guest::map_all_far`] maps memory: users' code there is translated
+/// Distance at which [`Guest::map_all_far`] maps memory again: user code there is translated
 /// relative to its page.
 pub const BEYOND: u64 = 4 << 30;
 pub const CODE: u64 = 0x10_0000;
@@ -31,7 +31,7 @@ const IDT: u64 = 0x7000;
 pub struct Guest {
     pub ram: GuestRam,
     pub vcpu: ExactVcpu,
-    /// Page directories' entries that [`map_page`](Self::map_page) made tables for.
+    /// Page directories' entries for which [`map_page`](Self::map_page) made tables.
     tables: Vec<u64>,
 }
 
@@ -44,20 +44,20 @@ fn segment(selector: u16, attributes: u16) -> Segment {
     }
 }
 
-/// What `build` writes down, for [`CODE`].
+/// The code that `build` assembles, for [`CODE`].
 pub fn assemble(build: impl FnOnce(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
     let mut asm = CodeAssembler::new(64).unwrap();
     build(&mut asm).unwrap();
     asm.assemble(CODE).unwrap()
 }
 
-/// Whether guests share their translated code, so that some find it hot.
+/// True if guests share their translated code, so that some find it already hot.
 pub fn is_pooled() -> bool {
     std::env::var_os("BELLJAR_POOL").is_some()
 }
 
-/// What the translated code of a guest is kept in: with `BELLJAR_POOL` in the environment
-/// all guests of the process share theirs.
+/// The storage of a guest's translated code: with `BELLJAR_POOL` in the environment, all guests of
+/// the process share one pool.
 fn share() -> CodeShare {
     static POOL: LazyLock<CodePool> = LazyLock::new(|| CodePool::with_room(128 << 20));
     let share = CodeShare::default();
@@ -68,7 +68,7 @@ fn share() -> CodeShare {
     }
 }
 
-/// What CPUID answers: a local APIC, and nothing else.
+/// The answers of CPUID: only a local APIC.
 fn cpuid() -> CpuidTable {
     const APIC: u32 = 1 << 9;
     let features = CpuidEntry {
@@ -99,18 +99,18 @@ impl Guest {
         )
     }
 
-    /// One whose processor has `set`, and whose time passes as `timing` says.
+    /// A guest whose processor has `set`, under the time model `timing`.
     pub fn with_timing(code: &[u8], timing: Timing, set: &InstructionSet) -> Self {
         let time = (CyclesPerInstruction::default(), Some(timing));
         Self::build(code, time, set, (RAM_BYTES, false))
     }
 
-    /// One whose processor has `set`, with all of its state switched on.
+    /// A guest whose processor has `set`, with all of its state enabled.
     pub fn with_set(set: &InstructionSet) -> Self {
         Self::with_ram(set, RAM_BYTES)
     }
 
-    /// As [`with_set`](Self::with_set), with `ram_bytes` of memory, of which 4 MiB are mapped.
+    /// As [`with_set`](Self::with_set), with `ram_bytes` of memory; 4 MiB are mapped.
     pub fn with_ram(set: &InstructionSet, ram_bytes: usize) -> Self {
         Self::switched_on(set, ram_bytes, false)
     }
@@ -172,7 +172,7 @@ impl Guest {
         }
     }
 
-    /// The guest as it is, in another memory and on another processor.
+    /// The guest in its present state, in another memory and on another processor.
     pub fn moved(&mut self) -> Self {
         let saved = Vcpu::save(&mut self.vcpu).unwrap();
         let mut other = Self::new(&[]);
@@ -188,7 +188,7 @@ impl Guest {
         self.vcpu.run(until).unwrap()
     }
 
-    /// Runs until it halts, at most `step` cycles at once.
+    /// Runs until it halts, at most `step` cycles at a time.
     pub fn halt_by_steps(&mut self, step: u64) {
         loop {
             match self.run(step) {
@@ -199,7 +199,7 @@ impl Guest {
         }
     }
 
-    /// Runs to a HLT and returns the vector of the exception whose handler it is in.
+    /// Runs to a HLT and returns the vector of the exception in whose handler it is.
     pub fn run_to_halt(&mut self) -> Option<u8> {
         assert_eq!(self.run(1_000_000_000), Exit::Halt);
         let rip = self.vcpu.registers().rip;
@@ -241,7 +241,7 @@ impl Guest {
         put(table + (linear >> 12) % 512 * 8, entry);
     }
 
-    /// Maps all that is mapped below 1 GiB [`BEYOND`] as well.
+    /// Maps everything below 1 GiB at a distance of [`BEYOND`] as well.
     pub fn map_all_far(&self) {
         let at = GuestAddress(0x2000 + (BEYOND >> 30) * 8);
         self.ram.write_obj(0x3000u64 | 7, at).unwrap();
@@ -270,8 +270,8 @@ impl Guest {
         put(0xc000 + (linear >> 12 & 0x1ff) * 8, physical | 7);
     }
 
-    /// Maps the 2 MiB at each of 512 linear pages of 2 MiB from `linear` on, a multiple
-    /// of 1 GiB beyond the first 512, to the same page at `physical`.
+    /// Maps each of 512 linear pages of 2 MiB from `linear` on to the same page at `physical`;
+    /// `linear` is a multiple of 1 GiB beyond the first 512.
     pub fn map_over_and_over(&self, linear: u64, physical: u64) {
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
         put(TABLES + (linear >> 39 & 0x1ff) * 8, 0xa000 | 7);
@@ -282,7 +282,7 @@ impl Guest {
         }
     }
 
-    /// Lets `vector` be handled at `handler`, on a stack of its own.
+    /// Makes `handler` handle `vector`, on a stack of its own.
     pub fn use_interrupt_stack(&mut self, vector: u64, handler: u64, stack: u64) {
         const TASK: u64 = 0xd000;
         let put = |at: u64, value: u64| self.ram.write_obj(value, GuestAddress(at)).unwrap();
@@ -305,7 +305,7 @@ impl Guest {
         self.vcpu.set_system(&system);
     }
 
-    /// Goes down to privilege level 3 at `rip`.
+    /// Enters privilege level 3 at `rip`.
     pub fn enter_user(&mut self, rip: u64) {
         let mut system = self.vcpu.system();
         system.segments[1] = segment(0x33, 0xa0fb);
@@ -350,8 +350,8 @@ fn system() -> SystemRegisters {
     system
 }
 
-/// Maps the first 4 MiB to themselves in 4 KiB pages, but for page 0x3ff; user
-/// pages all. A GDT, and an IDT whose gates lead to HLTs.
+/// Maps the first 4 MiB to themselves in 4 KiB pages, except page 0x3ff; all are user pages. Writes
+/// a GDT, and an IDT whose gates lead to HLTs.
 fn write_tables(ram: &GuestRam) {
     let put = |at: u64, value: u64| ram.write_obj(value, GuestAddress(at)).unwrap();
     put(TABLES, 0x2000 | 7);
@@ -404,13 +404,13 @@ impl Guest {
         self.vcpu.set_system(&system);
     }
 
-    /// A guest in protected mode without paging, as a multiboot loader leaves it,
-    /// with `code` of 32 bits at [`CODE`].
+    /// A guest in protected mode without paging, in the state left by a multiboot loader, with
+    /// `code` of 32 bits at [`CODE`].
     pub fn protected(code: &[u8]) -> Self {
         Self::new(code).into_protected()
     }
 
-    /// The same that halts, with the host's undefined flags.
+    /// The same for a guest that halts, with the host's undefined flags.
     pub fn protected_as_host() -> Self {
         let time = (CyclesPerInstruction::default(), None);
         let set = InstructionSet::default();

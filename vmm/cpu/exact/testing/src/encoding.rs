@@ -1,6 +1,6 @@
 //! Random encodings of instruction forms.
 
-/// Which forms are offered, and can be compared.
+/// Selection of available and comparable forms.
 mod choice;
 
 pub use choice::{has_memory_form, is_comparable, is_offered};
@@ -24,7 +24,7 @@ impl Dice {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A value that is often at an edge.
+    /// A random value, often an edge case.
     pub fn value(&mut self) -> u64 {
         match self.below(6) {
             0 => self.pick(&[
@@ -92,8 +92,8 @@ fn sized(number: usize, size: usize) -> Register {
     base[number]
 }
 
-/// A general register; R14 and R15 come up more often than others. Division keeps
-/// off its own implicit operands.
+/// A general register; R14 and R15 are more frequent than others. Divisions avoid their implicit
+/// operands.
 fn general(dice: &mut Dice, size: usize, keep_off: bool) -> Register {
     loop {
         let number = if dice.below(3) == 0 {
@@ -115,15 +115,15 @@ fn general(dice: &mut Dice, size: usize, keep_off: bool) -> Register {
 #[derive(Clone, Debug)]
 pub struct Form {
     pub instruction: Instruction,
-    /// Registers that make up the address: base, and a general index with its scale.
+    /// Registers of the address: base, and a general index with its scale.
     pub base: Option<usize>,
     pub index: Option<usize>,
-    /// A vector of indices: its number, and the bytes of an index.
+    /// A vector of indices: its number, and the size of an index.
     pub vector_index: Option<(usize, usize)>,
 }
 
 impl Form {
-    /// Whether it accesses memory through an address that can be chosen.
+    /// True if it accesses memory through an address that can be chosen.
     pub fn has_address(&self) -> bool {
         self.base.is_some()
     }
@@ -168,8 +168,8 @@ fn set_memory(dice: &mut Dice, form: &mut Form, vector: Option<(Register, usize)
         .set_memory_displ_size(if displacement == 0 { 0 } else { 8 });
 }
 
-/// The memory operand that a kind has, with the first register and the bytes of the
-/// indices where it is a vector of them.
+/// The memory operand of a kind; for a vector of indices, the first register and the size of an
+/// index.
 fn memory_kind(kind: Kind, memory: bool) -> Option<Option<(Register, usize)>> {
     use Kind as K;
     match kind {
@@ -188,7 +188,7 @@ fn memory_kind(kind: Kind, memory: bool) -> Option<Option<(Register, usize)>> {
     }
 }
 
-/// The register operand that a kind has.
+/// The register operand of a kind.
 fn register_kind(dice: &mut Dice, form: &Form, kind: Kind) -> Option<Register> {
     use Kind as K;
     let keep_off = form.divides();
@@ -226,8 +226,7 @@ fn register_kind(dice: &mut Dice, form: &Form, kind: Kind) -> Option<Register> {
     })
 }
 
-/// Fills in operand `index` of kind `kind`; `None` when the form has an operand
-/// that this suite does not make.
+/// Fills in operand `index` of kind `kind`; `None` if this suite does not generate the operand.
 fn set_operand(
     dice: &mut Dice,
     form: &mut Form,
@@ -303,7 +302,7 @@ fn immediate(form: &mut Form, index: u32, kind: OpKind, value: u64) {
     }
 }
 
-/// Masks, broadcasts, rounding: what EVEX adds.
+/// Adds EVEX's masks, broadcasts and rounding.
 fn decorate(dice: &mut Dice, form: &mut Form, memory: bool) {
     let op_code = form.instruction.code().op_code();
     let instruction = &mut form.instruction;
@@ -331,7 +330,7 @@ fn decorate(dice: &mut Dice, form: &mut Form, memory: bool) {
     }
 }
 
-/// A random encoding of `code`: the bytes, too.
+/// A random encoding of `code`, and its bytes.
 pub fn make(dice: &mut Dice, code: Code, memory: bool) -> Option<(Form, Vec<u8>)> {
     for _ in 0..32 {
         let mut instruction = Instruction::default();

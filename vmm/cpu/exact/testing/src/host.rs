@@ -1,14 +1,14 @@
-//! What this host can be compared with.
+//! This host's features for comparisons.
 #![allow(clippy::print_stderr)]
 
 use belljar_cpu::{Feature, InstructionSet, Level};
 
-/// A number from the environment.
+/// A number in an environment variable.
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The highest level of this host, with every extension that it has.
+/// The highest level of this host, with all of its extensions.
 pub fn host_set() -> InstructionSet {
     let level = Level::ALL
         .into_iter()

@@ -1,28 +1,28 @@
-//! What tests of the exact engine share: guests without a kernel, the host's processor as a machine to compare with,
-//! random encodings and programs.
+//! Shared code of the exact engine's tests: guests without a kernel, the host's processor as a machine for
+//! comparison, random encodings and programs.
 //!
-//! Tests alone depend on this crate. Nothing here decides whether a test passes but what it returns; what a test
-//! must not compare, since makers of processors differ in it, `machine` and `host` know.
+//! Only tests depend on this crate. Its functions return results, and the tests decide whether they pass; `machine`
+//! and `host` exclude results that differ between makers of processors.
 //!
-//! From top to bottom: `program` and `process` make guests that run long; `machine` is one arena, `native` and
-//! `bare` carry it out; `encoding` makes single instructions; `host`, `plain` and `skipping` stand alone.
+//! From top to bottom: `program` and `process` make guests that run long; `machine` is an arena, which `native` and
+//! `bare` execute; `encoding` makes single instructions; `host`, `plain` and `skipping` are independent.
 #![allow(missing_docs)]
 
-/// A guest without a kernel: flat 64-bit code over pages that map themselves.
+/// A guest without a kernel: flat 64-bit code over identity-mapped pages.
 pub mod bare;
 /// Random encodings of instruction forms.
 pub mod encoding;
-/// What this host can be compared with.
+/// This host's features for comparisons.
 pub mod host;
-/// Registers and an arena of memory, the same natively and in a guest; what makers leave open.
+/// Registers and an arena of memory, the same natively and in a guest; results that differ between makers.
 pub mod machine;
-/// Machine code on the host's processor; what it does wrong comes out as a trap.
+/// Machine code on the host's processor; its exceptions are returned as traps.
 pub mod native;
-/// The time model as one would explain it.
+/// A simple implementation of the time model.
 pub mod plain;
 /// A static Linux program in user mode, without a kernel.
 pub mod process;
 /// Random programs of all forms, with branches and loops, that stay in the arena.
 pub mod program;
-/// Steps of random programs, some of which conditional jumps skip.
+/// Steps of random programs, some skipped by conditional jumps.
 pub mod skipping;

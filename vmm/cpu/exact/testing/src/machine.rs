@@ -1,29 +1,29 @@
 //! The machine on which code under test runs, natively and in a guest: registers,
 //! and an arena of memory with pages of every kind, at the same linear addresses.
 
-/// What the engine defines by itself, of an outcome.
+/// Comparison of results that the engine defines itself.
 pub mod defined;
 /// The machine in a guest of the engine.
 pub mod guest;
-/// States in which code is begun.
+/// Initial states of code.
 pub mod inputs;
-/// Where processors of several makers differ.
+/// Differences between processors of several makers.
 pub mod makers;
-/// What the architecture leaves open.
+/// Results that the architecture leaves open.
 pub mod open;
 
 use std::fmt::Write;
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
-/// The memory that code under test may touch.
+/// The memory that code under test may access.
 pub const ARENA: u64 = 0x1000_0000;
-/// Where code under test stands.
+/// The address of code under test.
 pub const CODE_AT: u64 = 0x1200_0000;
-/// The vector that stands for: ran to its end.
+/// The vector of code that ran to its end.
 pub const END: u8 = 3;
 
-/// What may be done with a page.
+/// Permissions of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     None,
@@ -44,9 +44,9 @@ pub const ARENA_PAGES: [Rights; 5] = [
 pub const HALF: u64 = 256;
 /// A window of random data on both sides of a boundary between pages.
 pub const INNER: u64 = ARENA + PAGE - HALF;
-/// One that ends where nothing is mapped.
+/// A window that ends before an unmapped page.
 pub const LAST: u64 = ARENA + 2 * PAGE - HALF;
-/// The page that can only be read.
+/// The read-only page.
 pub const CONSTANT: u64 = ARENA + 3 * PAGE;
 /// Bytes of each window.
 const WINDOWS: [(u64, usize); 2] = [(INNER, 2 * HALF as usize), (LAST, HALF as usize)];
@@ -54,7 +54,7 @@ pub const MEMORY_BYTES: usize = 3 * HALF as usize;
 
 /// The arithmetic flags.
 pub const ARITHMETIC: u64 = 0x8d5;
-/// Flags that user code sees change: those, DF and AC.
+/// Flags visible to user code: these, DF and AC.
 const VISIBLE_FLAGS: u64 = ARITHMETIC | 1 << 10 | 1 << 18;
 
 pub fn host_has_wide() -> bool {
@@ -66,12 +66,12 @@ pub fn host_has_masks() -> bool {
         && std::arch::is_x86_feature_detected!("avx512bw")
 }
 
-/// What the page that can only be read holds.
+/// The contents of the read-only page.
 pub fn constant_page() -> Vec<u8> {
     (0..PAGE).map(|at| (at * 37 + at / 251) as u8).collect()
 }
 
-/// All registers, as the native side loads and saves them.
+/// All registers, in the layout for native loads and saves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Registers {
@@ -115,8 +115,7 @@ impl Registers {
         self.fx.0[24..28].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Drops what this host has no registers for, and puts XMM0 to XMM15 where FXRSTOR takes
-    /// them from.
+    /// Clears registers that this host lacks, and copies XMM0 to XMM15 to the image for FXRSTOR.
     pub fn settle(&mut self) {
         if !host_has_masks() {
             let width = if host_has_wide() { 32 } else { 16 };
@@ -132,8 +131,8 @@ impl Registers {
         }
     }
 
-    /// Drops what is not the program's: pointers of the x87, what is reserved, flags
-    /// that only the system sees.
+    /// Clears values outside the program's control: pointers of the x87, reserved fields, system
+    /// flags.
     pub fn clean(&mut self) {
         if !host_has_wide() {
             for number in 0..16 {
@@ -166,7 +165,7 @@ impl Machine {
         [(WINDOWS[0].0, inner), (WINDOWS[1].0, last)].into_iter()
     }
 
-    /// Clears `bytes` bytes from `first` on, as far as windows hold them.
+    /// Clears `bytes` bytes from `first` on, as far as they are in windows.
     pub fn clear(&mut self, first: u64, bytes: u64) {
         for (place, window) in self.windows_mut() {
             for (at, byte) in window.iter_mut().enumerate() {
@@ -183,7 +182,7 @@ impl Machine {
     }
 }
 
-/// Where code ended, how, and what it left.
+/// The end of code: place, exception, and final state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The exception, or [`END`].
@@ -198,9 +197,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What differs from `other`, line by line; empty when nothing does. Each flag of
-    /// `open` may be zero instead: what the engine shows at a fault where the code
-    /// after it overwrites it unread.
+    /// The differences from `other`, line by line; empty if equal. Each flag of `open` may be zero
+    /// instead: the engine does so at a fault if later code overwrites the flag without reading it.
     pub fn differences(&self, other: &Self, open: u64) -> String {
         if self == other {
             return String::new();

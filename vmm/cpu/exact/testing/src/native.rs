@@ -1,5 +1,5 @@
-//! Runs machine code on the host's processor, from and to a given state. What it
-//! does wrong ends as a signal, whose trap is part of what came out.
+//! Runs machine code on the host's processor, from and to a given state. An exception ends it by a
+//! signal, whose trap is part of the outcome.
 #![allow(unsafe_code)]
 
 /// Machine code that loads a state, and stores it.
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::machine::{self, ARENA, ARENA_PAGES, CODE_AT, END, Machine, Outcome, PAGE, Rights};
 
-/// Where the state is loaded from and saved to.
+/// Address of the state.
 const STATE: u64 = 0x1100_0000;
 const GLUE: u64 = 0x1300_0000;
 const MAPPED: usize = 0x1_0000;
@@ -36,8 +36,8 @@ extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let rip = registers[libc::REG_RIP as usize] as u64;
     if !(CODE_AT..CODE_AT + 2 * PAGE).contains(&rip) {
-        // Not the code under test: let it end the process.
-        // SAFETY: restores the default action, which the fault then meets again.
+        // A fault outside the code under test: let it end the process. SAFETY: it restores the
+        // default action, and the fault then repeats.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
@@ -45,13 +45,13 @@ extern "C" fn on_signal(signal: i32, _: *mut libc::siginfo_t, context: *mut libc
     ERROR.store(registers[libc::REG_ERR as usize] as u64, Relaxed);
     ADDRESS.store(registers[libc::REG_CR2 as usize] as u64, Relaxed);
     RIP.store(rip, Relaxed);
-    // Nor is what comes then stepped through.
+    // Code after the landing must not be single-stepped.
     registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
     registers[libc::REG_RIP as usize] = LANDING.load(Relaxed) as i64;
 }
 
-/// The error code of the last page fault. Of the page before the first address that is not
-/// canonical the kernel always tells as if it were there, and it never is.
+/// The error code of the last page fault. For the page before the first non-canonical address, the
+/// kernel always sets the present bit, although the page never exists.
 fn page_error() -> u64 {
     const GUARD: u64 = (1 << 47) - PAGE;
     let known = u64::from(ADDRESS.load(Relaxed) < GUARD);
@@ -67,9 +67,9 @@ fn catch_signals() {
     };
     // SAFETY: the stack is leaked, so it outlives every handler.
     unsafe { assert_eq!(libc::sigaltstack(&stack, ptr::null_mut()), 0) };
-    // Once: the engine installs its own over these, and passes on what is not its own.
+    // Once: the engine replaces these handlers later, and passes on faults that are not its own.
     static HANDLERS: Once = Once::new();
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for.
+    // SAFETY: the handler has the signature that SA_SIGINFO requires.
     HANDLERS.call_once(|| unsafe {
         for signal in SIGNALS {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -81,9 +81,9 @@ fn catch_signals() {
     });
 }
 
-/// Maps fresh memory at an address that nothing of this process uses.
+/// Maps fresh memory at an address that this process does not use.
 fn map(at: u64, bytes: usize, protection: i32) {
-    // SAFETY: MAP_FIXED_NOREPLACE takes no other mapping's place.
+    // SAFETY: MAP_FIXED_NOREPLACE does not replace other mappings.
     let mapped = unsafe {
         libc::mmap(
             at as *mut libc::c_void,
@@ -97,7 +97,7 @@ fn map(at: u64, bytes: usize, protection: i32) {
     assert_eq!(mapped as u64, at, "cannot map the test's memory");
 }
 
-/// The host's processor. There is one at a time.
+/// The host's processor. There is one instance at a time.
 pub struct Native {
     enter: u64,
 }
@@ -107,7 +107,7 @@ impl Drop for Native {
         let arena = ARENA_PAGES.len() * PAGE as usize;
         let mappings = [STATE, CODE_AT, GLUE].map(|at| (at, MAPPED));
         for (at, bytes) in mappings.into_iter().chain([(ARENA, arena)]) {
-            // SAFETY: unmaps what `new` mapped; nothing refers to it.
+            // SAFETY: it unmaps mappings of `new`; no reference to them exists.
             unsafe { libc::munmap(at as *mut libc::c_void, bytes) };
         }
     }
@@ -146,19 +146,19 @@ impl Native {
         Self { enter: GLUE }
     }
 
-    /// Makes `code` what [`run`](Self::run) runs.
+    /// Loads `code` for [`run`](Self::run).
     pub fn load(&mut self, code: &[u8]) {
         let mut text = code.to_vec();
         let back = CODE_AT + text.len() as u64 + 5;
         let away = LANDING.load(Relaxed).wrapping_sub(back) as i32;
         text.push(0xe9);
         text.extend_from_slice(&away.to_le_bytes());
-        // SAFETY: the mapping has room for every code that is tested.
+        // SAFETY: the mapping has room for all code under test.
         unsafe { ptr::copy_nonoverlapping(text.as_ptr(), CODE_AT as *mut u8, text.len()) };
         RIP.store(CODE_AT + code.len() as u64, Relaxed);
     }
 
-    /// Runs the code that was loaded, whose length is `length`.
+    /// Runs the loaded code, whose length is `length`.
     pub fn run(&mut self, machine: &Machine, length: usize) -> Outcome {
         TRAP.store(u64::from(END), Relaxed);
         RIP.store(CODE_AT + length as u64, Relaxed);

@@ -1,10 +1,10 @@
-//! The time model as one would explain it, for one instruction after the other.
+//! A simple implementation of the time model, instruction by instruction.
 
 use belljar_cpu::{Registers, TimeAccount};
 use belljar_exact::{CacheLevel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
 
-/// A cache as one would explain it: for each set, its lines, the one used last at the end.
+/// A simple cache: for each set, its lines, the last used one at the end.
 struct PlainCache {
     sets: Vec<Vec<u64>>,
     ways: usize,
@@ -26,7 +26,7 @@ impl PlainCache {
     }
 }
 
-/// The time model as one would explain it.
+/// A simple implementation of the time model.
 pub struct Plain {
     costs: Costs,
     caches: Option<(Vec<PlainCache>, u64)>,
@@ -75,8 +75,7 @@ impl Plain {
         }
     }
 
-    /// What is done by `instruction`, with the registers `before` it and
-    /// `after` it.
+    /// Accounts for `instruction`, with the registers `before` it and `after` it.
     pub fn execute(&mut self, instruction: &Instruction, before: &Registers, after: &Registers) {
         use CostClass as K;
         let elements = before.gpr[1].wrapping_sub(after.gpr[1]);
@@ -125,7 +124,7 @@ impl Plain {
             }
             accesses.push((at, memory.memory_size().size() as u64, memory.access()));
         }
-        // What is pushed or called through is read before it is pushed.
+        // Operands of pushes and calls are read before the push.
         accesses.sort_by_key(|access| access.2 == OpAccess::Write);
         for (at, bytes, access) in accesses {
             if class != CostClass::Atomic {

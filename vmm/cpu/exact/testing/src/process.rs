@@ -1,5 +1,5 @@
-//! A static Linux program in a bare guest's user mode, without a kernel: what it asks
-//! of one is answered here, and is the same each time.
+//! A static Linux program in a bare guest's user mode, without a kernel: its system calls are
+//! handled here, and are reproducible.
 
 use belljar_cpu::{Exit, InstructionSet, Registers, StateItem, Vcpu};
 use belljar_exact::Statistics;
@@ -9,33 +9,34 @@ use object::{Endianness, elf};
 use crate::bare::{BEYOND, CODE, Guest, HANDLERS, RAM_BYTES};
 
 const PAGE: u64 = 4096;
-/// Pages that stand next to each other in memory; those after them stand elsewhere.
+/// Pages that are contiguous in memory; the following ones are elsewhere.
 const CHUNK: u64 = 16 * PAGE;
 const STACK_TOP: u64 = 0x0800_0000;
-/// Where a program that may stand anywhere is mapped, and [`BEYOND`] as well, where it runs.
+/// The address of a position-independent program; it is also mapped at distance [`BEYOND`], where
+/// it runs.
 const PLACE: u64 = 0x40_0000;
 const STACK_BYTES: u64 = 256 << 10;
 const ANONYMOUS: u64 = 0x0900_0000;
 /// The kernel's entry: `out 0x80, al; sysretq`.
 const SYSTEM_CALL: u64 = CODE + 0x1000;
 const SYSTEM_CALL_CODE: [u8; 5] = [0xe6, 0x80, 0x48, 0x0f, 0x07];
-/// Where exceptions push their frames.
+/// Address of exceptions' frames.
 const FRAMES: u64 = 0x38_0000;
 const NO_SUCH_CALL: u64 = -38i64 as u64;
 
-/// What a program did.
+/// The results of a program.
 pub struct Ended {
-    /// What it wrote, to whatever descriptor.
+    /// Its output, to all descriptors.
     pub output: String,
     pub retired: u64,
     pub state: Vec<StateItem>,
     pub memory: Vec<u8>,
     pub statistics: Statistics,
-    /// The states at the stops that were asked for.
+    /// The states at the requested stops.
     pub stops: Vec<(u64, Vec<StateItem>)>,
 }
 
-/// A program that is loaded.
+/// A loaded program.
 pub struct Process {
     guest: Guest,
     ram_bytes: usize,
@@ -63,7 +64,7 @@ impl Process {
         let little = Endianness::Little;
         let segments = header.program_headers(little, file).unwrap();
         let loaded = || segments.iter().filter(|s| s.p_type(little) == elf::PT_LOAD);
-        // One that may stand anywhere stands beyond 4 GiB.
+        // A position-independent program is placed beyond 4 GiB.
         let moves = header.e_type(little) == elf::ET_DYN;
         let place = if moves { PLACE } else { 0 };
         let first = place + loaded().next().unwrap().p_vaddr(little);
@@ -94,7 +95,7 @@ impl Process {
         process
     }
 
-    /// Lets SYSCALL come to [`SYSTEM_CALL`], and exceptions to their HLTs.
+    /// Makes SYSCALL enter [`SYSTEM_CALL`], and exceptions their HLTs.
     fn prepare_kernel(&mut self) {
         self.guest.allow_user();
         for vector in 0..32 {
@@ -152,8 +153,8 @@ impl Process {
         self.guest.vcpu.set_registers(&registers);
     }
 
-    /// Runs to the end, stopping at each multiple of `step` instructions; keeps the
-    /// states at multiples of `keep`.
+    /// Runs to the end, stopping at each multiple of `step` instructions; records the states at
+    /// multiples of `keep`.
     pub fn run(self, step: u64, keep: u64) -> Ended {
         self.run_by(keep, |guest| {
             let retired = guest.vcpu.retired();
@@ -161,7 +162,7 @@ impl Process {
         })
     }
 
-    /// Runs to the end, stopping about each `step` instructions, never later.
+    /// Runs to the end, stopping approximately each `step` instructions, never later.
     pub fn run_about(self, step: u64) -> Ended {
         self.run_by(u64::MAX, |guest| {
             let until = guest.vcpu.now() + step;
@@ -204,7 +205,7 @@ impl Process {
         }
     }
 
-    /// Answers a system call; tells whether it was the last.
+    /// Handles a system call; returns true if it was the last.
     fn system_call(&mut self) -> bool {
         let mut registers = self.guest.vcpu.registers();
         let [first, second, third] = [7, 6, 2].map(|number| registers.gpr[number]);
@@ -217,7 +218,7 @@ impl Process {
                 }
                 third
             }
-            // mmap, of memory alone
+            // mmap, only of anonymous memory
             9 => {
                 let at = self.anonymous;
                 self.anonymous += second.next_multiple_of(PAGE);
@@ -261,8 +262,8 @@ impl Process {
         self.break_at
     }
 
-    /// Gives `bytes` from `linear` on fresh memory: pieces of [`CHUNK`] that stand in no
-    /// order, so that what runs over the end of one continues somewhere else.
+    /// Maps fresh memory to `bytes` bytes from `linear` on: pieces of [`CHUNK`] in mixed order, so
+    /// that accesses across the end of a piece continue elsewhere.
     fn map(&mut self, linear: u64, bytes: u64) {
         const STRIDE: u64 = 389;
         let first = RAM_BYTES as u64;

@@ -1,5 +1,5 @@
-//! Random programs: instructions of all forms, with branches forward and loops, whose
-//! accesses stay in the arena.
+//! Random programs: instructions of all forms, with forward branches and loops, whose accesses stay
+//! in the arena.
 
 use belljar_cpu::InstructionSet;
 use iced_x86::{Code, Encoder, EncodingKind, Instruction, Mnemonic as M, OpKind, Register};
@@ -8,8 +8,8 @@ use crate::encoding::{Dice, Form, has_memory_form, is_comparable, make};
 use crate::machine::inputs::{is_bit_string, is_wild, target, uses_stack};
 use crate::machine::{HALF, INNER};
 
-/// A piece of a program that makes sense by itself: an instruction with what sets
-/// its registers up, or a branch over some of the pieces that follow.
+/// A self-contained piece of a program: an instruction with the setup of its registers, or a branch
+/// over some of the following pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Code(Vec<u8>),
@@ -33,10 +33,10 @@ const BRANCH_BYTES: usize = 6;
 const INDIRECT_BYTES: usize = 9;
 /// `dec dword [counter]; jg back`.
 const LOOP_BYTES: usize = 12;
-/// `mov dword [counter], rounds`, before everything else: who jumps into a loop's middle
-/// finds its counter set, or used up.
+/// `mov dword [counter], rounds`, before everything else: a jump into a loop's middle finds its
+/// counter set, or used up.
 const COUNTER_BYTES: usize = 10;
-/// Where counters stand: the page after the code's, whose data nothing compares.
+/// Offset of the counters: the page after the code's, which is not compared.
 const COUNTERS: usize = 0x1800;
 
 impl Piece {
@@ -103,7 +103,7 @@ fn counters(pieces: &[Piece]) -> Vec<u8> {
     set.collect()
 }
 
-/// Makes programs of the forms that a processor with one instruction set has.
+/// Makes programs of the forms that a processor with a given instruction set has.
 pub struct Generator {
     codes: Vec<Code>,
 }
@@ -119,7 +119,7 @@ impl Generator {
     /// From 5 to 60 pieces.
     pub fn program(&self, dice: &mut Dice) -> Vec<Piece> {
         let length = 5 + dice.below(56) as usize;
-        // Programs of everything meet few of the same kind: stay near one place.
+        // Programs of arbitrary forms rarely repeat a kind of form: choose nearby forms.
         let near = dice.below(self.codes.len() as u64);
         let spread = dice.pick(&[20, 200, self.codes.len() as u64]);
         (0..length)
@@ -147,7 +147,7 @@ impl Generator {
     fn instruction(&self, dice: &mut Dice, near: u64, spread: u64) -> Piece {
         let all = self.codes.len() as u64;
         for tries in 0.. {
-            // Some neighbourhoods hold nothing that suits.
+            // Some neighbourhoods have no suitable form.
             let spread = if tries < 50 { spread } else { all };
             let place = (near + dice.below(spread)) % all;
             let code = self.codes[place as usize];
@@ -166,8 +166,8 @@ impl Generator {
     }
 }
 
-/// Leaves out what ends every program at once, and what saves or loads x87 state
-/// with pointers in it or from random bytes.
+/// Excludes forms that end every program at once, and ones that save or load x87 state with
+/// pointers or from random bytes.
 fn is_usual(code: Code) -> bool {
     let state = matches!(
         code.mnemonic(),
@@ -188,8 +188,8 @@ fn set_register(code: &mut Vec<u8>, number: usize, value: u64) {
     code.extend_from_slice(&value.to_le_bytes());
 }
 
-/// The instruction after what puts its addresses into the arena; `None` when one
-/// register would have to be two things.
+/// The instruction, after code that sets its addresses to the arena; `None` if a register would
+/// need two values.
 fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
     let mut code = Vec::new();
     let instruction = &form.instruction;
@@ -197,7 +197,7 @@ fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
         return gathering(dice, form, &bytes);
     }
     let size = instruction.memory_size().size().max(1) as u64;
-    // Mostly where nothing faults: a program should get far.
+    // Usually where it does not fault, so that a program gets far.
     let mut aim = || match dice.below(12) {
         0 => target(dice, size),
         1 => INNER + HALF - dice.below(size.min(HALF) + 1),
@@ -214,7 +214,7 @@ fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
                 instruction.mnemonic(),
                 M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu
             ) {
-                // Which bytes are checked is left open: let none fault.
+                // The bytes that are checked are unspecified: none may fault.
                 at = INNER + at % HALF;
             }
             set_register(&mut code, number, at);
@@ -253,14 +253,14 @@ fn with_setup(dice: &mut Dice, form: &Form, bytes: Vec<u8>) -> Option<Vec<u8>> {
     }
     code.extend(bytes);
     if is_bit_string(form) {
-        // cmp eax, ebx: the bit string left flags undefined.
+        // cmp eax, ebx: after a bit string, some flags are undefined.
         code.extend_from_slice(&[0x39, 0xd8]);
     }
     Some(code)
 }
 
-/// A gather or scatter whose lanes all lie in the arena: which of them are done where one
-/// faults is left open.
+/// A gather or scatter whose lanes all lie in the arena: the set of completed lanes at a fault is
+/// unspecified.
 fn gathering(dice: &mut Dice, form: &Form, bytes: &[u8]) -> Option<Vec<u8>> {
     let instruction = &form.instruction;
     let index = instruction.memory_index();
@@ -286,7 +286,7 @@ fn gathering(dice: &mut Dice, form: &Form, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(code)
 }
 
-/// Mostly lets the quotient fit: a small dividend and a divisor that is not zero.
+/// Usually makes the quotient fit: a small dividend and a nonzero divisor.
 fn prepare_division(dice: &mut Dice, form: &Form, code: &mut Vec<u8>) -> bool {
     if dice.below(16) == 0 {
         return true;

@@ -1,9 +1,10 @@
-//! Steps of a random program, some of which conditional jumps skip.
+//! Steps of random programs, some skipped by conditional jumps.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::CodeAssembler;
 
-/// Emits all steps. Each of `skips` is a step, modulo their number, and which flag skips it.
+/// Emits all steps. Each of `skips` is a step, modulo their number, and the flag by which it is
+/// skipped.
 pub fn skipping<S>(
     a: &mut CodeAssembler,
     steps: &[S],

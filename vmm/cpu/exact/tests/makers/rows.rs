@@ -1,4 +1,4 @@
-//! Encodings on which a host and the engine were seen to differ, and how.
+//! Encodings with known differences between a host and the engine.
 
 use super::Difference::{
     self, Both, Digest, Empty, Flags, Half, Kept, Masked, Mmx, Paged, Parts, Place, Raised, Tail,
@@ -242,7 +242,7 @@ pub(crate) const ROWS: &[(&str, Difference)] = &[
     ("62137d0c1db49680ffffffff", Paged),
 ];
 
-/// The same of AMD's.
+/// The same for AMD's.
 #[rustfmt::skip]
 pub(crate) const AMD_ROWS: &[(&str, Difference)] = &[
     ("62417c4811b50000ffff", Parts { fault: 13 }),

@@ -1,7 +1,7 @@
-//! From what KVM says of an exit to what it means: free functions over plain values.
+//! Decodes KVM's exits: free functions over plain values.
 //!
-//! Nothing here touches KVM, so that tests cover exits that no host gives on demand. `page` makes a
-//! `RawExit` of the shared page, `vcpu` acts on the `Meaning` that `decode` finds in it.
+//! This module does not use KVM, so tests cover exits that no host produces on demand. `page` reads
+//! a `RawExit` from the shared page, `decode` returns its `Meaning`, and `vcpu` acts on that.
 
 use belljar_cpu::{Exit, ShutdownCause};
 use kvm_bindings::KVM_EXIT_EXCEPTION;
@@ -11,27 +11,27 @@ use crate::host::msr::MSR_TSC;
 const DOUBLE_FAULT: u8 = 8;
 const ALIGNMENT_CHECK: u32 = 17;
 
-/// An exit as KVM describes it, copied out of the page that it shares with us.
+/// An exit as KVM describes it, copied out of the shared page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RawExit {
     /// `IN`, `OUT` or their string forms.
     Io(Io),
-    /// A load from where there is no memory.
+    /// A load from an address without memory.
     MmioRead { address: u64, len: u32 },
-    /// A store to where there is no memory.
+    /// A store to an address without memory.
     MmioWrite { address: u64, len: u32, data: u64 },
-    /// `RDMSR` of a register that KVM does not keep for us.
+    /// `RDMSR` of a register that KVM does not emulate.
     ReadMsr { index: u32 },
     /// `WRMSR` of such a register.
     WriteMsr { index: u32, value: u64 },
     /// `HLT`.
     Halt,
-    /// A breakpoint of ours: the exception, and where, linear.
+    /// A breakpoint of this engine: the exception, and its linear address.
     Debug { exception: u32, at: u64 },
-    /// An exception that the host's kernel leaves to nobody: of a guest of Intel's, the one by
-    /// which it forbids locks across cache lines.
+    /// An exception that the host's kernel reflects to user space: on Intel's processors, the one
+    /// for locks across cache lines, which it forbids.
     Exception { vector: u32 },
-    /// The window that was asked for.
+    /// The requested window is open.
     Window,
     /// CR8 was lowered.
     TaskPriority,
@@ -39,15 +39,15 @@ pub(crate) enum RawExit {
     Shutdown,
     /// A signal, or nothing at all.
     Interrupted,
-    /// KVM cannot carry out an instruction.
+    /// KVM cannot emulate an instruction.
     NotEmulated { suberror: u32 },
     /// The processor refused to enter the guest.
     Refused { reason: u64 },
-    /// Something that the configuration asked for in no way.
+    /// An exit that the configuration never enables.
     Unexpected(u32),
 }
 
-/// A transfer of `count` items to or from a port, of which `done` are over.
+/// A transfer of `count` items to or from a port; `done` items are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Io {
     pub input: bool,
@@ -59,12 +59,12 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    /// Whether items are left.
+    /// True if items remain.
     pub(crate) fn goes_on(&self) -> bool {
         self.done < self.count
     }
 
-    /// The next item as an exit; `data` is what an `OUT` writes.
+    /// The next item as an exit; `data` is the value that an `OUT` writes.
     pub(crate) fn exit(&self, data: u32) -> Exit {
         if self.input {
             Exit::PioRead {
@@ -81,24 +81,24 @@ impl Io {
     }
 }
 
-/// What an exit means.
+/// The meaning of an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The caller's business.
+    /// An exit for the caller.
     Exit(Exit),
     /// A transfer, item by item.
     Transfer(Io),
     /// The guest sets its time stamp counter.
     SetTsc(u64),
-    /// An instruction that we watch, at this linear address, is about to be executed.
+    /// A watched instruction, at this linear address, is about to be executed.
     Breakpoint(u64),
-    /// Nobody's business: continue.
+    /// Nothing to do: continue.
     Nothing,
-    /// The host failed us; in words.
+    /// A failure of the host.
     Failure(Failure),
 }
 
-/// How KVM failed.
+/// Failures of KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Entry(u64),
@@ -126,7 +126,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// What `raw` means for a processor that stands at `rip`.
+/// The meaning of `raw` for a processor whose instruction pointer is `rip`.
 pub(crate) fn decode(raw: &RawExit, rip: u64) -> Meaning {
     let exit = match *raw {
         RawExit::Io(io) => return Meaning::Transfer(io),

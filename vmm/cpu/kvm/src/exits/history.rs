@@ -1,6 +1,5 @@
-//! What a vCPU came back with lately: what there is to look at when a guest comes to an
-//! end that nobody asked for. AMD's virtualisation resets a processor that shuts down, so
-//! nothing of its registers is left by then.
+//! The last exits of a vCPU, for diagnosing a guest that ended unexpectedly. AMD's virtualisation
+//! resets a processor that shuts down, so its registers are lost by then.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,22 +9,22 @@ use kvm_bindings::kvm_regs;
 
 use crate::exits::decode::RawExit;
 
-/// Steps that are kept.
+/// Number of steps that are kept.
 const KEPT: usize = 32;
 
-/// One way into the guest and out.
+/// An entry into the guest with its exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// When the guest was left, in its cycles.
+    /// The guest's clock at the exit, in cycles.
     pub at: Cycles,
-    /// The interrupt that it was given when it was entered.
+    /// The interrupt that was injected at the entry.
     pub interrupt: Option<u8>,
-    /// Why it came back.
+    /// The exit.
     pub exit: RawExit,
     pub rip: u64,
     pub rsp: u64,
     pub rflags: u64,
-    /// The times that it came back so in a row, without anything else between.
+    /// Number of consecutive occurrences.
     pub times: u32,
 }
 
@@ -47,7 +46,7 @@ impl Step {
         }
     }
 
-    /// Whether nothing but time passed between `earlier` and this one.
+    /// True if both steps are mere interruptions, so that only time passed between them.
     fn repeats(&self, earlier: &Self) -> bool {
         let idle = |step: &Self| step.exit == RawExit::Interrupted;
         idle(self) && idle(earlier) && self.interrupt.is_none()
@@ -94,7 +93,7 @@ impl History {
         self.steps.push_back(step);
     }
 
-    /// The steps in words, the last first.
+    /// The steps as text, the last one first.
     pub(crate) fn told(&self) -> String {
         let steps: Vec<String> = self.steps.iter().rev().map(Step::to_string).collect();
         steps.join("; ")

@@ -1,7 +1,7 @@
-//! The page that KVM shares with us for each vCPU, read and written as plain values.
+//! The page that KVM shares with this process for each vCPU, read and written as plain values.
 //!
-//! All `unsafe` reads of the union that KVM fills are here; places of a transfer's items are
-//! checked to lie in the mapping. `vcpu` calls this after each run, and to answer what was asked.
+//! All `unsafe` reads of the union that KVM fills are here; the addresses of a transfer's items are
+//! checked to lie in the mapping. `vcpu` calls this after each run, and to answer exits.
 #![allow(unsafe_code)]
 
 use kvm_bindings::{
@@ -65,15 +65,15 @@ pub(crate) fn raw_exit(run: &kvm_run) -> RawExit {
     }
 }
 
-/// Item `number` of the transfer that `run` describes, of `size` bytes; `page_bytes` are
-/// mapped from `run` on.
+/// Item `number` of the transfer that `run` describes, of `size` bytes; the mapping has
+/// `page_bytes` from `run` on.
 pub(crate) fn io_item(run: &mut kvm_run, page_bytes: usize, number: u32, size: u8) -> u32 {
     let Some(at) = io_place(run, page_bytes, number, size) else {
         return 0;
     };
     let mut bytes = [0; 4];
-    // SAFETY: the place lies in the mapping of which `run` is the beginning, and nothing
-    // else refers to it while we hold `run`.
+    // SAFETY: the item lies in the mapping that begins at `run`, and no other reference to it
+    // exists while `run` is borrowed.
     unsafe { std::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), usize::from(size)) };
     u32::from_le_bytes(bytes)
 }
@@ -93,7 +93,7 @@ pub(crate) fn put_io_item(
 }
 
 fn io_place(run: &mut kvm_run, page_bytes: usize, number: u32, size: u8) -> Option<*mut u8> {
-    // SAFETY: any bytes are valid for this member; what they say is checked.
+    // SAFETY: any bytes are valid for this member; its value is checked.
     let first = usize::try_from(unsafe { run.__bindgen_anon_1.io.data_offset }).ok()?;
     let at = first.checked_add(number as usize * usize::from(size))?;
     let fits = size <= 4 && at.checked_add(usize::from(size))? <= page_bytes;
@@ -112,7 +112,7 @@ pub(crate) fn put_msr(run: &mut kvm_run, data: u64) {
     run.__bindgen_anon_1.msr.error = 0;
 }
 
-/// Has a `RDMSR` or `WRMSR` fault.
+/// Makes a `RDMSR` or `WRMSR` fault.
 pub(crate) fn refuse_msr(run: &mut kvm_run) {
     run.__bindgen_anon_1.msr.error = 1;
 }
@@ -121,7 +121,7 @@ pub(crate) fn refuse_msr(run: &mut kvm_run) {
 mod tests {
     use super::*;
 
-    /// A page with room after the structure, as KVM maps it.
+    /// A page with room after the structure, with KVM's layout.
     #[repr(C)]
     struct Mapped {
         run: kvm_run,
@@ -142,7 +142,7 @@ mod tests {
         let offset = std::mem::offset_of!(Mapped, data);
         page.run.exit_reason = KVM_EXIT_IO;
         page.run.__bindgen_anon_1.io.data_offset = offset as u64;
-        // As the kernel does: by the mapping, not by the field.
+        // As for the kernel's page, the pointer comes from the mapping, not from the field.
         let run = std::ptr::from_mut(&mut *page).cast::<kvm_run>();
         // SAFETY: the structure is the mapping's beginning.
         let run = unsafe { &mut *run };

@@ -1,7 +1,7 @@
-//! What stops a guest at the magic instructions: debug registers, or INT3s.
+//! Breakpoints at magic instructions: debug registers, or INT3s.
 //!
-//! The two are one setting of a vCPU's, made when it is; `means` chooses between them, `cpuid` tells
-//! the preloaded library which it is, and `calls` makes magic exits of the stops.
+//! The kind is fixed when a vCPU is created: `means` chooses it, `cpuid` reports it to the preloaded
+//! library, and `calls` converts stops to magic exits.
 
 use belljar_abi::{FACT_ADDRESS, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3};
 use belljar_cpu::CpuError;
@@ -13,23 +13,23 @@ use kvm_ioctls::VcpuFd;
 
 use crate::host::machine::failed;
 
-/// Breakpoints 0 and 1 of DR7, globally enabled, on execution (which asks for a length of
-/// one byte), with the bit that is always set.
+/// Breakpoints 0 and 1 of DR7, globally enabled, on execution (which requires a length of one byte),
+/// with the bit that is always set.
 const EXECUTION_AT_BOTH: u64 = 1 << 1 | 1 << 3 | 1 << 10;
 
-/// What stops a guest at the traced library's magic instructions.
+/// The mechanism that stops a guest at the traced library's magic instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breakpoints {
-    /// Debug registers, which the guest then cannot use. The instructions are CPUIDs, as
-    /// under every engine.
+    /// Debug registers, which the guest then cannot use. The magic instructions are CPUIDs, as under
+    /// every engine.
     Hardware,
-    /// The instructions are INT3s, which the library writes where CPUID asks for them. Each
-    /// INT3 of the guest's own costs a way out of it and back.
+    /// INT3s, which the library uses as magic instructions if CPUID says so. Each INT3 of the
+    /// guest's own costs an exit and an entry.
     Int3,
 }
 
 impl Breakpoints {
-    /// The bytes of a magic instruction that the library writes.
+    /// The bytes of the library's magic instruction.
     pub(crate) fn magic(self) -> [u8; 2] {
         match self {
             Self::Hardware => MAGIC_CPUID,
@@ -37,7 +37,7 @@ impl Breakpoints {
         }
     }
 
-    /// What KVM is to do, with `more` flags.
+    /// The request to KVM, with `more` flags.
     pub(crate) fn request(self, more: u32) -> kvm_guest_debug {
         let mut registers = [0; 8];
         let kind = match self {
@@ -58,7 +58,7 @@ impl Breakpoints {
         }
     }
 
-    /// Has the vCPU stop before the magic instructions.
+    /// Makes the vCPU stop before the magic instructions.
     pub(crate) fn watch(self, vcpu: &VcpuFd) -> Result<(), CpuError> {
         vcpu.set_guest_debug(&self.request(0))
             .map_err(failed("set breakpoints at the traced library"))

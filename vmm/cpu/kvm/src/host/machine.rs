@@ -1,8 +1,8 @@
-//! A virtual machine: a node's memory, and what all its processors share.
+//! A virtual machine: a node's memory, and the state that its processors share.
 //!
-//! KVM sees RAM at the addresses at which devices and the tracer see it, and as long as the machine
-//! is there. Model-specific registers that KVM does not keep come to the engine. The engine's
-//! caller makes one per node; `vcpu` makes processors of it.
+//! KVM maps RAM at the addresses of the devices' and the tracer's mapping, and for the lifetime of
+//! the machine. Accesses to model-specific registers that KVM does not emulate exit to the engine.
+//! The engine's caller makes one per node; `vcpu` creates its processors.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,18 +19,18 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 use crate::host::Host;
 use crate::host::msr;
 
-/// Where Intel's processors without unrestricted guests keep a task state segment and a
-/// page table for real mode: below the end of 4 GiB, where nodes have nothing.
+/// Addresses at which Intel's processors without unrestricted guests keep a task state segment and
+/// a page table for real mode: just below 4 GiB, where nodes have no devices.
 const TSS_ADDRESS: usize = 0xfffb_d000;
 const IDENTITY_MAP: u64 = 0xfffb_c000;
 
 /// A virtual machine.
 ///
-/// It has no interrupt controller, timer or clock of KVM's: those are the node's own
-/// devices, the same under every engine, and their state is values.
+/// It has no interrupt controller, timer or clock of KVM: the node's own devices are used under
+/// every engine, and their state consists of plain values.
 #[derive(Debug)]
 pub struct Machine {
-    /// Dropped before the memory that it uses.
+    /// Must be dropped before the memory that it uses.
     vm: VmFd,
     pub(crate) ram: GuestRam,
     pub(crate) host: Arc<Host>,
@@ -40,7 +40,7 @@ impl Machine {
     /// The machine with `ram` as its memory.
     ///
     /// # Errors
-    /// [`CpuError::Host`] when KVM refuses it.
+    /// [`CpuError::Host`] if KVM refuses it.
     pub fn new(host: &Arc<Host>, ram: GuestRam) -> Result<Self, CpuError> {
         let vm = create(host).map_err(failed("create a virtual machine"))?;
         vm.set_identity_map_address(IDENTITY_MAP)
@@ -76,17 +76,17 @@ impl Machine {
                 memory_size: region.len(),
                 userspace_addr: region.as_ptr() as u64,
             };
-            // SAFETY: the range is the region's own mapping, which lives as long as `ram`,
-            // and the virtual machine is gone before that. Whatever the guest writes there,
-            // devices and tracer take it for bytes that change under them.
+            // SAFETY: the range is the region's own mapping, which lives as long as `ram`, and the
+            // virtual machine is dropped before it. Devices and the tracer access it as bytes that
+            // the guest may change at any time.
             let placed = unsafe { self.vm.set_user_memory_region(place) };
             placed.map_err(failed("give the guest its memory"))?;
         }
         Ok(())
     }
 
-    /// Makes processor `index`. It does not offer KVM's own clock, hypercalls and the like,
-    /// whatever the guest tries.
+    /// Creates processor `index`. KVM's own clock, hypercalls and the like are disabled for the
+    /// guest.
     pub(crate) fn vcpu(&self, index: u32) -> Result<VcpuFd, CpuError> {
         let vcpu = self
             .vm
@@ -103,8 +103,7 @@ impl Machine {
     }
 }
 
-/// The timer of a turn that is over may go off here yet, and its signal breaks off the making
-/// of a machine, which is then to be tried again.
+/// Creates the machine. Retries if the timer signal of an earlier turn interrupts the call.
 fn create(host: &Host) -> Result<VmFd, kvm_ioctls::Error> {
     loop {
         match host.kvm.create_vm() {
@@ -114,7 +113,7 @@ fn create(host: &Host) -> Result<VmFd, kvm_ioctls::Error> {
     }
 }
 
-/// A host's refusal as an error.
+/// Converts the host's error to an engine error.
 pub(crate) fn failed<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> CpuError {
     move |error| CpuError::Host {
         action,

@@ -1,36 +1,36 @@
-//! Which of a host's ways to do the same thing guests are run by.
+//! The choice between alternative mechanisms of a host.
 //!
-//! They are the breakpoints at traced calls, and what moves the time stamp counter. What is
-//! insisted on is taken or refused, never replaced by something else. `probe` chooses them once for
-//! a run, and all of its vCPUs have the same.
+//! There are alternatives for the breakpoints at traced calls and for adjusting the time stamp
+//! counter. A mechanism that the user requests is used or refused, never replaced. `probe` chooses
+//! once for a run, for all of its vCPUs.
 
 use crate::host::breakpoints::Breakpoints;
 use crate::host::tsc::TscControl;
 use crate::host::{Host, HostError};
 
-/// By which means guests are run.
+/// The mechanisms by which guests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Means {
-    /// What stops a guest at traced calls.
+    /// The breakpoints at traced calls.
     pub breakpoints: Breakpoints,
-    /// What moves its time stamp counter.
+    /// The way to adjust its time stamp counter.
     pub tsc: TscControl,
 }
 
-/// Means that somebody insists on; `None` for what works best.
+/// Requested mechanisms; `None` selects the best one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// What stops a guest at traced calls.
+    /// The breakpoints at traced calls.
     pub breakpoints: Option<Breakpoints>,
-    /// What moves its time stamp counter.
+    /// The way to adjust its time stamp counter.
     pub tsc: Option<TscControl>,
 }
 
 impl Means {
-    /// Those with `breakpoints`, and what else is `wanted` or does best on `host`.
+    /// Combines `breakpoints` with the other `wanted` mechanisms, or the best ones of `host`.
     ///
     /// # Errors
-    /// When the host has not got what is wanted.
+    /// If the host lacks a requested mechanism.
     pub(crate) fn on(
         host: &Host,
         breakpoints: Breakpoints,

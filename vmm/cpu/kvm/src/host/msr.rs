@@ -1,8 +1,8 @@
-//! Model-specific registers: which KVM keeps, and which come to us.
+//! Model-specific registers: those emulated by KVM, and exits for all others.
 //!
-//! The filter lets a guest reach the registers in `KEPT`, and read the time stamp counter; what
-//! else it reads or writes ends its run with an exit. `machine` sets the filter, `saved` reads and
-//! writes the registers that are part of a state.
+//! The filter permits the guest to access the registers in `KEPT`, and to read the time stamp
+//! counter; all other accesses exit. `machine` sets the filter; `saved` reads and writes the
+//! registers that are part of a state.
 
 use belljar_cpu::CpuError;
 use kvm_bindings::{Msrs, kvm_msr_entry};
@@ -10,10 +10,10 @@ use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, Vc
 
 /// The time stamp counter's register.
 pub(crate) const MSR_TSC: u32 = 0x10;
-/// First register and number of registers, of those that a guest reads and writes without
-/// our help. The time stamp counter it only reads. All others come to us: the local APIC's,
-/// and those that do not exist. (Filters do not reach x2APIC registers, which KVM lacks
-/// without an interrupt controller of its own, and passes on as unknown.)
+/// First register and number of registers, for each range that a guest accesses without exits. The
+/// time stamp counter is only readable. All others exit: the local APIC's, and nonexistent ones.
+/// (Filters do not cover x2APIC registers: without its own interrupt controller, KVM treats them as
+/// unknown.)
 const KEPT: [(u32, u32); 12] = [
     (0xfe, 1),        // MTRR_CAP
     (0x174, 3),       // SYSENTER
@@ -30,7 +30,7 @@ const KEPT: [(u32, u32); 12] = [
 ];
 const ALLOWED: [u8; 2] = [0xff; 2];
 
-/// Registers that are nothing but a value, in the order in which states list them.
+/// Registers that only hold a value, in the order of saved states.
 pub(crate) fn saved_msrs() -> impl Iterator<Item = u32> {
     let fixed = [0x250, 0x258, 0x259].into_iter().chain(0x268..=0x26f);
     (0x174..=0x176)
@@ -41,10 +41,10 @@ pub(crate) fn saved_msrs() -> impl Iterator<Item = u32> {
         .chain(fixed)
 }
 
-/// Has KVM hand on what it does not keep.
+/// Makes accesses to all other registers exit.
 ///
 /// # Errors
-/// The host's.
+/// The host's error.
 pub(crate) fn filter(vm: &VmFd) -> Result<(), kvm_ioctls::Error> {
     let range = |flags, (base, msr_count)| MsrFilterRange {
         flags,
@@ -61,7 +61,7 @@ pub(crate) fn filter(vm: &VmFd) -> Result<(), kvm_ioctls::Error> {
 /// Reads the [`saved_msrs`].
 ///
 /// # Errors
-/// [`CpuError::State`] names the register that KVM does not give.
+/// [`CpuError::State`] names the register that KVM cannot read.
 pub(crate) fn read(vcpu: &VcpuFd) -> Result<Vec<(u32, u64)>, CpuError> {
     let wanted: Vec<kvm_msr_entry> = saved_msrs().map(|index| entry(index, 0)).collect();
     let mut list = Msrs::from_entries(&wanted).map_err(|_| too_many())?;
@@ -78,7 +78,7 @@ pub(crate) fn read(vcpu: &VcpuFd) -> Result<Vec<(u32, u64)>, CpuError> {
 /// Writes registers.
 ///
 /// # Errors
-/// [`CpuError::State`] names the register that KVM does not take.
+/// [`CpuError::State`] names the register that KVM refuses to write.
 pub(crate) fn write(vcpu: &VcpuFd, values: &[(u32, u64)]) -> Result<(), CpuError> {
     let entries: Vec<kvm_msr_entry> = values
         .iter()

@@ -1,7 +1,7 @@
-//! How a guest's time stamp counter is moved.
+//! Adjusting a guest's time stamp counter.
 //!
-//! Whichever it is, the counter then shows the host's plus an offset, modulo 2^64. `vcpu` sets it
-//! on each entry to where the virtual clock stands; `means` chooses.
+//! Either way, the counter then shows the host's plus an offset, modulo 2^64. `vcpu` sets it at
+//! each entry to the virtual clock; `means` chooses the way.
 
 use belljar_cpu::CpuError;
 use kvm_ioctls::VcpuFd;
@@ -11,20 +11,20 @@ use crate::host::machine::failed;
 use crate::host::msr::{self, MSR_TSC};
 use crate::host::{Host, HostError};
 
-/// How a guest's time stamp counter is moved.
+/// The way to adjust a guest's time stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TscControl {
-    /// By how much it is ahead of the host's (`KVM_VCPU_TSC_OFFSET`, since Linux 5.16).
+    /// By its offset from the host's (`KVM_VCPU_TSC_OFFSET`, since Linux 5.16).
     Offset,
-    /// By writing the counter itself (`IA32_TSC`), which every KVM can.
+    /// By writing the counter itself (`IA32_TSC`), which every KVM supports.
     Register,
 }
 
 impl TscControl {
-    /// What moves counters on `host`: `wanted`, or what it does best.
+    /// The way to adjust counters on `host`: `wanted`, or the best one.
     ///
     /// # Errors
-    /// [`HostError::Capability`] where offsets are wanted and the host has none.
+    /// [`HostError::Capability`] if offsets are wanted and the host lacks them.
     pub(crate) fn on(host: &Host, wanted: Option<Self>) -> Result<Self, HostError> {
         match wanted {
             Some(Self::Offset) if !host.has_tsc_offset => Err(HostError::Capability {
@@ -37,16 +37,16 @@ impl TscControl {
         }
     }
 
-    /// Moves the guest's counter to `offset` ahead of the host's, modulo 2^64.
+    /// Sets the guest's counter to `offset` ahead of the host's, modulo 2^64.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub(crate) fn set(self, vcpu: &VcpuFd, offset: u64) -> Result<(), CpuError> {
         match self {
             Self::Offset => ioctl::set_tsc_offset(vcpu, offset)
                 .map_err(failed("move the guest's time stamp counter")),
-            // KVM takes a write near to what the counter shows for an attempt to bring
-            // processors into step, and does nothing: so there is one far from it before.
+            // KVM takes a write close to the counter's present value for an attempt to synchronise
+            // processors, and ignores it: so write a distant value first.
             Self::Register => [1 << 62, 0].into_iter().try_for_each(|far: u64| {
                 let value = ioctl::host_tsc().wrapping_add(offset).wrapping_add(far);
                 msr::write(vcpu, &[(MSR_TSC, value)])

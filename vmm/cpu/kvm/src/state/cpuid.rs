@@ -1,8 +1,9 @@
-//! What CPUID answers, as KVM is told it.
+//! The answers of CPUID, in KVM's form.
 //!
-//! A guest is told what the table says, but for RDRAND and RDSEED where the host does not have
-//! them, and for how the preloaded library is to call. A feature that KVM lacks is named by
-//! `missing` before a guest begins. `vcpu` makes both calls when a vCPU is made.
+//! A guest gets the answers of the table, with two exceptions: RDRAND and RDSEED are hidden if the
+//! host lacks them, and a leaf selects the preloaded library's magic instruction. `missing` names
+//! features that KVM lacks before a guest begins. `vcpu` calls both functions when a vCPU is
+//! created.
 
 use belljar_abi::{DETECT_INT3, DETECT_LEAF};
 use belljar_cpu::{CpuidBit, CpuidEntry, CpuidRegister, CpuidTable, Feature, InstructionSet};
@@ -10,8 +11,8 @@ use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 
 use crate::host::breakpoints::Breakpoints;
 
-/// Every guest is promised these, which some hosts do not have, or whose kernels found them
-/// wanting; the others' kernels do without.
+/// Features in every guest's table that some hosts lack, or whose kernels disabled them as faulty;
+/// guest kernels can do without.
 const RANDOM: [CpuidBit; 2] = [
     bit(1, CpuidRegister::Ecx, 30),
     bit(7, CpuidRegister::Ebx, 18),
@@ -26,9 +27,9 @@ const fn bit(leaf: u32, register: CpuidRegister, bit: u32) -> CpuidBit {
     }
 }
 
-/// The table in KVM's form, on a host that offers what is `supported`. Leaves whose answers
-/// depend on ECX are marked as such; what depends on CR4 and XCR0 KVM fills in by itself. The
-/// traced library learns from it how to call.
+/// The table in KVM's form, on a host with the `supported` features. Leaves whose answers depend on
+/// ECX are marked so; KVM itself fills in values that depend on CR4 and XCR0. A leaf selects the
+/// traced library's magic instruction.
 pub(crate) fn entries(
     table: &CpuidTable,
     breakpoints: Breakpoints,
@@ -79,7 +80,7 @@ fn entry(entry: &CpuidEntry) -> kvm_cpuid_entry2 {
     }
 }
 
-/// The names of the features of `set` that KVM does not offer here, as `supported` says.
+/// The names of the features of `set` that are missing in `supported`, KVM's features on this host.
 pub(crate) fn missing(set: &InstructionSet, supported: &CpuId) -> Vec<&'static str> {
     set.features()
         .filter(|feature| !offers(supported, feature.cpuid()))

@@ -1,13 +1,13 @@
-//! Registers as KVM has them, and as the rest of Belljar has them.
+//! Registers in KVM's form and in Belljar's.
 //!
-//! What goes to KVM and back is the same, but for a granularity that a limit leaves open, which is
-//! made one that processors accept. `interface` and `saved` convert by this; nothing here calls
-//! KVM.
+//! Conversion to KVM and back preserves all values, except a granularity that the limit leaves
+//! open, which becomes one that processors accept. `interface` and `saved` use these functions;
+//! this module does not call KVM.
 
 use belljar_cpu::{DescriptorTable, Registers, Segment, SegmentRegister, SystemRegisters};
 use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment, kvm_sregs};
 
-/// Bits of [`Segment::attributes`] by the places that a descriptor has them in.
+/// Bits of [`Segment::attributes`], at their positions in a descriptor.
 mod attribute {
     pub(super) const SYSTEM: u32 = 4;
     pub(super) const PRIVILEGE: u32 = 5;
@@ -18,7 +18,7 @@ mod attribute {
     pub(super) const GRANULAR: u32 = 15;
 }
 
-/// Whether a user's code runs: SS has the privilege level that the processor goes by.
+/// True if user code is running: SS has the current privilege level.
 pub(crate) fn is_user(system: &SystemRegisters) -> bool {
     system.segments[SegmentRegister::Ss as usize].attributes >> attribute::PRIVILEGE & 3 == 3
 }
@@ -105,8 +105,7 @@ pub(crate) fn system(kvm: &kvm_sregs) -> SystemRegisters {
     }
 }
 
-/// Puts segments, tables and control registers into KVM's, and leaves alone what else is
-/// there.
+/// Copies segments, tables and control registers into KVM's, and keeps the other fields.
 pub(crate) fn put_system(system: &SystemRegisters, kvm: &mut kvm_sregs) {
     let segment = |place: SegmentRegister| kvm_segment_of(&system.segments[place as usize]);
     kvm.es = segment(SegmentRegister::Es);
@@ -129,7 +128,7 @@ pub(crate) fn put_system(system: &SystemRegisters, kvm: &mut kvm_sregs) {
 fn segment(kvm: &kvm_segment) -> Segment {
     use attribute::*;
     let bit = |value: u8, place: u32| u16::from(value & 1) << place;
-    // KVM calls an unusable segment not present as well.
+    // KVM reports an unusable segment as not present, too.
     let present = kvm.present & u8::from(kvm.unusable == 0);
     Segment {
         selector: kvm.selector,
@@ -167,9 +166,9 @@ fn kvm_segment_of(segment: &Segment) -> kvm_segment {
     }
 }
 
-/// The granularity that a segment of `limit` bytes must have, `None` where either will do:
-/// Intel's processors refuse to enter a guest with another one (SDM volume 3, "Checks on Guest
-/// Segment Registers"). A null stack segment, which has every limit, is said to have none.
+/// The granularity that a segment of `limit` bytes must have, `None` if both are valid: Intel's
+/// processors refuse to enter a guest with a wrong one (SDM volume 3, "Checks on Guest Segment
+/// Registers"). A null stack segment, which may have any limit, has granularity zero.
 fn granularity(limit: u32) -> Option<u8> {
     const WHOLE_PAGES: u32 = 0xfff;
     const BY_BYTES: u32 = 0xf_ffff;
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(kvm_registers(&before).rsi, 0x106);
     }
 
-    /// As an interrupt from user code leaves SS in 64-bit mode.
+    /// SS in the form after an interrupt from user code in 64-bit mode.
     #[test]
     fn a_limit_has_the_granularity_that_it_needs() {
         let of = |limit, attributes| {

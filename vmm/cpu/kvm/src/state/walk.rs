@@ -1,9 +1,9 @@
-//! Translation of linear addresses by the guest's own page tables: KVM's answer to the same
-//! question (`KVM_TRANSLATE`) does not tell what a page may be used for.
+//! Translation of linear addresses by the guest's own page tables: KVM's own translation
+//! (`KVM_TRANSLATE`) does not report a page's permissions.
 //!
-//! It reads guest memory and changes none of it, accessed and dirty bits included; what is mapped
-//! in a way that the access is not allowed is no answer. `Vcpu::translate` asks, for the tracer,
-//! and only where long mode's paging is on.
+//! It reads guest memory without changes, even to accessed and dirty bits; a mapping that forbids
+//! the access yields no address. `Vcpu::translate` calls it for the tracer, and only with long
+//! mode's paging enabled.
 
 use belljar_cpu::{Access, GuestRam, SystemRegisters};
 use vm_memory::{Bytes, GuestAddress};
@@ -23,21 +23,21 @@ const NO_EXECUTE: u64 = 1 << 63;
 /// Bits 12 to 51 of an entry.
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
-/// What [`translate`] found.
+/// The result of [`translate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walked {
     /// The guest-physical address.
     At(u64),
-    /// Not mapped, or not for that access.
+    /// Not mapped, or not for this access.
     NotMapped,
-    /// Page tables of another format than long mode's.
+    /// The page tables do not have long mode's format.
     OtherMode,
 }
 
-/// Translates `linear` for `access` by the code that runs, without setting accessed or dirty bits
-/// (Intel SDM volume 3, "4-Level Paging"): a user's where the stack segment is a user's, as SS has
-/// the privilege level that the processor goes by. A write needs every level to allow it, as under
-/// CR0.WP: that is what the process itself may do.
+/// Translates `linear` for `access` by the running code, without setting accessed or dirty bits
+/// (Intel SDM volume 3, "4-Level Paging"). It is user code if SS has user privilege, because SS has
+/// the current privilege level. A write must be permitted at every level, as under CR0.WP: the same
+/// rule applies to the process itself.
 pub(crate) fn translate(
     ram: &GuestRam,
     system: &SystemRegisters,

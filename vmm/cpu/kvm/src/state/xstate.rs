@@ -1,8 +1,8 @@
-//! The XSAVE area that KVM gives and takes, and the registers in it.
+//! KVM's XSAVE area and the registers in it.
 //!
-//! `Extended` has vectors, masks and the x87 as saved states of any engine have them, and zero for
-//! what a guest has not got. Offsets are those of the standard format; `vcpu` refuses a host whose
-//! KVM has others, which `has_our_layout` tells. `saved` reads and writes areas by this.
+//! `Extended` has vectors, masks and the x87 in the form of every engine's saved states, with zeros
+//! for state that a guest lacks. Offsets are those of the standard format; `vcpu` refuses hosts
+//! whose KVM has other ones, by `has_our_layout`. `saved` reads and writes areas with it.
 
 use belljar_cpu::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, CpuState,
@@ -20,8 +20,8 @@ const AREA: usize = 4096;
 const LEGACY: u64 = 0b11;
 const VECTOR: usize = 64;
 
-/// Whether KVM puts the components in `wanted` where states and guests have them.
-/// Processors of AMD's leave out what only Intel's had before AVX-512.
+/// True if KVM's offsets of the components in `wanted` are the ones of states and guests. AMD's
+/// processors before AVX-512 omit components that only Intel's had.
 pub(crate) fn has_our_layout(supported: &CpuId, wanted: u64) -> bool {
     STATE_COMPONENTS
         .iter()
@@ -43,12 +43,12 @@ pub(crate) struct Extended {
     pub vectors: Vec<u8>,
     pub masks: [u64; 8],
     pub mxcsr: u32,
-    /// As FXSAVE has it up to byte 160, without MXCSR and the pointers to instructions.
+    /// In FXSAVE's format up to byte 160, without MXCSR and the instruction pointers.
     pub x87: Vec<u8>,
 }
 
 impl Extended {
-    /// That of a saved processor; `None` where it has none of such a length.
+    /// Takes it from a saved state; `None` if the lengths are wrong.
     pub(crate) fn of(state: &CpuState) -> Option<Self> {
         (state.vectors.len() == 32 * VECTOR && state.x87.len() == XMM).then(|| Self {
             vectors: state.vectors.clone(),
@@ -58,7 +58,7 @@ impl Extended {
         })
     }
 
-    /// What `area` has of the components in `wanted`.
+    /// Reads the components in `wanted` from `area`.
     pub(crate) fn read(area: &kvm_xsave, wanted: u64) -> Self {
         let bytes = bytes_of(area);
         let header: [u8; 8] = std::array::from_fn(|at| bytes[HEADER + at]);
@@ -103,7 +103,7 @@ impl Extended {
         }
     }
 
-    /// The area that has it, with the components in `wanted`.
+    /// The area with these values and the components in `wanted`.
     pub(crate) fn area(&self, wanted: u64) -> kvm_xsave {
         let mut bytes = vec![0; AREA];
         bytes[..XMM].copy_from_slice(&self.x87);
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((narrow.mxcsr, &narrow.x87), (all.mxcsr, &all.x87));
     }
 
-    /// All exceptions of SSE unmasked, none raised: what a program may well set.
+    /// All exceptions of SSE unmasked and none raised, which is a valid setting.
     #[test]
     fn an_mxcsr_of_zero_is_a_value_like_others() {
         let mut all = numbered();

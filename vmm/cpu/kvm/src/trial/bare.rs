@@ -1,9 +1,9 @@
-//! A machine without a kernel, on which the engine is tried out: flat 64-bit code over
-//! pages that map themselves, and a page of the traced library for user code.
+//! A machine without a kernel, for testing the engine: flat 64-bit code over identity-mapped pages,
+//! and a page of the traced library for user code.
 //!
-//! `calibrate`, `probe` and the tests make their guests by this. Memory has 2 MiB, all of it mapped
-//! to itself, and its processor begins at `CODE` with interrupts off; nothing of a node is needed
-//! for it.
+//! `calibrate`, `probe` and the tests make their guests with it. Memory is 2 MiB, all
+//! identity-mapped, and the processor begins at `CODE` with interrupts off; no part of a node is
+//! needed.
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ const STUB_FRAME: u64 = 0x7000;
 pub(crate) const GDT: u64 = 0x8000;
 pub(crate) const IDT: u64 = 0x9000;
 pub(crate) const TASK: u64 = 0xa000;
-/// Where code begins.
+/// Address of the code.
 pub(crate) const CODE: u64 = 0x1_0000;
-/// The end of the kernel's stack, which interrupts of user code use too.
+/// End of the kernel's stack, also used by interrupts from user code.
 pub(crate) const STACK: u64 = 0x2_0000;
-/// The end of the user's.
+/// End of the user's stack.
 pub(crate) const USER_STACK: u64 = 0x2_8000;
 /// A page of scratch memory.
 pub(crate) const DATA: u64 = 0x2_8000;
@@ -43,8 +43,8 @@ pub(crate) const DATA: u64 = 0x2_8000;
 pub(crate) const KERNEL_CODE: u16 = 0x08;
 pub(crate) const KERNEL_DATA: u16 = 0x10;
 pub(crate) const TASK_SELECTOR: u16 = 0x28;
-/// GDT: null, kernel code and data, user data and code in the order that SYSRET wants,
-/// then the task's two halves.
+/// GDT: null, kernel code and data, user data and code in the order that SYSRET requires, then the
+/// task's two halves.
 const DESCRIPTORS: [u64; 7] = [
     0,
     0x00af_9b00_0000_ffff,
@@ -65,7 +65,7 @@ const EFER_LONG: u64 = 1 << 8 | 1 << 10;
 /// The machine's only processor, at the beginning of `code`.
 ///
 /// # Errors
-/// When the host refuses it.
+/// If the host refuses it.
 pub(crate) fn processor(
     host: &Arc<Host>,
     code: &[u8],
@@ -165,7 +165,7 @@ fn page_tables() -> Vec<(u64, u64)> {
         link(STUB_DIRECTORY, index(1), STUB_TABLE),
         link(STUB_TABLE, index(0), STUB_FRAME),
     ];
-    // The registers of the local APIC lie at the end of the fourth GiB.
+    // The registers of the local APIC lie near the end of the fourth GiB.
     entries.push(link(POINTERS, 3, 0xb000));
     entries.push(link(0xb000, 0x1f7, 0xfee0_0000 | LARGE));
     entries

@@ -1,8 +1,8 @@
-//! What entering and leaving a guest costs on this host, measured once.
+//! The cost of entering and leaving a guest on this host, measured once.
 //!
-//! A trial guest reads its counter several times under the means by which guests are to be run; the
-//! least that was seen is left out of guests' time, so that none sees its clock go back. Making a
-//! vCPU asks by `Host::costs`, which measures once in a process for each of the means.
+//! A trial guest reads its counter several times under the mechanisms for real guests. The least
+//! cost is subtracted from guests' time, so that no guest sees its clock go back. Creating a vCPU
+//! calls `Host::costs`, which measures once in a process for each mechanism.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,31 +15,30 @@ use crate::vcpu::clock::Costs;
 
 /// Exits that are measured.
 const ROUNDS: usize = 64;
-/// Of those, how many are left out at the beginning, where nothing is in any cache.
+/// Number of these that are discarded at the beginning, when caches are cold.
 const WARM: usize = 8;
-/// Nanoseconds in which the trial guest must get to its next exit.
+/// Time limit for each exit of the trial guest in nanoseconds.
 const PATIENCE: u64 = 500_000_000;
 /// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
 const PROGRAM: [u8; 13] = [
     0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0xe6, 0x80, 0xeb, 0xf3,
 ];
 
-/// A look of the trial guest at its counter, in cycles.
+/// A counter read of the trial guest, in cycles.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     /// The clock when the guest continued.
     before: u64,
-    /// What the guest read.
+    /// The value that the guest read.
     seen: u64,
-    /// The clock when it had told of that.
+    /// The clock at the guest's exit with this value.
     after: u64,
 }
 
 impl Host {
-    /// What lies between the host's look at its counter and the guest's, so that it can
-    /// be left out of the guest's time. Where there are hardware breakpoints, KVM loads
-    /// debug registers on the way in and puts the host's back on the way out.
-    /// Writing the counter takes longer than setting its offset.
+    /// The time between the host's read of its counter and the guest's, to be subtracted from the
+    /// guest's time. With hardware breakpoints, KVM loads debug registers at entry and restores the
+    /// host's at exit. Writing the counter takes longer than setting its offset.
     pub(crate) fn costs(self: &Arc<Self>, means: Means) -> Result<Costs, CpuError> {
         static KNOWN: [[OnceLock<Costs>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
         let known = &KNOWN[means.breakpoints as usize][means.tsc as usize];
@@ -52,7 +51,7 @@ impl Host {
     }
 }
 
-/// The looks of a trial guest that is run with `costs` taken out of its time.
+/// The counter reads of a trial guest with `costs` subtracted from its time.
 fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuError> {
     let mut vcpu = bare::processor(host, &PROGRAM, means, costs)?;
     let mut looks = Vec::with_capacity(ROUNDS);
@@ -76,7 +75,7 @@ fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuE
     Ok(looks.split_off(WARM))
 }
 
-/// The least that was seen: the guest must never see its clock go back.
+/// The least measured costs: the guest must never see its clock go back.
 fn least(looks: &[Look]) -> Costs {
     let least = |cost: fn(&Look) -> u64| looks.iter().map(cost).min().unwrap_or(0);
     Costs {
@@ -86,8 +85,8 @@ fn least(looks: &[Look]) -> Costs {
     }
 }
 
-/// `costs`, with how far clocks were off that they were taken out of: at worst, and in half
-/// of all cases.
+/// Adds to `costs` the clock's errors in `looks`, which were measured with these costs subtracted:
+/// the worst one and the median.
 fn with_jitter(costs: Costs, looks: &[Look]) -> Costs {
     let mut off: Vec<u64> = looks
         .iter()
@@ -122,12 +121,12 @@ mod tests {
         ];
         let costs = least(&looks);
         assert_eq!((costs.entry, costs.exit), (70, 30));
-        // A counter that went back costs nothing, rather than everything.
+        // A counter that went back counts as cost zero, not as a huge one.
         assert_eq!(least(&[look(100, 90, 80)]), Costs::default());
         assert_eq!(least(&[]), Costs::default());
     }
 
-    /// One look on a host that was busy with something else must not make it unusable.
+    /// A single bad value on a busy host must not make the host unusable.
     #[test]
     fn one_bad_look_is_the_worst_and_not_the_typical() {
         let costs = Costs {

@@ -1,10 +1,10 @@
-//! Whether this host's KVM can carry a kernel: some offer the device and cannot.
+//! Checks that this host's KVM can run a kernel: some hosts offer the device but cannot.
 //!
-//! A trial guest does in order what kernels do and must come from each step to the next within a
-//! time; the error names the step at which KVM failed. `belljar doctor` asks, and each run under
-//! this engine before it makes machines.
+//! A trial guest executes in order the operations of kernels, each within a time limit; the error
+//! names the step at which KVM failed. `belljar doctor` runs it, and each run under this engine
+//! before it makes machines.
 
-/// The trial guest's program: what kernels do.
+/// The trial guest's program: operations of kernels.
 mod program;
 
 use std::sync::Arc;
@@ -25,35 +25,34 @@ use program::{
     VECTOR, WRONG_PORT,
 };
 
-/// What was found of a KVM that works.
+/// The results for a working KVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// By which means guests are run.
+    /// The mechanisms by which guests are run.
     pub means: Means,
-    /// A traced call, from the guest and back into it, in nanoseconds.
+    /// Time of a traced call, from the guest and back into it, in nanoseconds.
     pub call: u64,
-    /// By how much the guest's clock was off when it continued after a stop, in nanoseconds,
-    /// at worst.
+    /// The largest error of the guest's clock after a stop, in nanoseconds.
     pub jitter: u64,
 }
 
-/// Why this host's KVM is of no use.
+/// Errors of an unusable KVM.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// There is none.
+    /// There is no KVM.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// It refuses something.
+    /// KVM refuses an operation.
     #[error(transparent)]
     Cpu(#[from] CpuError),
-    /// It does something wrong.
+    /// KVM executes an operation wrongly.
     #[error(
         "/dev/kvm is there and cannot carry an unmodified kernel: a trial guest came to {what} at {doing}; this is KVM in software (module kvm_pvm), or hardware virtualisation is incomplete; use engine = \"exact\""
     )]
     Broken {
-        /// What the trial guest was doing.
+        /// The step of the trial guest.
         doing: &'static str,
-        /// What came of it.
+        /// The wrong result.
         what: String,
     },
 }
@@ -67,9 +66,9 @@ impl From<ProbeError> for CpuError {
     }
 }
 
-/// The last thing that the trial guest does, which takes breakpoints.
+/// The last step of the trial guest, which needs breakpoints.
 const TRACED_CALL: &str = "a traced call from user code";
-/// What the trial guest does, in order.
+/// The steps of the trial guest, in order.
 const STEPS: [&str; 9] = [
     "its first instruction",
     "descriptor tables and far returns",
@@ -81,21 +80,21 @@ const STEPS: [&str; 9] = [
     "user code",
     TRACED_CALL,
 ];
-/// Nanoseconds in which the trial guest must come from one exit to the next: with what comes
-/// before, a guest that never does is given up within a second.
+/// Time limit in nanoseconds between two exits of the trial guest: a guest that hangs is given up
+/// within a second, including the earlier steps.
 const PATIENCE: u64 = 500_000_000;
-/// By how much a stopped clock may be off in half of all cases, in nanoseconds: generously,
-/// as emulated processors are slow.
+/// The largest acceptable median error of a stopped clock in nanoseconds: generous, as emulated
+/// processors are slow.
 const MOST_JITTER: u64 = 10_000_000;
-/// Exits that the trial guest needs, with room.
+/// Limit on exits of the trial guest, with a margin.
 const MOST_EXITS: u32 = 4 * CALLS;
 
-/// Has a trial guest do what kernels do, and measures how well its clock stands still. It is
-/// run by the means that are `wanted`. Where nothing is, traced calls stop it by hardware
-/// breakpoints if those work, and by INT3 elsewhere.
+/// Runs a trial guest with operations of kernels, and measures the error of its stopped clock, by
+/// the `wanted` mechanisms. By default, traced calls use hardware breakpoints if they work,
+/// otherwise INT3.
 ///
 /// # Errors
-/// [`ProbeError`] tells what is missing or wrong, and what to do.
+/// [`ProbeError`] names the missing or faulty feature, and the remedy.
 pub fn probe(wanted: Wanted) -> Result<Probe, ProbeError> {
     let host = Host::open()?;
     let trial = |breakpoints| Trial::new(&host, Means::on(&host, breakpoints, wanted)?)?.run();
@@ -120,8 +119,8 @@ pub fn probe(wanted: Wanted) -> Result<Probe, ProbeError> {
     })
 }
 
-/// The breakpoints with which `trial` comes to its end, and what that gave. INT3 is tried
-/// only where nothing but a traced call failed.
+/// The breakpoints with which `trial` succeeds, and its result. INT3 is tried only if the traced
+/// call is all that failed.
 fn choose<T>(
     trial: impl Fn(Breakpoints) -> Result<T, ProbeError>,
 ) -> Result<(Breakpoints, T), ProbeError> {
@@ -133,7 +132,7 @@ fn choose<T>(
     }
 }
 
-/// The trial guest, and how far it is.
+/// The trial guest and its progress.
 struct Trial {
     vcpu: KvmVcpu,
     behind_call: u64,
@@ -161,7 +160,7 @@ impl Trial {
         })
     }
 
-    /// Runs it to its end; cycles of a traced call.
+    /// Runs it to its end; returns the cycles of a traced call.
     fn run(mut self) -> Result<u64, ProbeError> {
         for _ in 0..MOST_EXITS {
             let until = self.vcpu.now() + self.vcpu.clock.cycles(PATIENCE);
@@ -180,7 +179,7 @@ impl Trial {
         }
     }
 
-    /// Does what the guest expects; whether that was all.
+    /// Handles the guest's exit; returns true at the end of the program.
     fn follow(&mut self, exit: Exit) -> Result<bool, ProbeError> {
         match exit {
             Exit::PioWrite {
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
     use crate::host::tsc::TscControl;
 
-    /// Needs a KVM that works, as the engine does; where there is none it must say why.
+    /// Requires a working KVM, as the engine does; without one, the error must give a reason.
     #[test]
     fn a_host_either_works_or_says_why_not() {
         let breakpoints = [None, Some(Breakpoints::Hardware), Some(Breakpoints::Int3)];

@@ -1,8 +1,8 @@
-//! Breakpoints at the magic instructions: KVM answers CPUID inside the kernel, but comes back
-//! before an instruction at an address that debug registers name, in every process, or at an
-//! INT3, wherever it stands.
+//! Breakpoints at the magic instructions: KVM answers CPUID inside the kernel, but exits before an
+//! instruction at the address of a debug register, in every process, or at an INT3 at any address.
 //!
-//! `vcpu` asks before it enters a guest and after each breakpoint; `breakpoints` says what stops it.
+//! `vcpu` calls this before it enters a guest and after each breakpoint; `breakpoints` has the kind
+//! of breakpoint.
 
 use belljar_abi::{
     FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS, MAGIC_CPUID, MAGIC_INT3, MAGIC_JUMP, OP_RETURN,
@@ -17,24 +17,24 @@ use crate::host::breakpoints::Breakpoints;
 use crate::host::machine::failed;
 use crate::vcpu::KvmVcpu;
 
-/// RFLAGS.RF: the next instruction is not looked at.
+/// RFLAGS.RF: breakpoints are ignored for the next instruction.
 const RESUME_FLAG: u64 = 1 << 16;
 const USER: u8 = 3;
 
-/// What stands where a vCPU is about to continue.
+/// The instruction at which a vCPU is about to continue.
 enum Found {
-    /// A magic instruction, in its bytes.
+    /// A magic instruction with these bytes.
     Magic([u8; 2]),
-    /// The magic instruction's page is not mapped, and a call is on its way there.
+    /// The magic instruction's page is not mapped, and a call is about to reach it.
     Absent,
     Other,
 }
 
 impl KvmVcpu {
-    /// The magic exit of a vCPU that is about to continue with a magic instruction, before which it
-    /// happened to be stopped. Otherwise an interrupt could be taken there first. A processor
-    /// that returns from one with RFLAGS.RF set, as that of QEMU does, executes the instruction
-    /// without looking at breakpoints.
+    /// The magic exit of a vCPU that happened to be stopped before a magic instruction. Without
+    /// this, an interrupt could be taken there first. A processor that returns from the interrupt
+    /// with RFLAGS.RF set, such as QEMU's, then executes the instruction without checking
+    /// breakpoints.
     pub(crate) fn call_ahead(&mut self) -> Result<Option<Exit>, CpuError> {
         let at = self.fd.sync_regs().regs.rip;
         if !matches!(at, MAGIC_ADDRESS | FACT_ADDRESS) {
@@ -50,8 +50,8 @@ impl KvmVcpu {
         }
     }
 
-    /// The magic exit of a vCPU that stopped before the instruction at linear address `at`;
-    /// where that is none of the library's, the vCPU continues as if nobody had looked.
+    /// The magic exit of a vCPU that stopped before the instruction at linear address `at`. If the
+    /// instruction is not the library's, the vCPU continues as without a breakpoint.
     pub(crate) fn magic_exit(&mut self, at: u64) -> Result<Option<Exit>, CpuError> {
         let found = self.found_at(at)?;
         match (found, self.means.breakpoints) {
@@ -70,7 +70,7 @@ impl KvmVcpu {
         Ok(None)
     }
 
-    /// The magic exit at a magic instruction of these bytes.
+    /// The magic exit at a magic instruction with these bytes.
     fn call_by(&mut self, bytes: [u8; 2]) -> Exit {
         self.calls_by_cpuid |= bytes == MAGIC_CPUID;
         Exit::Magic {
@@ -78,17 +78,17 @@ impl KvmVcpu {
         }
     }
 
-    /// Has the page fault that is to come at the magic instruction come one instruction before it,
-    /// at a jump to it in the same page. Breakpoints are looked at before an instruction is
-    /// fetched, and a handler returns from a fault with RFLAGS.RF set: the magic instruction itself
-    /// would then be executed unseen.
+    /// Moves a page fault at the magic instruction to the preceding instruction, a jump to it in the
+    /// same page. Breakpoints are checked before an instruction is fetched, and a handler returns
+    /// from a fault with RFLAGS.RF set: the magic instruction itself would then be executed without
+    /// a stop.
     fn fault_ahead(&mut self) {
         self.fd.sync_regs_mut().regs.rip = MAGIC_JUMP;
         self.fd.set_sync_dirty_reg(SyncReg::Register);
     }
 
-    /// Gives the guest the exception of the INT3 before which it stands. Registers that are set
-    /// before it continues take that back; it then comes to the same INT3 again.
+    /// Injects the exception of the INT3 at which the guest stands. Setting registers before it
+    /// continues cancels that; it then reaches the same INT3 again.
     fn reinject(&mut self) -> Result<(), CpuError> {
         let request = Breakpoints::Int3.request(KVM_GUESTDBG_INJECT_BP);
         // KVM would lose an interrupt that is queued together with it.
@@ -98,8 +98,8 @@ impl KvmVcpu {
             .map_err(failed("give the guest its own breakpoint"))
     }
 
-    /// What stands at `at`. A guest that was saved under INT3 continues under hardware breakpoints,
-    /// which come first.
+    /// The instruction at `at`. A guest that was saved under INT3 continues under hardware
+    /// breakpoints, which are checked first.
     fn found_at(&self, at: u64) -> Result<Found, CpuError> {
         let registers = self.registers();
         let leaf = registers.gpr[Registers::RAX] as u32;
@@ -122,7 +122,7 @@ impl KvmVcpu {
     }
 }
 
-/// Whether `r11` is what a stub of the library puts there.
+/// True if `r11` is an operation that a stub of the library passes.
 fn is_operation(r11: u64) -> bool {
     r11 == OP_RETURN || function_of(r11).is_some()
 }

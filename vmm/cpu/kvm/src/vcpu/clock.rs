@@ -1,34 +1,33 @@
-//! A virtual clock that runs while the guest does: what happens between two runs is taken
-//! out of the guest's time stamp counter, and how well that works is measured.
+//! A virtual clock that runs while the guest runs: time between two runs is subtracted from the
+//! guest's time stamp counter, and the remaining error is measured.
 //!
-//! One cycle of the clock is one of the host's time stamp counter.
+//! A cycle of the clock is a cycle of the host's time stamp counter.
 
 use belljar_cpu::Cycles;
 
-/// How long the guest runs at most before its clock is looked at, in nanoseconds: a thread
-/// that waits for a processor within such a time and not beyond it has the guest see that
-/// time pass.
+/// The longest time for which the guest runs before its clock is read, in nanoseconds. If the
+/// thread waits for a processor for less than that, the guest sees that time pass.
 const LOOK_AFTER: u64 = 250_000;
-/// But no less than this many times what entering and leaving cost: where a processor is
-/// emulated, guests would come to nothing else.
+/// The least such time, as a multiple of the cost of entering and leaving: on an emulated
+/// processor, guests would otherwise make no progress.
 const LOOK_IN_COSTS: u64 = 32;
 
-/// What lies between our look at the host's counter and the guest's next instruction, and the
-/// other way round, in cycles.
+/// The times between this process's read of the host's counter and the guest's next instruction,
+/// and back, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Costs {
     pub entry: u64,
     pub exit: u64,
-    /// By how much a clock was off, with these left out, that had been stopped; at worst:
-    /// that of a host that did something else, too.
+    /// The largest error of a stopped clock with these costs subtracted, including times at which
+    /// the host was busy otherwise.
     pub jitter: u64,
-    /// The same in half of all cases.
+    /// The median of that error.
     pub typical_jitter: u64,
 }
 
 impl Costs {
-    /// A way into the guest and out took so long in all: the costs cannot be higher. They
-    /// would be, measured while the host was busy, and time would stand still.
+    /// Limits the costs by the duration of an entry and exit. Costs measured on a busy host would
+    /// be too high, and the clock would stop.
     fn bound_by(&mut self, elapsed: u64) {
         let both = u128::from(self.entry) + u128::from(self.exit);
         if both > u128::from(elapsed) {
@@ -38,27 +37,27 @@ impl Costs {
     }
 }
 
-/// The host's clocks at one moment.
+/// The host's clocks at a point of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostTime {
     /// The time stamp counter.
     pub tsc: u64,
-    /// What this thread had of a processor, in nanoseconds.
+    /// The thread's processor time, in nanoseconds.
     pub thread: u64,
 }
 
-/// How far the clock was from what it should have been, in cycles, since the vCPU was made.
+/// The clock's accumulated errors in cycles, since the vCPU was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockError {
-    /// Times that the guest was stopped by the clock.
+    /// Number of stops by the clock.
     pub stops: u64,
-    /// How far it had run beyond where it should have stopped, all together.
+    /// Cycles beyond these stops' times, summed.
     pub overrun: u64,
-    /// The same, at worst.
+    /// The largest of them.
     pub worst_overrun: u64,
-    /// Time in which the host ran something else, and which the guest does not know of.
+    /// Time in which the host ran other threads, hidden from the guest.
     pub hidden: u64,
-    /// Time in which the host ran something else, and which passed for the guest, too.
+    /// Time in which the host ran other threads, visible to the guest.
     pub seen: u64,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct ClockError {
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     now: Cycles,
-    /// How far the guest set its counter ahead of the clock, modulo 2^64.
+    /// The difference of the guest's counter and the clock, set by the guest, modulo 2^64.
     pub(crate) guest_offset: u64,
     costs: Costs,
     host_khz: u64,
@@ -93,8 +92,8 @@ impl Clock {
         self.now
     }
 
-    /// How long the guest may run, with `left` cycles of its turn left, before its clock is
-    /// looked at: in nanoseconds, and in cycles.
+    /// The longest run before the clock is read, with `left` cycles of the turn left: in
+    /// nanoseconds, and in cycles.
     pub(crate) fn grant(&self, left: u64) -> (u64, u64) {
         let cost = self.nanoseconds(self.costs.entry.saturating_add(self.costs.exit));
         let most = LOOK_AFTER.max(cost.saturating_mul(LOOK_IN_COSTS));
@@ -102,23 +101,23 @@ impl Clock {
         (most, left.min(self.cycles(most)))
     }
 
-    /// Moves the clock forward.
+    /// Advances the clock.
     pub(crate) fn skip_to(&mut self, to: Cycles) {
         self.now = self.now.max(to);
     }
 
-    /// Sets the clock, of a vCPU that has not run yet.
+    /// Sets the clock of a vCPU that has not run yet.
     pub(crate) fn set(&mut self, now: Cycles) {
         self.now = now;
     }
 
-    /// The guest sets its counter.
+    /// Handles the guest's write of its counter.
     pub(crate) fn set_tsc(&mut self, value: u64) {
         self.guest_offset = value.wrapping_sub(self.now);
     }
 
-    /// The guest is about to be entered for at most `granted` cycles. By how much its
-    /// counter has to be ahead of the host's, modulo 2^64.
+    /// Records an entry for at most `granted` cycles. Returns the required difference of the
+    /// guest's counter and the host's, modulo 2^64.
     pub(crate) fn start(&mut self, host: HostTime, granted: u64) -> u64 {
         self.started = host;
         self.granted = granted;
@@ -128,24 +127,24 @@ impl Clock {
             .wrapping_sub(entered)
     }
 
-    /// The guest was left. What it cannot have seen passes neither for it nor here.
+    /// Records the exit. Time that the guest cannot have seen is not added to its clock.
     pub(crate) fn stop(&mut self, host: HostTime) {
         let elapsed = host.tsc.wrapping_sub(self.started.tsc);
         self.costs.bound_by(elapsed);
         let overhead = self.costs.entry + self.costs.exit;
-        // A guest that does nothing but ask would otherwise ask for ever at one time.
+        // Otherwise a guest that only exits would do so forever at the same time.
         let elapsed = (elapsed - overhead).max(1);
         let worked = self.cycles(host.thread.saturating_sub(self.started.thread));
         let worked = worked.saturating_sub(overhead).min(elapsed);
         let waited = elapsed - worked;
         let passed = if waited <= self.granted {
-            // It may have been before the timer went off, even if the guest was left long
-            // after that: then the guest continued after it, and saw its counter.
+            // The wait may have ended before the timer's signal, even if the exit came long after:
+            // then the guest continued afterwards, and saw its counter.
             self.error.seen += waited;
             elapsed
         } else {
-            // It was in part after `granted`, by when the timer had gone off: while the
-            // thread waited for a processor from then on, no instruction ran.
+            // Part of the wait was after `granted`, when the timer's signal was pending: no
+            // instruction ran in that part.
             let passed = worked.max(self.granted);
             self.error.hidden += elapsed - passed;
             passed
@@ -153,7 +152,7 @@ impl Clock {
         self.now += passed;
     }
 
-    /// The guest was stopped because its time was over, which it was at `until`.
+    /// Counts a stop by the clock at the end of its time, which was `until`.
     pub(crate) fn count_stop(&mut self, until: Cycles) {
         let overrun = self.now.saturating_sub(until);
         self.error.stops += 1;
@@ -161,7 +160,7 @@ impl Clock {
         self.error.worst_overrun = self.error.worst_overrun.max(overrun);
     }
 
-    /// What is known of its errors, by name.
+    /// Its measured errors, by name.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         let error = self.error;
         vec![
@@ -174,12 +173,12 @@ impl Clock {
         ]
     }
 
-    /// Cycles of the host's counter in so many nanoseconds.
+    /// Converts nanoseconds to cycles of the host's counter.
     pub(crate) fn cycles(&self, nanoseconds: u64) -> u64 {
         (u128::from(nanoseconds) * u128::from(self.host_khz) / 1_000_000) as u64
     }
 
-    /// Nanoseconds in which the host's counter passes so many cycles.
+    /// Converts cycles of the host's counter to nanoseconds.
     pub(crate) fn nanoseconds(&self, cycles: u64) -> u64 {
         (u128::from(cycles) * 1_000_000 / u128::from(self.host_khz)) as u64
     }
@@ -234,7 +233,7 @@ mod tests {
         };
         assert_eq!(grant(dear, 3_000), (1_500, 3_000));
         assert_eq!(grant(dear, 10_000_000), (1_600_000, 3_200_000));
-        // A timer of nothing would never go off.
+        // A timer of zero would never fire.
         assert_eq!(grant(cheap, 1), (1, 1));
     }
 
@@ -265,11 +264,11 @@ mod tests {
     fn a_thread_that_waited_past_its_end_lost_no_virtual_time_to_that() {
         let mut clock = clock();
         clock.start(at(0, 0), 4_000);
-        // Of 1 000 160 cycles it had a processor for 3160.
+        // The thread ran for 3160 of these 1 000 160 cycles.
         clock.stop(at(1_000_160, 1_580));
         assert_eq!(clock.now(), 4_000);
         assert_eq!(clock.error.hidden, 996_000);
-        // What it really worked for is not taken away.
+        // Time in which the guest really ran is not subtracted.
         clock.start(at(0, 0), 4_000);
         clock.stop(at(9_160, 4_580));
         assert_eq!(clock.now(), 13_000);
@@ -282,7 +281,7 @@ mod tests {
         );
     }
 
-    /// A wait before the timer went off, whose signal then came late: the guest saw it all.
+    /// A wait before the timer's signal, which arrived late: the guest saw all of that time.
     #[test]
     fn a_guest_that_was_stopped_too_late_does_not_see_time_go_back() {
         let mut clock = clock();

@@ -1,8 +1,8 @@
-//! The vCPU's face to the machine.
+//! The `Vcpu` trait's implementation.
 //!
-//! A node calls all of this through the `Vcpu` trait, between runs. System registers are read once
-//! and kept until the next run; where the host refuses something in a call that returns nothing,
-//! the next run tells of it.
+//! Nodes call these functions through the `Vcpu` trait, between runs. System registers are read
+//! once and cached until the next run. If the host refuses an operation in a function without a
+//! result, the next run returns the error.
 
 use belljar_cpu::{
     Access, CpuError, CpuState, Cycles, EngineReport, Exit, Registers, StateItem, SystemRegisters,
@@ -22,7 +22,7 @@ pub(crate) const INTERRUPT_FLAG: u64 = 1 << 9;
 const MAGIC_LENGTH: u64 = belljar_abi::MAGIC_CPUID.len() as u64;
 
 impl KvmVcpu {
-    /// System registers as KVM has them.
+    /// System registers in KVM's form.
     pub(crate) fn kvm_system(&self) -> Result<&kvm_sregs, CpuError> {
         if let Some(known) = self.system.get() {
             return Ok(known);
@@ -37,7 +37,7 @@ impl KvmVcpu {
     pub(crate) fn put_system(&mut self, system: &SystemRegisters) -> Result<(), CpuError> {
         let mut kvm = *self.kvm_system()?;
         registers::put_system(system, &mut kvm);
-        // What was to be delivered comes from us.
+        // This engine injects pending interrupts itself.
         kvm.interrupt_bitmap = [0; 4];
         self.system.take();
         self.fd
@@ -45,7 +45,7 @@ impl KvmVcpu {
             .map_err(failed("set system registers"))
     }
 
-    /// Keeps a failure for the next run to tell of.
+    /// Keeps a failure for the next run to return.
     fn note_failure(&mut self, done: Result<(), CpuError>) {
         if let Err(error) = done {
             self.failure.get_or_insert(error);
@@ -99,7 +99,7 @@ impl Vcpu for KvmVcpu {
         self.window_wanted = wanted;
     }
 
-    /// KVM keeps one back until it can be taken.
+    /// KVM holds one back until it can be delivered.
     fn takes_nmi(&self) -> bool {
         true
     }
@@ -157,7 +157,7 @@ impl Vcpu for KvmVcpu {
         match walk::translate(&self.machine.ram, &system, linear, access) {
             Walked::At(place) => Some(place),
             Walked::NotMapped => None,
-            // KVM translates with a supervisor's rights.
+            // KVM translates with supervisor privileges.
             Walked::OtherMode if registers::is_user(&system) => None,
             Walked::OtherMode => {
                 let found = self.fd.translate_gva(linear).ok()?;
@@ -173,7 +173,7 @@ impl Vcpu for KvmVcpu {
         self.fd.set_sync_dirty_reg(SyncReg::Register);
     }
 
-    /// Instructions are not counted, so no number of them stops anything.
+    /// Instructions are not counted, so there is no such limit.
     fn stop_at(&mut self, _: u64) {}
 
     fn state(&self) -> Vec<StateItem> {
@@ -191,7 +191,7 @@ impl Vcpu for KvmVcpu {
         self.load_state(state)
     }
 
-    /// The processor's own RDRAND draws from no stream of ours.
+    /// The processor's own RDRAND cannot be seeded.
     fn reseed(&mut self, _: Seed, _: u64) {}
 
     fn report(&self) -> EngineReport {

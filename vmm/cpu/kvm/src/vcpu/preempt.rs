@@ -1,9 +1,8 @@
-//! What brings a guest's processor back in time: a timer of the host thread that runs it.
+//! A timer of the host thread, which ends a guest's run in time.
 //!
-//! The timer's signal goes to that thread and sets `immediate_exit` in the page that the
-//! thread shares with KVM for the vCPU it is running: the guest is left at once, or not
-//! entered at all where the signal comes first. So no moment is lost between looking at
-//! the clock and entering.
+//! The timer's signal goes to that thread and sets `immediate_exit` in the page shared with KVM for
+//! the running vCPU: the guest exits at once, or is not entered if the signal comes first. So there
+//! is no race between reading the clock and entering.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -17,10 +16,10 @@ use kvm_ioctls::VcpuFd;
 use libc::{c_int, c_void, siginfo_t};
 
 const NANOSECONDS: u64 = 1_000_000_000;
-/// What the kernel says of a signal that a timer sent.
+/// The `si_code` of a timer's signal.
 const FROM_TIMER: c_int = -2;
 
-/// Where a thread's signal finds the flag to set; null while the thread runs no guest.
+/// A pointer to the flag that a thread's signal handler sets; null while the thread runs no guest.
 struct Slot {
     flag: AtomicPtr<u8>,
 }
@@ -35,10 +34,10 @@ thread_local! {
     static ALARM: RefCell<Option<Alarm>> = const { RefCell::new(None) };
 }
 
-/// Carries `run` out with this thread's timer set to stop `vcpu` after `nanoseconds`.
+/// Calls `run` with this thread's timer set to stop `vcpu` after `nanoseconds`.
 ///
 /// # Errors
-/// When the host refuses the timer.
+/// If the host refuses the timer.
 pub(crate) fn with_alarm<T>(
     vcpu: &mut VcpuFd,
     nanoseconds: u64,
@@ -63,7 +62,7 @@ pub(crate) fn with_alarm<T>(
 impl Alarm {
     fn new() -> io::Result<Self> {
         let signal = install()?;
-        // As long as the process lives: a signal may come late.
+        // It lives as long as the process, because a signal may come late.
         let slot: &'static Slot = Box::leak(Box::new(Slot {
             flag: AtomicPtr::new(null_mut()),
         }));
@@ -106,17 +105,17 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        // SAFETY: the timer is ours, and nobody uses it from now on.
+        // SAFETY: this value owns the timer, and it is not used afterwards.
         unsafe { libc::timer_delete(self.timer) };
     }
 }
 
-/// Installs the handler once; the signal's number.
+/// Installs the handler once; returns the signal's number.
 fn install() -> io::Result<c_int> {
     static INSTALLED: OnceLock<Result<c_int, i32>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
         let signal = libc::SIGRTMIN() + 1;
-        // SAFETY: the handler does only what a handler may, and stays for good.
+        // SAFETY: the handler only uses async-signal-safe operations, and is never removed.
         let result = unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction = on_signal as *const () as usize;
@@ -133,9 +132,9 @@ fn install() -> io::Result<c_int> {
 }
 
 extern "C" fn on_signal(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel gives a valid structure. What a timer sends carries the address
-    // of that thread's slot, which lives for ever. The flag lies in a mapped page while
-    // it stands there, as it is taken away by the thread that this handler runs on.
+    // SAFETY: the kernel passes a valid structure. A timer's signal carries the address of that
+    // thread's slot, which lives forever. The flag's page is mapped while the slot points to it,
+    // because the thread that runs this handler clears the slot first.
     unsafe {
         if (*info).si_code != FROM_TIMER {
             return;

@@ -1,9 +1,9 @@
-//! The vCPU's whole state, saved and taken over: nothing but what the architecture knows,
-//! so that any engine continues with it.
+//! The vCPU's whole state, saved and loaded. It is only architectural state, so any engine can
+//! continue with it.
 //!
-//! A state is only taken when KVM is in the middle of nothing: a transfer or an interrupt that is
-//! on its way is ended before, or refuses it. `interface` calls this for `Vcpu::save` and
-//! `Vcpu::load`; whatever of a loaded state KVM does not take is an error.
+//! A state is only saved when KVM has no pending operation: a transfer or an interrupt under way is
+//! completed first, or saving fails. `interface` calls this for `Vcpu::save` and `Vcpu::load`; a
+//! part of a loaded state that KVM refuses is an error.
 
 use belljar_cpu::{CpuError, CpuState, Vcpu};
 use kvm_bindings::{
@@ -23,11 +23,11 @@ use crate::vcpu::interface::INTERRUPT_FLAG;
 /// This engine's name in saved states.
 pub const ENGINE_NAME: &str = "kvm";
 
-/// What a saved state says of a guest in which programs call by CPUID. Before the first
-/// call nothing is said, as the library has not asked yet.
+/// The mark in a saved state of a guest in which programs call by CPUID. It is absent before the
+/// first call, because the library has not queried CPUID yet.
 const BY_CPUID: &[u8] = b"calls by cpuid";
 
-/// XCR0 where XSAVE is not there, or was not switched on.
+/// XCR0 without XSAVE, or before it is enabled.
 const XCR0_INITIAL: u64 = 1;
 
 impl KvmVcpu {
@@ -42,7 +42,7 @@ impl KvmVcpu {
             events.exception.pending,
             events.interrupt.injected,
             events.nmi.injected,
-            // Handed over, and kept back by KVM: a state has no place for it.
+            // Accepted by KVM but held back: a saved state has no field for it.
             events.nmi.pending,
         ];
         if taken.iter().any(|&taken| taken != 0) {
@@ -76,12 +76,12 @@ impl KvmVcpu {
         })
     }
 
-    /// Ends the instruction that KVM is in the middle of.
+    /// Completes the instruction that KVM has begun.
     fn settle(&mut self) -> Result<(), CpuError> {
         if self.is_amid() {
             return Err(amid("has something to tell"));
         }
-        // Also hands over registers that were set and not used yet.
+        // Also writes registers that were set and not used yet.
         match self.end_instruction()? {
             RawExit::Interrupted => Ok(()),
             _ => Err(amid("is in the middle of an instruction")),
@@ -116,8 +116,7 @@ impl KvmVcpu {
         Ok([a, b, c, d, 0, 0, read.dr6, read.dr7])
     }
 
-    /// Whether the guest has, or was seen to have had, breakpoints of its own that do not
-    /// work.
+    /// True if the guest has, or had, breakpoints of its own, which do not work.
     pub(crate) fn misses_breakpoints(&self) -> bool {
         const ENABLED: u64 = 0xff;
         self.missed_breakpoints
@@ -197,9 +196,9 @@ impl KvmVcpu {
     }
 }
 
-/// The kind of shadow that a processor with `rflags` stands in. Where interrupts are off it can
-/// only be a stack segment's: Intel's processors refuse to enter a guest with the other one
-/// (SDM volume 3, "Checks on Guest Non-Register State").
+/// The kind of interrupt shadow of a processor with `rflags`. With interrupts disabled it must be a
+/// stack segment's: Intel's processors refuse to enter a guest with the other one (SDM volume 3,
+/// "Checks on Guest Non-Register State").
 fn shadow_kind(rflags: u64) -> u8 {
     let kind = if rflags & INTERRUPT_FLAG == 0 {
         KVM_X86_SHADOW_INT_MOV_SS

@@ -1,8 +1,7 @@
-//! Offsets from the GS base, as translated code encodes them.
+//! Offsets from the GS base, as encoded in translated code.
 //!
-//! Each is computed from the `Context` type itself, so that the two cannot differ. The emitter and
-//! `stubs` are the callers; tables are addressed by privilege level and by whether the access
-//! writes.
+//! Each is computed from the `Context` type itself, so they always agree. The emitter and `stubs`
+//! use them; tables are indexed by privilege level and by whether the access writes.
 
 use std::mem::offset_of;
 
@@ -13,7 +12,7 @@ pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
 }
 
-/// Where a vector register waits that an approximation lends itself.
+/// The save slot of a vector register lent to an approximation.
 pub(crate) const fn lent_vector(place: usize) -> i32 {
     (offset_of!(Context, lent_vectors) + place * size_of::<Vector>()) as i32
 }
@@ -54,7 +53,7 @@ pub(crate) const fn curve(number: usize) -> CurveAt {
     }
 }
 
-/// Where a lent register's value waits.
+/// The save slot of a lent register.
 pub(crate) const fn lent(place: usize) -> i32 {
     (offset_of!(Context, lent) + place * 8) as i32
 }
@@ -156,7 +155,7 @@ const fn slot(field: usize, id: u32) -> i32 {
     (each + id as usize * size_of::<Slot>() + field) as i32
 }
 
-/// What is not zero while the slot, or one of its cluster, may lead somewhere: a byte.
+/// A byte that is nonzero while a slot of this slot's cluster may be filled.
 pub(crate) const fn filled(id: u32) -> i32 {
     let filled = offset_of!(Context, slots) + offset_of!(Slots, filled);
     (filled + id as usize / SLOT_CLUSTER) as i32
@@ -178,7 +177,7 @@ pub(crate) const fn slot_fills(id: u32) -> i32 {
     slot(offset_of!(Slot, fills), id)
 }
 
-/// The number `by`, of [`STEPS`] at most.
+/// The address of the number `by`, at most [`STEPS`].
 pub(crate) const fn step(by: i32) -> i32 {
     offset_of!(Context, steps) as i32 + (STEPS as i32 + by) * 8
 }

@@ -1,19 +1,19 @@
-//! Which linear addresses were found to lie in one piece of the host's memory.
+//! Ranges of linear addresses known to be contiguous in host memory.
 //!
-//! Each range has one distance between linear and host addresses; when there are too many, the
-//! oldest makes room. They are forgotten with the TLB entries of what they cover. Each view of the
-//! context has one for reading and one for writing; `explore` looks here first.
+//! Each range has a constant difference of host and linear addresses; the oldest one is replaced if
+//! there are too many. Ranges are discarded with the TLB entries of their pages. Each view of the
+//! context has ranges for reading and for writing; `explore` looks here first.
 
-/// Ranges kept; the oldest makes room.
+/// Number of ranges kept; the oldest is replaced.
 const KEPT: usize = 16;
 
-/// Linear addresses with one distance to their host addresses.
+/// A range of linear addresses with a constant difference to their host addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Range {
-    /// The first of them.
+    /// The first address.
     pub start: u64,
-    /// Zero where there is none.
+    /// Length; zero for an unused entry.
     pub bytes: u64,
     /// Host address less linear address.
     pub delta: u64,
@@ -31,7 +31,7 @@ impl Range {
     }
 }
 
-/// What of one privilege level may be read, or may be written.
+/// The readable, or the writable, ranges of a privilege level.
 #[derive(Default)]
 #[repr(C)]
 pub struct Explored {
@@ -40,7 +40,7 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// The range around `linear`.
+    /// The range that contains `linear`.
     #[inline]
     pub fn around(&self, linear: u64) -> Option<Range> {
         self.ranges
@@ -49,7 +49,7 @@ impl Explored {
             .find(|range| range.holds(linear))
     }
 
-    /// One that ends where `range` begins, or begins where it ends, and hangs together with it.
+    /// A range that is adjacent to `range` and contiguous with it.
     #[inline]
     pub fn beside(&self, range: Range) -> Option<Range> {
         let joins = |other: &&Range| {
@@ -59,7 +59,7 @@ impl Explored {
         self.ranges.iter().find(joins).copied()
     }
 
-    /// Keeps `range`, which may take in those it reaches into.
+    /// Adds `range`, which absorbs the ranges that begin in it and have its delta.
     #[inline]
     pub fn keep(&mut self, range: Range) {
         for kept in &mut self.ranges {
@@ -73,19 +73,19 @@ impl Explored {
         self.oldest += u64::from(free.is_none());
     }
 
-    /// Forgets everything.
+    /// Discards everything.
     pub(crate) fn forget(&mut self) {
         for range in &mut self.ranges {
             range.bytes = 0;
         }
     }
 
-    /// Forgets the range around `linear`.
+    /// Discards the range that contains `linear`.
     pub(crate) fn forget_around(&mut self, linear: u64) {
         self.forget_where(|range| range.holds(linear));
     }
 
-    /// Forgets what lies on the host page at `host`.
+    /// Discards ranges that contain the host page at `host`.
     pub(crate) fn forget_over(&mut self, host: u64) {
         self.forget_where(|range| range.holds(host.wrapping_sub(range.delta)));
     }
@@ -96,7 +96,7 @@ impl Explored {
         }
     }
 
-    /// Forgets what begins in the lower half of the address space.
+    /// Discards ranges that begin in the lower half of the address space.
     pub(crate) fn forget_below(&mut self) {
         for range in &mut self.ranges {
             if range.start >> 63 == 0 {
@@ -178,7 +178,7 @@ mod tests {
         explored.keep(range(0, 0x3000, 3));
         assert_eq!(explored.around(0x800), Some(range(0, 0x3000, 3)));
         assert_eq!(explored.around(0x2800), Some(range(0, 0x3000, 3)));
-        // One place is free; the next one takes the first range's.
+        // One entry is free; the next range replaces the first one.
         explored.keep(range(0x9_0000, 0x1000, 3));
         assert_eq!(explored.around(0x800), Some(range(0, 0x3000, 3)));
         explored.keep(range(0xa_0000, 0x1000, 3));

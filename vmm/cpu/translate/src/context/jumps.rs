@@ -1,10 +1,8 @@
-//! The jump caches: which translated code stands at a RIP, for indirect jumps and for
-//! jumps between pages.
+//! The jump caches: the translated code at a RIP, for indirect jumps and for jumps between pages.
 //!
-//! Translated code jumps through the first cache without looking; the block that it
-//! comes to knows its own RIP and leads on to the second cache when it was the wrong
-//! one. That cache is indexed otherwise, so that two RIPs which drive each other out of
-//! the first do not meet again there.
+//! Translated code jumps through the first cache without a check; the target block checks the RIP
+//! itself, and jumps on to the second cache if it was the wrong block. The second cache has a
+//! different index function, so two RIPs that conflict in the first one do not conflict there.
 
 use belljar_cpu::PAGE_SIZE;
 
@@ -13,10 +11,10 @@ use belljar_cpu::PAGE_SIZE;
 pub const FIRST: usize = 16384;
 /// Entries of the second cache; a power of two.
 const SECOND: usize = 8192;
-/// Bits that tell pages apart of which something is kept; a power of two.
+/// Number of bits by which pages with cached entries are recorded; a power of two.
 const PAGE_BITS: usize = 4096;
-/// RIPs of the lower half that are noted, so that a new address space need not forget all:
-/// most processes are short.
+/// RIPs of the lower half that are listed, so that a new address space need not clear the whole
+/// cache: most processes are short.
 const NOTED: usize = 2048;
 /// Masks of the index bits, for PEXT.
 pub(crate) const FIRST_MASK: u64 = FIRST as u64 - 1;
@@ -25,33 +23,33 @@ pub(crate) const SECOND_MASK: u64 = SECOND as u64 - 1;
 /// The jump caches of one privilege level.
 #[repr(C)]
 pub struct Jumps {
-    /// Host code, which checks that it is the right one; `miss` where there is none.
+    /// Host code, which checks its RIP; `miss` if the entry is empty.
     pub first: [u64; FIRST],
     /// The page number of that code's RIP.
     first_page: [u64; FIRST],
-    /// RIPs, negated: so that a sum of zero tells that one is the right one.
+    /// Negated RIPs: the sum with the right RIP is zero.
     pub second_negated: [u64; SECOND],
     /// Host code for each.
     pub second: [u64; SECOND],
-    /// Host code that looks into the second cache.
+    /// Host code that searches the second cache.
     miss: u64,
-    /// RIPs in the lower half of the address space that were kept since the last time that
-    /// none was, and how many, as far as they are noted.
+    /// RIPs in the lower half of the address space that were added since the half was last empty,
+    /// as far as the list has room, and their number.
     below: [u64; NOTED],
     noted: u64,
-    /// Not zero when one in the upper half was kept.
+    /// Nonzero after a RIP in the upper half was added.
     above: u64,
-    /// Bits of pages of which something may be kept.
+    /// Bits of pages that may have cached entries.
     pages: [u64; PAGE_BITS / 64],
 }
 
-/// Index in the first cache: its page moves what stands at one offset in many pages.
-/// Those of a page are in a row.
+/// Index in the first cache: the page number shifts the entries, so that equal offsets in many
+/// pages do not conflict. A page's entries are consecutive.
 pub(crate) fn first_index(rip: u64) -> usize {
     (rip.wrapping_add(rip.rotate_right(12)) & FIRST_MASK) as usize
 }
 
-/// Index in the second cache. Those of a page are in a row, too.
+/// Index in the second cache. A page's entries are consecutive, too.
 fn second_index(rip: u64) -> usize {
     (rip.wrapping_add(rip.rotate_right(12) << 3) & SECOND_MASK) as usize
 }
@@ -62,20 +60,20 @@ fn page_bit(page: u64) -> (usize, u64) {
     (number / 64, 1 << (number % 64))
 }
 
-/// What no RIP with this index in the second cache makes zero: a neighbour's.
+/// A negated RIP of another index, which no RIP with this index in the second cache matches.
 fn never(index: usize) -> u64 {
     (index as u64 ^ 1).wrapping_neg()
 }
 
 impl Jumps {
-    /// Sets `miss`, where jumps lead that find nothing, and forgets all others.
+    /// Sets `miss`, the target of jumps without an entry, and clears all entries.
     #[inline]
     pub fn begin(&mut self, miss: u64) {
         self.miss = miss;
         self.flush();
     }
 
-    /// Forgets everything.
+    /// Discards everything.
     pub fn flush(&mut self) {
         self.first.fill(self.miss);
         for (index, negated) in self.second_negated.iter_mut().enumerate() {
@@ -85,7 +83,7 @@ impl Jumps {
         self.pages.fill(0);
     }
 
-    /// Forgets what lies in the lower half of the address space, and then perhaps more.
+    /// Discards entries of the lower half of the address space, and possibly others.
     pub fn flush_below(&mut self) {
         let noted = self.noted as usize;
         if noted > NOTED {
@@ -103,7 +101,7 @@ impl Jumps {
         }
     }
 
-    /// Lets jumps to `rip` find host code at `code`.
+    /// Makes jumps to `rip` lead to host code at `code`.
     pub fn set(&mut self, rip: u64, code: u64) {
         let index = first_index(rip);
         self.first[index] = code;
@@ -123,14 +121,14 @@ impl Jumps {
         self.pages[word] |= bit;
     }
 
-    /// Host code to which jumps to `rip` lead, as far as the second cache knows.
+    /// Host code for jumps to `rip`, according to the second cache.
     #[inline]
     pub fn find(&self, rip: u64) -> Option<u64> {
         let index = second_index(rip);
         (self.second_negated[index] == rip.wrapping_neg()).then(|| self.second[index])
     }
 
-    /// Forgets where jumps to `rip` lead, if that is `code`.
+    /// Discards the entry of `rip` if it is `code`.
     #[inline]
     pub fn forget(&mut self, rip: u64, code: u64) {
         let entry = &mut self.first[first_index(rip)];
@@ -143,8 +141,8 @@ impl Jumps {
         }
     }
 
-    /// Forgets all jumps into the page that holds `linear`, and into the one before it,
-    /// whose last block may reach into this one.
+    /// Discards all jumps into the page that contains `linear`, and into the one before it, whose
+    /// last block may extend into this one.
     pub fn forget_into(&mut self, linear: u64) {
         for page in [linear, linear.wrapping_sub(PAGE_SIZE)].map(|at| at >> 12) {
             let (word, bit) = page_bit(page);
@@ -203,7 +201,7 @@ mod tests {
             jumps.set(rip, code);
         }
         jumps.forget_into(0x40_3000);
-        // The page itself, and the one before it.
+        // The page itself, and the preceding one.
         let found = rips.map(|rip| (jumps.find(rip), jumps.first[first_index(rip)]));
         let kept = |code| (Some(code), code);
         assert_eq!(found, [kept(100), (None, 7), (None, 7), kept(103)]);

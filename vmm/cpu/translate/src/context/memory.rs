@@ -1,7 +1,8 @@
-//! Where a context stands in the host's memory.
+//! The memory that holds a context.
 //!
-//! A context begins at a line of the host's caches and is zero when made. Only `Context::mapped`
-//! makes one; the mapping lives as long as the vCPU, so that the address in GS stays good.
+//! A context begins at a cache line of the host, and initially all bytes are zero. Only
+//! `Context::mapped` makes one; the mapping lives as long as the vCPU, so the address in GS stays
+//! valid.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,29 +12,29 @@ use vm_memory::MmapRegion;
 
 use super::Context;
 
-/// Bytes of a line of the host's caches.
+/// Bytes of a cache line of the host.
 const LINE: usize = 64;
-/// Lines of a page, which is what the first-level caches of x86-64 processors tell apart by.
+/// Lines of a page, the number of sets in the first-level caches of x86-64 processors.
 const LINES: usize = PAGE_SIZE as usize / LINE;
-/// Lines between the beginnings of one context and the next made; odd, so that all are used.
+/// Lines between the starts of consecutive contexts; odd, so that all lines are used.
 const STRIDE: usize = 13;
 
-/// A context in a mapping of its own, which takes memory only as it is written: a vCPU uses but
-/// a part of it, and an aligned box of zeros is written whole.
+/// A context in a mapping of its own, which takes memory only for written pages: a vCPU uses just a
+/// part of it, while an aligned box of zeros would be written entirely.
 ///
-/// It begins somewhere in its first page, another one elsewhere: at the same place of a page,
-/// the registers of nine nodes that take turns would be more than a cache has ways.
+/// Contexts begin at different offsets in their first pages: at equal offsets, the registers of nine
+/// nodes that take turns would exceed the ways of a cache.
 pub struct ContextMemory {
     region: MmapRegion,
-    /// Where the context begins in it: a multiple of [`LINE`] below [`PAGE_SIZE`].
+    /// Offset of the context in it: a multiple of [`LINE`] below [`PAGE_SIZE`].
     start: usize,
 }
 
 impl ContextMemory {
-    /// All zeros.
+    /// A context of zeros.
     ///
     /// # Errors
-    /// When the host has no address space left.
+    /// If the host has no address space left.
     #[allow(unsafe_code)]
     pub(super) fn zeroed() -> Result<Self, CpuError> {
         static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -50,7 +51,7 @@ impl ContextMemory {
 
     #[allow(unsafe_code)]
     fn pointer(&self) -> *mut Context {
-        // SAFETY: the mapping is longer than a context by a page, and `start` is within a page.
+        // SAFETY: the mapping is a page longer than a context, and `start` is within a page.
         unsafe { self.region.as_ptr().add(self.start).cast() }
     }
 }
@@ -63,10 +64,10 @@ impl Deref for ContextMemory {
 
     #[inline]
     fn deref(&self) -> &Context {
-        // SAFETY: the mapping is readable, long enough, and the pointer a multiple of a line,
-        // which is what a context is aligned to. It begins as zeros, and every field is an integer or
-        // an array of integers, for which all bytes are a value. Nobody else knows it but
-        // translated code, which runs only while its owner is borrowed mutably.
+        // SAFETY: the mapping is readable and long enough, and the pointer is a multiple of a line,
+        // the context's alignment. It is initially zero, and every field is an integer or an array of
+        // integers, for which all bytes are valid. Only translated code accesses it besides, which
+        // runs only while its owner is borrowed mutably.
         unsafe { &*self.pointer() }
     }
 }

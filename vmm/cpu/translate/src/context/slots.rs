@@ -1,8 +1,8 @@
-//! The memory of group checks: where each last led.
+//! The slots of group checks: the memory that each accessed last.
 //!
-//! A slot that is not empty leads to memory that could be accessed when it was filled; `flush`
-//! empties those whose pages may have changed, and finds them by one mark per cluster of slots.
-//! Translated code fills slots by itself (`emit/group`) and sets the marks.
+//! A filled slot refers to memory that was accessible when it was filled. `flush` clears the slots
+//! whose pages may have changed, and finds them by a mark per cluster of slots. Translated code
+//! fills slots itself (`emit/group`) and sets the marks.
 
 use super::{LONGEST_SPAN, SLOTS};
 
@@ -15,50 +15,49 @@ pub(super) fn half_of(linear: u64) -> usize {
     (linear >> 63) as usize
 }
 
-/// A group check's memory. Its range of guest memory is in reach when the distance from
-/// `base` is below `limit`. What a check needs is in one line of the host's caches: where
-/// many nodes take turns, none of it is near when a turn begins.
+/// A group check's slot. An address is in its range of guest memory if the distance from `base` is
+/// below `limit`. All fields that a check needs share a cache line of the host: with many nodes
+/// taking turns, no line is cached when a turn begins.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub struct Slot {
-    /// Distances from `base` below this are in reach; zero where none is.
+    /// Length of the range from `base`; zero for an empty slot.
     pub limit: u64,
-    /// Linear address of the first byte in reach.
+    /// Linear address of the range's first byte.
     pub base: u64,
     /// Host address less linear address; for a constant address the host page.
     pub delta: u64,
-    /// Fills left until the slot's worth is asked for.
+    /// Number of fills left until the slot's usefulness is checked.
     pub fills: i32,
 }
 
-/// Slots that are looked at together when some must be emptied.
+/// Number of slots that are searched together when some must be cleared.
 pub const SLOT_CLUSTER: usize = 16;
 
-/// The group checks' memory.
+/// All slots of group checks.
 #[repr(C)]
 pub struct Slots {
-    /// Not zero for clusters of slots of which one may lead to the lower half of the address
-    /// space, and to the upper: whatever fills one says so. Address spaces come and go far more
-    /// often than most slots are filled, and leave the upper half alone.
+    /// Nonzero for clusters in which a slot may refer to the lower half of the address space, and
+    /// to the upper: every fill sets it. Address spaces change far more often than most slots are
+    /// filled, and share the upper half.
     pub filled: [[u8; SLOTS / SLOT_CLUSTER]; 2],
-    /// The same for the upper half, of clusters that were looked at when an address space went
-    /// and not filled since: nothing in them leads to pages that are not global.
+    /// For the upper half: nonzero for clusters that were checked at a change of the address space
+    /// and not filled since, so that their slots only refer to global pages.
     settled: [u8; SLOTS / SLOT_CLUSTER],
     /// The slots, by number.
     pub each: [Slot; SLOTS],
 }
 
 impl Slots {
-    /// Empties all. Those that nobody ever filled are not looked at: they may have no memory
-    /// yet.
+    /// Clears all slots. Clusters never filled are skipped: they may have no memory yet.
     pub fn flush(&mut self) {
         for half in HALVES {
             self.flush_where(half, |_, _| true);
         }
     }
 
-    /// Empties those that lead to the lower half of the address space, or whose range begins
-    /// at one of the `starts` in the upper: all pages there that are not global.
+    /// Clears slots that refer to the lower half of the address space, or whose range begins at one
+    /// of the `starts` in the upper half: all pages there that are not global.
     pub fn flush_below_and(&mut self, starts: &[u64]) {
         self.flush_where(LOWER, |_, _| true);
         if starts.is_empty() {
@@ -75,7 +74,7 @@ impl Slots {
         });
     }
 
-    /// Empties those that may lead to the page that holds `linear`.
+    /// Clears slots that may refer to the page that contains `linear`.
     #[inline]
     pub fn flush_page(&mut self, linear: u64) {
         let page = linear & !0xfff;
@@ -84,7 +83,7 @@ impl Slots {
         });
     }
 
-    /// Empties slots that lead to one half of the address space.
+    /// Clears slots that refer to one half of the address space.
     fn flush_where(&mut self, half: usize, leads_there: impl Fn(u64, u64) -> bool) {
         let mut flush = |_: usize, mark: &mut u8, slots: &mut [Slot]| {
             *mark = flush_cluster(slots, half, &leads_there);
@@ -96,13 +95,13 @@ impl Slots {
     }
 }
 
-/// Calls `act` with the number, the mark and the slots of each cluster that is marked.
+/// Calls `act` with the number, the mark and the slots of each marked cluster.
 fn each_filled(
     marks: &mut [u8],
     slots: &mut [Slot],
     mut act: impl FnMut(usize, &mut u8, &mut [Slot]),
 ) {
-    // Eight at a time: nearly all are empty.
+    // Eight marks at a time: nearly all are zero.
     let eights = marks
         .chunks_exact_mut(8)
         .zip(slots.chunks_mut(SLOT_CLUSTER * 8))
@@ -115,7 +114,7 @@ fn each_filled(
     }
 }
 
-/// Empties slots that lead to one `half`; not zero if one is left.
+/// Clears slots that refer to one `half`; returns nonzero if a filled one remains.
 fn flush_cluster(slots: &mut [Slot], half: usize, goes: impl Fn(u64, u64) -> bool) -> u8 {
     let mut left = 0;
     for slot in slots.iter_mut().filter(|slot| half_of(slot.base) == half) {
@@ -135,7 +134,7 @@ mod tests {
     const BELOW: u64 = 0x7fff_1234_5000;
     const ABOVE: u64 = 0xffff_8880_0012_3000;
 
-    /// As translated code fills one.
+    /// Fills a slot as translated code does.
     fn fill(slots: &mut Slots, number: usize, base: u64) {
         slots.each[number].base = base;
         slots.each[number].limit = 0x1000 - 7;
@@ -164,7 +163,7 @@ mod tests {
         assert_eq!(lead(slots), [4, 700]);
         slots.flush_below_and(&[ABOVE]);
         assert_eq!(lead(slots), [700]);
-        // What is filled after that is seen again, also where a cluster was looked at.
+        // Later fills are found again, also in clusters already checked.
         fill(slots, 701, ABOVE);
         slots.flush_below_and(&[ABOVE]);
         assert_eq!(lead(slots), [700]);

@@ -1,15 +1,15 @@
-//! The software TLB: where pages of the guest's linear addresses stand on the host.
+//! The software TLB: host addresses of the pages of the guest's linear addresses.
 //!
-//! An entry whose tag matches leads to a host page that may be read, or written, at its table's
-//! privilege level; pages that hold code are in no table for writing. `access` and `explore` fill
-//! entries, `flush` empties them, `emit/access` has the check that looks into the tables.
+//! An entry whose tag matches refers to a host page that may be read, or written, at its table's
+//! privilege level; pages that contain translated code are in no table for writing. `access` and
+//! `explore` fill entries, `flush` clears them, and `emit/access` emits the lookup.
 
 use belljar_cpu::PAGE_SIZE;
 
 use super::slots::{HALVES, LOWER, half_of};
 
-/// Entries of each table; a power of two. They reach over 64 MiB: guests whose pages lie
-/// scattered, which kernels hand out downward as often as upward, have nothing else.
+/// Entries of each table; a power of two. They cover 64 MiB: guests with scattered pages depend on
+/// it alone, and kernels allocate pages downward as often as upward.
 pub const TLB_ENTRIES: usize = 16384;
 
 /// Translations of one privilege level for reading or for writing.
@@ -21,21 +21,21 @@ pub struct Tlb {
     pub page: [u64; TLB_ENTRIES],
     /// Host address less linear address.
     pub delta: [u64; TLB_ENTRIES],
-    /// Linear address of the range around the page that has the same delta.
+    /// Linear address of the range around the page with the same delta.
     pub range: [u64; TLB_ENTRIES],
-    /// Bytes of that range; zero where nobody looked yet.
+    /// Length of that range; zero if it was not explored yet.
     pub range_bytes: [u64; TLB_ENTRIES],
-    /// Bits of the entries that may hold a translation of the lower half of the address space,
-    /// and of the upper: few of them do, and a new address space must find all of the lower.
+    /// Bits of the entries that may hold a translation of the lower half of the address space, and
+    /// of the upper: few entries do, and a new address space must find all of the lower half.
     used: [[u64; TLB_ENTRIES / 64]; 2],
 }
 
 impl Tlb {
-    /// The tag of entry `index` that no address with that index matches. It is not the
-    /// next page's either, into which an access may run. Nearly all are zero, for tables
-    /// begin as zeros and most of their memory is never touched.
+    /// The tag of an empty entry `index`: no address with that index matches it, nor the next page,
+    /// into which an access may extend. Nearly all are zero, because tables begin as zeros and most
+    /// of their memory is never touched.
     const fn never(index: usize) -> u64 {
-        // After the last one's page comes that of the first.
+        // The page of the last entry is followed by the page of the first one.
         if index == 0 || index == TLB_ENTRIES - 1 {
             2 << 12
         } else {
@@ -43,15 +43,15 @@ impl Tlb {
         }
     }
 
-    /// Empties a table of zeros.
+    /// Initialises a table of zeros as empty.
     pub(super) fn begin(&mut self) {
         for index in [0, TLB_ENTRIES - 1] {
             self.tag[index] = Self::never(index);
         }
     }
 
-    /// Notes that the page that holds `linear` stands at host address `page`. Returns the
-    /// tag of the one that made room for it.
+    /// Records that the page that contains `linear` is at host address `page`. Returns the tag of
+    /// the replaced entry.
     #[inline]
     pub fn fill(&mut self, linear: u64, page: u64) -> u64 {
         let index = tlb_index(linear);
@@ -72,41 +72,41 @@ impl Tlb {
         }
     }
 
-    /// Forgets every translation.
+    /// Discards every translation.
     pub(super) fn flush(&mut self) {
         self.forget_where(|_, _| true);
     }
 
-    /// Forgets translations of the lower half of the address space.
+    /// Discards translations of the lower half of the address space.
     pub(super) fn flush_below(&mut self) {
         self.each_used(LOWER, Self::forget);
     }
 
-    /// Forgets the translation of the page that holds `linear`.
+    /// Discards the translation of the page that contains `linear`.
     pub(super) fn flush_page(&mut self, linear: u64) {
         self.forget(tlb_index(linear));
     }
 
-    /// Forgets translations to the host page at `page`.
+    /// Discards translations to the host page at `page`.
     pub(super) fn forget_host(&mut self, page: u64) {
         self.forget_where(|tlb, index| tlb.page[index] == page);
     }
 
-    /// Forgets what hangs together around the pages.
+    /// Discards the contiguous ranges of all entries.
     pub(super) fn forget_ranges(&mut self) {
         for half in HALVES {
             self.each_used(half, |tlb, index| tlb.range_bytes[index] = 0);
         }
     }
 
-    /// Forgets what hangs together with the page that holds `linear`.
+    /// Discards contiguous ranges that include the page that contains `linear`.
     pub(super) fn forget_ranges_around(&mut self, linear: u64) {
         self.each_used(half_of(linear), |tlb, index| {
             tlb.forget_range(index, linear);
         });
     }
 
-    /// Forgets what hangs together with the host page at `host`.
+    /// Discards contiguous ranges that include the host page at `host`.
     pub(super) fn forget_ranges_over(&mut self, host: u64) {
         for half in HALVES {
             self.each_used(half, |tlb, index| {
@@ -179,7 +179,8 @@ mod tests {
             assert_ne!(tlb_index(tag), index);
             assert_ne!(tlb_index(tag), (index + 1) % TLB_ENTRIES);
         }
-        // Nor one of 64 bytes at the end of the address space, whose end is at its beginning.
+        // Nor does an access of 64 bytes at the end of the address space, which wraps around to its
+        // beginning.
         let distance = u64::MAX.wrapping_sub(tlb.tag[tlb_index(u64::MAX)]);
         assert_ne!(distance.wrapping_add(63) / PAGE_SIZE, 0);
     }

@@ -1,12 +1,12 @@
-//! What translated code needs of [approximate reciprocals](crate::defined::reciprocal) in memory:
-//! operands as wide as a YMM register, at fixed places of the context.
+//! Constants of [approximate reciprocals](crate::defined::reciprocal) in memory, for translated
+//! code: operands as wide as a YMM register, at fixed offsets of the context.
 //!
-//! They are constant once made: `Context::mapped` fills them in, and code of `emit/approximate`
-//! reads them by their offsets. They hold the same tables from which the dispatcher computes.
+//! They never change: `Context::mapped` fills them in, and code of `emit/approximate` reads them by
+//! their offsets. They are the same tables from which the dispatcher computes.
 
 use super::reciprocal::{Approximation, Curve, INTERVALS};
 
-/// One operand: the same 16 bytes twice, as shuffles look into each half by itself.
+/// An operand: the same 16 bytes twice, because shuffles work within each half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct Operand([u8; 32]);
@@ -25,13 +25,13 @@ impl Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Shared {
-    /// Which byte of each lane stands in all of its bytes: the lowest.
+    /// A shuffle that copies the lowest byte of each lane to all of its bytes.
     pub replicate: Operand,
     /// The bits of an interval's number, in each byte.
     pub interval: Operand,
-    /// Where a table's second bytes are.
+    /// Offset of a table's second bytes.
     pub second: Operand,
-    /// Where the fraction's first coefficient stands.
+    /// Position of the fraction's constant coefficient.
     pub constant: Operand,
     /// Fifteen bits.
     pub argument: Operand,
@@ -43,22 +43,22 @@ pub struct Shared {
     pub first_lane: Operand,
 }
 
-/// Operands of one approximation.
+/// Operands of an approximation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Own {
-    /// Coefficients, byte by byte: those of `a` with the higher bytes first, `b` and `c` with the
+    /// Coefficients, split by bytes: of `a`, the higher bytes come first; of `b` and `c`, the
     /// lower.
     pub a: Operand,
-    /// The linear coefficient's.
+    /// Of the linear coefficient.
     pub b: Operand,
-    /// The quadratic coefficient's.
+    /// Of the quadratic coefficient.
     pub c: Operand,
-    /// What is subtracted from an operand.
+    /// The value subtracted from an operand.
     pub lowest: Operand,
-    /// The greatest difference for which translated code computes by itself.
+    /// The largest difference that translated code handles itself.
     pub range: Operand,
-    /// What the result's exponent is counted from.
+    /// The origin of the result's exponent.
     pub base: Operand,
 }
 

@@ -1,18 +1,18 @@
 //! Approximate reciprocals: RCPSS, RCPPS, RSQRTSS, RSQRTPS and their VEX forms.
 //!
-//! The fraction of the result is a parabola in the fraction of the operand, by one of eight
-//! intervals: of the fraction for reciprocals, of the exponent's last bit and the fraction for
-//! reciprocal square roots. Its coefficients have 16 bits, its argument has 15, so that vectors of
-//! words carry it out without touching MXCSR; what is here in numbers, translated code does in
-//! lanes, to the same bits. The relative error stays below 1.5 * 2^-12, which both makers'
-//! manuals allow. Zeros and denormals give infinities, infinities and what would be denormal
-//! give zeros, NaNs become quiet.
+//! The result's fraction is a parabola in the operand's fraction, in one of eight intervals: of the
+//! fraction for reciprocals, of the exponent's last bit and the fraction for reciprocal square
+//! roots. Its coefficients have 16 bits and its argument has 15, so that vectors of words can
+//! compute it without touching MXCSR. This module computes it with scalars, translated code in
+//! lanes, with bit-identical results. The relative error stays below 1.5 * 2^-12, the bound in both
+//! makers' manuals. Zeros and denormals give infinities, infinities and denormal results give
+//! zeros, NaNs become quiet.
 
 use std::sync::LazyLock;
 
 use iced_x86::{Code, EncodingKind, Instruction, Mnemonic as M, OpKind};
 
-/// Which of the two.
+/// The function that is approximated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approximation {
     /// 1 / x.
@@ -21,10 +21,10 @@ pub enum Approximation {
     ReciprocalRoot,
 }
 
-/// Intervals of a curve.
+/// Number of intervals of a curve.
 pub(crate) const INTERVALS: usize = 8;
 
-/// The fraction of a result over the operand's: in interval i at t, from 0 to 1, it is
+/// The result's fraction as a function of the operand's: in interval i at t, from 0 to 1, it is
 /// `a[i] / 2^15 + b[i] / 2^16 * t + c[i] / 2^16 * t^2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Curve {
@@ -40,7 +40,7 @@ const QUIET: u32 = 1 << 22;
 const DEFAULT_NAN: u32 = 0xffc0_0000;
 
 impl Approximation {
-    /// Bits below those that choose the interval.
+    /// The number of bits below the ones that select the interval.
     pub(crate) fn interval_shift(self) -> u32 {
         match self {
             Self::Reciprocal => 20,
@@ -48,17 +48,17 @@ impl Approximation {
         }
     }
 
-    /// What is subtracted from an operand, or from its exponent alone for reciprocals, and the
-    /// greatest difference for which translated code computes by itself.
+    /// The value subtracted from an operand, or from its exponent alone for reciprocals, and the
+    /// largest difference that translated code handles itself.
     pub(crate) fn usual(self) -> (u32, u32) {
         match self {
-            // Beyond, results may be denormal.
+            // Beyond it, results may be denormal.
             Self::Reciprocal => (1 << 23, 250 << 23),
             Self::ReciprocalRoot => (SMALLEST_NORMAL, INFINITY - 1 - SMALLEST_NORMAL),
         }
     }
 
-    /// What the result's exponent is counted from.
+    /// The origin of the result's exponent.
     pub(crate) fn base(self) -> u32 {
         match self {
             Self::Reciprocal => 253 << 23,
@@ -72,7 +72,8 @@ impl Approximation {
             Self::Reciprocal => 2.0 / (1.0 + (interval as f64 + t) / 8.0) - 1.0,
             Self::ReciprocalRoot => {
                 let mantissa = 1.0 + ((interval % 4) as f64 + t) / 4.0;
-                // Exponents are biased by an odd number: a last bit of one is a power of four.
+                // Exponents have an odd bias: if the last bit is one, the exponent is a power of
+                // four.
                 if interval >= 4 {
                     2.0 / mantissa.sqrt() - 1.0
                 } else {
@@ -82,8 +83,8 @@ impl Approximation {
         }
     }
 
-    /// The parabolas through three Chebyshev nodes of each interval. All operations round as
-    /// IEEE 754 has it, so that every host finds the same.
+    /// The parabolas through three Chebyshev nodes of each interval. All operations round by IEEE
+    /// 754, so every host computes the same.
     pub(crate) fn curve(self) -> Curve {
         let mut curve = Curve {
             a: [0; INTERVALS],
@@ -128,7 +129,7 @@ impl Approximation {
         }
     }
 
-    /// For a positive normal number; less than the smallest normal number where it is denormal.
+    /// For a positive normal number; below the smallest normal number if the result is denormal.
     fn normal(self, curve: &Curve, operand: u32) -> i32 {
         let shift = self.interval_shift();
         let interval = (operand >> shift) as usize % INTERVALS;
@@ -146,7 +147,7 @@ impl Approximation {
     }
 }
 
-/// Which approximation an instruction is, with operands of 32 bits and no mask.
+/// The approximation that an instruction computes, with operands of 32 bits and no mask.
 pub fn which(instruction: &Instruction) -> Option<Approximation> {
     match instruction.mnemonic() {
         M::Rcpss | M::Rcpps | M::Vrcpss | M::Vrcpps => Some(Approximation::Reciprocal),
@@ -155,18 +156,18 @@ pub fn which(instruction: &Instruction) -> Option<Approximation> {
     }
 }
 
-/// Whether only the first lane is computed.
+/// True if only the first lane is computed.
 pub fn is_scalar(mnemonic: M) -> bool {
     matches!(mnemonic, M::Rcpss | M::Rsqrtss | M::Vrcpss | M::Vrsqrtss)
 }
 
-/// Whether an instruction clears what is above its result.
+/// True if an instruction clears the bits above its result.
 pub fn is_vex(instruction: &Instruction) -> bool {
     instruction.code().op_code().encoding() == EncodingKind::VEX
 }
 
-/// What loads the operand in memory of an approximation to where its result goes, and faults as
-/// that does: scalars come to the first lane, and leave the others as they are there.
+/// An instruction that loads an approximation's memory operand into its result register, with the
+/// same faults: scalars are loaded into the first lane, and the other lanes are kept.
 pub(crate) fn load_of(instruction: &Instruction) -> Instruction {
     let mut load = *instruction;
     let code = match (is_scalar(instruction.mnemonic()), is_vex(instruction)) {
@@ -198,7 +199,7 @@ pub fn approximate(approximation: Approximation, operand: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// What manuals of both makers allow.
+    /// The bound in the manuals of both makers.
     const BOUND: f64 = 1.5 / 4096.0;
 
     fn worst(approximation: Approximation, exponents: [u32; 2]) -> f64 {
@@ -247,14 +248,14 @@ mod tests {
             assert_eq!(of(ReciprocalRoot, operand), root, "{operand:#x}");
         }
         assert_eq!(of(ReciprocalRoot, (-1f32).to_bits()), DEFAULT_NAN);
-        // What would be denormal.
+        // Denormal results.
         assert_eq!(of(Reciprocal, f32::MAX.to_bits()), 0);
         assert_eq!(of(Reciprocal, (-f32::MAX).to_bits()), SIGN);
     }
 
     #[test]
     fn curves_are_the_same_everywhere() {
-        // A host that computes other tables would compute other results.
+        // A host with other tables would compute other results.
         let digest = [Approximation::Reciprocal, Approximation::ReciprocalRoot].map(|which| {
             let curve = which.curve();
             (0..INTERVALS).fold(0u64, |sum, at| {

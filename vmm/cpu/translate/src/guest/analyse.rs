@@ -1,9 +1,9 @@
-//! What an instruction needs from the translator.
+//! Classifies instructions for the translator.
 //!
-//! `classify` gives each decoded instruction its `Class`, which says whether the emitter makes host
-//! code of it, the dispatcher carries it out in Rust, or it raises an exception. The answer follows
-//! from the instruction and the features that are switched on, and from nothing else. `decode` asks
-//! for every instruction; the emitter goes by the class.
+//! `classify` gives each decoded instruction its `Class`: the emitter makes host code for it, the
+//! dispatcher executes it in Rust, or it raises an exception. The class follows only from the
+//! instruction and the enabled features. `decode` classifies every instruction; the emitter uses
+//! the class.
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
@@ -14,30 +14,30 @@ use crate::guest::features::{Features, MMX, X87};
 use crate::guest::size::CodeSize;
 use helper::helper_of;
 
-/// Which instructions are carried out in Rust, and by which helper.
+/// Instructions that are executed in Rust, and their helpers.
 pub mod helper;
-/// 16- and 32-bit code: classes, and encodings that 64-bit code has.
+/// 16- and 32-bit code: classes, and equivalent encodings in 64-bit code.
 pub(crate) mod legacy;
-/// Vector accesses of which a mask decides what they touch.
+/// Vector accesses under a mask.
 pub mod masked;
-/// What an instruction does with its operands.
+/// Accesses of an instruction to its operands.
 pub mod operands;
 
-/// How an instruction is translated.
+/// The way to translate an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Registers only: executed as it stands.
+    /// Registers only: executed unchanged.
     Plain,
-    /// One explicit memory operand, which is translated; the rest as it stands.
+    /// One explicit memory operand, which is translated; otherwise unchanged.
     Memory {
         /// Bytes accessed.
         size: u16,
-        /// Whether the operand is written.
+        /// True if the operand is written.
         write: bool,
     },
     /// Address arithmetic without access.
     Lea,
-    /// Nothing to do.
+    /// No operation.
     Nop,
     /// 64-bit push of a register, an immediate or memory.
     Push,
@@ -71,7 +71,7 @@ pub enum Class {
     Repeat {
         /// Bytes of an element.
         size: u16,
-        /// Moves, and does not store.
+        /// True for MOVS, false for STOS.
         moves: bool,
     },
     /// CLD.
@@ -80,21 +80,21 @@ pub enum Class {
     BitString {
         /// Bytes of the register.
         size: u16,
-        /// Whether the bit is written.
+        /// True if the bit is written.
         write: bool,
     },
     /// 64-bit SYSCALL.
     SystemCall,
     /// 64-bit SYSRET.
     SystemReturn,
-    /// Carried out in Rust.
+    /// Executed in Rust.
     Helper,
     /// Raises this exception: #UD, #NM or #GP(0).
     Fault(u8),
 }
 
 impl Class {
-    /// Whether a block ends after an instruction of this class.
+    /// True if a block ends after an instruction of this class.
     pub fn ends_block(self) -> bool {
         matches!(
             self,
@@ -113,12 +113,12 @@ impl Class {
         )
     }
 
-    /// Whether translated code carries it out.
+    /// True if translated code executes it.
     pub(crate) fn is_native(self) -> bool {
         !matches!(self, Self::Helper | Self::Fault(_))
     }
 
-    /// Whether it is taken to read all flags and to replace none, whatever it does.
+    /// True if it is assumed to read all flags and to replace none.
     pub(crate) fn is_opaque(self) -> bool {
         matches!(
             self,
@@ -133,7 +133,7 @@ impl Class {
     }
 }
 
-/// Whether an operand is an MMX register.
+/// True if an operand is an MMX register.
 pub fn names_mmx(instruction: &Instruction) -> bool {
     let mut operands = 0..instruction.op_count();
     operands.any(|at| {
@@ -141,8 +141,8 @@ pub fn names_mmx(instruction: &Instruction) -> bool {
     })
 }
 
-/// Whether an instruction may change the state of the x87, MMX registers included, which an
-/// instruction that reads MMX data from memory does, too.
+/// True if an instruction may change the x87 state, including MMX registers; reading MMX data from
+/// memory changes it, too.
 pub fn touches_x87(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features();
     let converts = matches!(
@@ -152,7 +152,7 @@ pub fn touches_x87(instruction: &Instruction) -> bool {
     X87.has_any(features) || MMX.has_any(features) || names_mmx(instruction) || converts
 }
 
-/// Decides how `instruction` is translated.
+/// The class of `instruction`.
 pub fn classify(instruction: &Instruction, features: &Features) -> Class {
     if instruction.is_invalid() || !is_enabled(instruction, features) || misuses_lock(instruction) {
         return if is_harmless_hint(instruction) {
@@ -191,7 +191,7 @@ pub fn classify(instruction: &Instruction, features: &Features) -> Class {
     }
 }
 
-/// Whether the processor has the instruction and its system has switched it on.
+/// True if the processor has the instruction and the system has enabled it.
 fn is_enabled(instruction: &Instruction, features: &Features) -> bool {
     let needed = instruction.cpuid_features();
     match instruction.mnemonic() {
@@ -201,8 +201,7 @@ fn is_enabled(instruction: &Instruction, features: &Features) -> bool {
     }
 }
 
-/// Encodings that older processors execute as NOP: control-flow enforcement marks
-/// and prefetches.
+/// Encodings that older processors execute as NOP: control-flow enforcement markers and prefetches.
 fn is_harmless_hint(instruction: &Instruction) -> bool {
     matches!(
         instruction.mnemonic(),
@@ -217,13 +216,13 @@ fn is_harmless_hint(instruction: &Instruction) -> bool {
     )
 }
 
-/// LOCK on anything but a read-modify-write of memory is #UD.
+/// True for LOCK on an instruction other than a read-modify-write of memory, which is #UD.
 fn misuses_lock(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix() && instruction.op0_kind() != OpKind::Memory
 }
 
-/// Instructions that came with a vector extension, or with XSAVE, and use none of
-/// the state that it keeps.
+/// Instructions that came with a vector extension or with XSAVE, but do not use the state that it
+/// saves.
 fn needs_no_state(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
@@ -242,7 +241,7 @@ fn needs_no_state(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether the instruction raises #NM under CR0.TS or CR0.EM.
+/// True if the instruction raises #NM under CR0.TS or CR0.EM.
 fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
     if features.fpu && features.x87 {
         return false;
@@ -256,7 +255,7 @@ fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
     (!features.fpu && switched) || (!features.x87 && !waits_only && X87.has_any(needed))
 }
 
-/// What 64-bit kernels do at every turn.
+/// Instructions that 64-bit kernels execute frequently.
 fn classify_system(instruction: &Instruction, features: &Features) -> Option<Class> {
     if features.size != CodeSize::Long {
         return None;
@@ -335,7 +334,7 @@ fn classify_operands(instruction: &Instruction) -> Class {
         .position(|kind| kind == OpKind::Memory)
     else {
         return if instruction.op_kinds().any(is_implicit_memory) {
-            // What is not known must not run: its address is the guest's.
+            // An unknown instruction must not run: its addresses are the guest's.
             Class::Fault(vector::INVALID_OPCODE)
         } else {
             Class::Plain
@@ -356,7 +355,7 @@ fn classify_operands(instruction: &Instruction) -> Class {
     }
 }
 
-/// Whether an operand is memory at an address that no operand spells out.
+/// True if an operand is memory at an implicit address.
 fn is_implicit_memory(kind: OpKind) -> bool {
     matches!(
         kind,

@@ -1,8 +1,8 @@
-//! From guest bytes to a straight run of guest instructions.
+//! Decodes guest bytes into a straight run of guest instructions.
 //!
-//! A run never crosses its page but by its first instruction, has at most `MAX_INSTRUCTIONS`
-//! instructions, and ends at the first jump. Bytes that are no instruction become one that raises
-//! #UD. `lookup`, `relative` and `probed` decode by this; a trace puts such runs together.
+//! Only the first instruction of a run may cross its page. A run has at most `MAX_INSTRUCTIONS`
+//! instructions, and ends at the first jump. Invalid bytes become an instruction that raises #UD.
+//! `lookup`, `relative` and `probed` decode with it; a trace combines such runs.
 
 use iced_x86::{CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction};
 
@@ -11,11 +11,11 @@ use crate::guest::analyse::{Class, classify, legacy};
 use crate::guest::features::Features;
 use crate::guest::size::CodeSize;
 
-/// Instructions of more bytes than any may have: a #GP, and no #UD.
+/// Instructions above the length limit: they raise #GP, not #UD.
 mod length;
 use length::is_too_long;
 
-/// Longest block, in instructions: bounds what a stop has to refund.
+/// Longest block, in instructions: a bound on the budget that a stop refunds.
 pub const MAX_INSTRUCTIONS: usize = 64;
 /// Longest x86 instruction, in bytes.
 pub const MAX_BYTES: usize = 15;
@@ -23,22 +23,22 @@ pub const MAX_BYTES: usize = 15;
 /// One guest instruction of a block.
 #[derive(Clone, Debug)]
 pub struct GuestInstruction {
-    /// As it is decoded.
+    /// The decoded instruction.
     pub instruction: Instruction,
-    /// How it is translated.
+    /// Its class.
     pub class: Class,
-    /// How the run continues after it.
+    /// The continuation of the run after it.
     pub follow: Follow,
 }
 
 impl GuestInstruction {
-    /// Whether a run whose last instruction this is continues after it.
+    /// True if a run that ends with this instruction continues after it.
     pub(crate) fn falls_off(&self) -> bool {
         !matches!(self.follow, Follow::Leave | Follow::Predicted(_))
     }
 }
 
-/// What `build` assembles at 0x1000, as a run, for tests.
+/// The run that `build` assembles at 0x1000, for tests.
 #[cfg(test)]
 pub(crate) fn assembled(
     build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler),
@@ -57,7 +57,7 @@ pub(crate) fn assembled(
         .collect()
 }
 
-/// How a run continues after an instruction.
+/// The continuation of a run after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
     /// With the next instruction in memory.
@@ -72,41 +72,41 @@ pub enum Follow {
     Taken,
     /// With the target of a jump or call.
     Target,
-    /// With the instruction at this address if that is where a return leads.
+    /// With the instruction at this address if the return leads there.
     Return(u64),
-    /// The run ends with a return, which mostly leads to this address.
+    /// The run ends with a return, which usually leads to this address.
     Predicted(u64),
 }
 
 impl Follow {
-    /// Whether a block ends after the instruction: what the rule about flags looks at.
+    /// True if a block ends after the instruction, for the rule about flags.
     pub(crate) fn ends_block(self) -> bool {
         self != Self::Next
     }
 }
 
-/// A run of guest instructions that are executed one after the other: a block, of
-/// which only the last one may jump, or the blocks of a trace.
+/// A run of guest instructions that are executed in sequence: a block, in which only the last one
+/// may jump, or the blocks of a trace.
 #[derive(Debug, Default)]
 pub struct GuestBlock {
-    /// RIP of the first one.
+    /// RIP of the first instruction.
     pub rip: u64,
-    /// In the order in which they run.
+    /// In execution order.
     pub instructions: Vec<GuestInstruction>,
     /// RIP at which a run that falls off its end continues.
     pub end: u64,
     /// Guest addresses of the first and after the last byte.
     pub bytes: (u64, u64),
-    /// A trace that leads back to its beginning.
+    /// True for a trace that leads back to its beginning.
     pub loops: bool,
-    /// What stands in for R14 and R15.
+    /// The registers exchanged with R14 and R15.
     pub renamed: Renamed,
-    /// What the general registers, so renamed, held once when a trace was entered. For speed
-    /// alone.
+    /// The values of the general registers, after renaming, at one entry of a trace. Only used as a
+    /// hint for speed.
     pub entered_with: Option<[u64; 16]>,
 }
 
-/// What the bytes at a RIP hold.
+/// The result of decoding the bytes at a RIP.
 pub enum Decoded {
     /// At least one whole instruction.
     Block(GuestBlock),
@@ -114,8 +114,8 @@ pub enum Decoded {
     Crosses,
 }
 
-/// Options under which iced decodes as the guest's processor does: where it has no
-/// TZCNT and LZCNT their encodings are BSF and BSR, and WBNOINVD is always WBINVD.
+/// Options under which iced decodes as the guest's processor does: without TZCNT and LZCNT their
+/// encodings are BSF and BSR, and WBNOINVD is always WBINVD.
 pub fn options(features: &Features) -> u32 {
     let mut options = DecoderOptions::NO_WBNOINVD;
     if !features.offered.has(CpuidFeature::BMI1) {
@@ -127,10 +127,9 @@ pub fn options(features: &Features) -> u32 {
     options
 }
 
-/// Decodes up to `limit` instructions from `bytes`, which is what is left of the
-/// page at `rip` (and, after [`Decoded::Crosses`], some bytes of the next one).
-/// Stops after the first instruction that ends a block, and before one that
-/// reaches beyond `bytes`.
+/// Decodes up to `limit` instructions from `bytes`, which are the rest of the page from `rip` on
+/// (and, after [`Decoded::Crosses`], some bytes of the next one). Stops after the first instruction
+/// that ends a block, and before one that reaches beyond `bytes`.
 pub fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) -> Decoded {
     let mut decoder = Decoder::with_ip(features.size.bits(), bytes, rip, options(features));
     let mut block = GuestBlock {
@@ -185,7 +184,7 @@ pub fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) -> Deco
     Decoded::Block(block)
 }
 
-/// The registers that stand in for R14 and R15, by number.
+/// The numbers of the registers exchanged with R14 and R15.
 pub(crate) type Renamed = Option<[u8; 2]>;
 
 /// Longest trace, in instructions.

@@ -1,9 +1,9 @@
-//! Which instructions run: those that the guest's processor has, less those that
-//! its system has not switched on.
+//! The available instructions: the instruction set of the guest's processor, less the parts that
+//! its system has not enabled.
 //!
 //! `Features` follows from the instruction set and the control registers; its number is part of a
-//! block's mode, so that code made under one is not run under another. `lookup` works them out when
-//! a control register changes, `analyse` and `decode` go by them.
+//! block's mode, so code translated under one value does not run under another. `lookup` computes
+//! it when a control register changes; `analyse` and `decode` use it.
 
 use belljar_cpu::{Feature, InstructionSet};
 use iced_x86::CpuidFeature as C;
@@ -11,7 +11,7 @@ use iced_x86::CpuidFeature as C;
 use crate::architecture::{cr0, cr4, xcr0};
 use crate::guest::size::{CodeSize, Nulls};
 
-/// A set of iced's features, of which every instruction names one or more.
+/// A set of iced's features; every instruction requires one or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureSet([u64; 4]);
 
@@ -45,13 +45,13 @@ impl FeatureSet {
         features.iter().all(|&feature| self.has(feature))
     }
 
-    /// Whether one of `features` is among them.
+    /// True if the set contains one of `features`.
     pub fn has_any(&self, features: &[C]) -> bool {
         features.iter().any(|&feature| self.has(feature))
     }
 }
 
-/// What every guest has: level x86-64-v1, and RDRAND, RDSEED, RDTSCP.
+/// Features of every guest: level x86-64-v1, and RDRAND, RDSEED, RDTSCP.
 const ALWAYS: FeatureSet = FeatureSet::of(&[
     C::INTEL8086,
     C::INTEL186,
@@ -82,13 +82,13 @@ const ALWAYS: FeatureSet = FeatureSet::of(&[
     C::TSC,
 ]);
 
-/// Of x87.
+/// Features of the x87.
 pub const X87: FeatureSet = FeatureSet::of(&[C::FPU, C::FPU287, C::FPU387]);
 
-/// Of what lives in the registers of the x87, too.
+/// Features of MMX, which shares the registers of the x87.
 pub(crate) const MMX: FeatureSet = FeatureSet::of(&[C::MMX]);
 
-/// Of instructions without VEX or EVEX that use MMX or XMM registers.
+/// Features of instructions without VEX or EVEX that use MMX or XMM registers.
 const LEGACY_VECTORS: FeatureSet = FeatureSet::of(&[
     C::SSE,
     C::SSE2,
@@ -102,11 +102,11 @@ const LEGACY_VECTORS: FeatureSet = FeatureSet::of(&[
     C::GFNI,
 ]);
 
-/// Of instructions that need the AVX state. AES, PCLMULQDQ and GFNI name AVX as
-/// well where they are encoded with VEX.
+/// Features of instructions that need the AVX state. AES, PCLMULQDQ and GFNI have the AVX feature
+/// as well in their VEX encodings.
 const AVX: FeatureSet = FeatureSet::of(&[C::AVX, C::AVX2, C::FMA, C::F16C, C::VAES, C::VPCLMULQDQ]);
 
-/// Of instructions that need the AVX-512 state.
+/// Features of instructions that need the AVX-512 state.
 const AVX512: FeatureSet = FeatureSet::of(&[
     C::AVX512F,
     C::AVX512DQ,
@@ -123,7 +123,7 @@ const AVX512: FeatureSet = FeatureSet::of(&[
 
 const XSAVE: FeatureSet = FeatureSet::of(&[C::XSAVE, C::XSAVEOPT, C::XSAVEC]);
 
-/// Of everything that CR0.TS guards.
+/// Features of all instructions guarded by CR0.TS.
 const SWITCHED_STATE: FeatureSet = X87
     .with(FeatureSet::of(&[C::MMX, C::FXSR]))
     .with(LEGACY_VECTORS)
@@ -140,7 +140,7 @@ fn iced_feature(feature: Feature) -> Option<C> {
         F::Sse41 => C::SSE4_1,
         F::Sse42 => C::SSE4_2,
         F::Popcnt => C::POPCNT,
-        // iced has LAHF in 64-bit mode among the first processor's instructions.
+        // iced assigns LAHF in 64-bit mode to the first processor's instructions.
         F::Lahf => return None,
         F::Fma => C::FMA,
         F::Movbe => C::MOVBE,
@@ -174,7 +174,7 @@ fn iced_feature(feature: Feature) -> Option<C> {
     })
 }
 
-/// How wide the vector registers are that a guest can have something in.
+/// The width of the vector registers that a guest may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vectors {
     /// XMM0 to XMM15.
@@ -186,7 +186,7 @@ pub enum Vectors {
 }
 
 impl Vectors {
-    /// The widest that `set` has.
+    /// The widest registers of `set`.
     pub fn of(set: &InstructionSet) -> Self {
         match set.state_components() {
             0..=0b11 => Self::Xmm,
@@ -196,30 +196,30 @@ impl Vectors {
     }
 }
 
-/// What decides how the same bytes are translated. Translated code is thrown away
-/// when any of it changes but `not_switched`, which is part of a block's mode.
+/// The state that determines the translation of given bytes. A block's mode has `fpu`, `size`,
+/// `nulls`, and a number for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// What the processor has.
+    /// The processor's features.
     pub offered: FeatureSet,
-    /// What the system has switched on of that.
+    /// The features that the system has enabled.
     pub enabled: FeatureSet,
-    /// x87 is there; otherwise it raises #NM (CR0.EM set).
+    /// True if x87 is present; otherwise it raises #NM (CR0.EM set).
     pub x87: bool,
-    /// x87 and vectors run; otherwise they raise #NM (CR0.TS set).
+    /// True if x87 and vectors run; otherwise they raise #NM (CR0.TS set).
     pub fpu: bool,
-    /// LAHF and SAHF exist in 64-bit mode.
+    /// True if LAHF and SAHF exist in 64-bit mode.
     pub lahf: bool,
-    /// What [`defined`](crate::defined) has is the host's.
+    /// True if results of [`defined`](crate::defined) are the host's.
     pub host_results: bool,
-    /// What kind of code runs; part of a block's mode.
+    /// The kind of code; part of a block's mode.
     pub size: CodeSize,
-    /// Segments that code must not access; likewise.
+    /// Segments that code must not access; part of a block's mode.
     pub nulls: Nulls,
 }
 
 impl Features {
-    /// Those of a processor that has `set`, all of it switched on.
+    /// The features of a processor with all of `set` enabled.
     pub fn new(set: &InstructionSet) -> Self {
         let offered = set
             .features()
@@ -237,7 +237,7 @@ impl Features {
         }
     }
 
-    /// The same with the host's own results, or not.
+    /// The same, with or without the host's own results.
     pub fn with_host_results(self, host_results: bool) -> Self {
         Self {
             host_results,
@@ -273,7 +273,7 @@ impl Features {
         }
     }
 
-    /// Whether CR0.TS guards an instruction of `features`.
+    /// True if CR0.TS guards an instruction with `features`.
     pub(crate) fn is_switched(features: &[C]) -> bool {
         SWITCHED_STATE.has_any(features)
     }

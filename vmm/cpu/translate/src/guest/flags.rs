@@ -1,7 +1,7 @@
-//! Which arithmetic flags are live where.
+//! Liveness of arithmetic flags.
 //!
-//! The answer follows from the guest's bytes alone and never from how they were translated, as it
-//! shows: dead flags read as zero wherever a guest is stopped. `emit` asks for whole blocks,
+//! Liveness follows from the guest's bytes alone, and never from their translation, because it is
+//! visible: dead flags read as zero at any stop of a guest. `emit` queries it for whole blocks,
 //! `lookup` for a single RIP at which a run ends.
 
 use iced_x86::{Decoder, Instruction, Mnemonic, RflagsBits};
@@ -10,21 +10,21 @@ use crate::guest::analyse::{Class, classify};
 use crate::guest::decode::{GuestInstruction, MAX_INSTRUCTIONS, options};
 use crate::guest::features::Features;
 
-/// Flags that manuals leave undefined: in this engine they are zero.
+/// Flags that manuals leave undefined: this engine sets them to zero.
 pub mod undefined;
 
 use undefined::{ALL_FLAGS, Count};
 
-/// For each instruction: the flags that are dead before it, in iced's bits. A flag is
-/// dead where the instructions from here to the block's end overwrite it before any
-/// reads it. What follows the block is assumed to read them all.
+/// For each instruction, the flags that are dead before it, in iced's bits. A flag is dead if the
+/// instructions from here to the block's end overwrite it before reading it. Code after the block is
+/// assumed to read them all.
 ///
-/// Wherever a guest is stopped, its dead flags show as zero. That, and not what
-/// translated code left there, is what they are: so code may change them freely where
-/// all are dead, and no stop on the way to where they are overwritten tells.
+/// At any stop of a guest, its dead flags read as zero. That is their value by definition, regardless
+/// of the bits that translated code left: so code may change flags freely where all are dead, without
+/// a visible effect at any stop before they are overwritten.
 ///
-/// Processors differ in flags that manuals leave undefined. They are [zero](undefined::zeroed),
-/// which code sees to where they are not dead, unless the host's own are asked for.
+/// Processors differ in flags that manuals leave undefined. If such flags are live, code makes them
+/// [zero](undefined::zeroed), unless the host's own results are requested.
 pub(crate) fn dead_flags(instructions: &[GuestInstruction], host_results: bool) -> Flags {
     let mut flags = Flags {
         dead: vec![0; instructions.len()],
@@ -46,23 +46,23 @@ pub(crate) fn dead_flags(instructions: &[GuestInstruction], host_results: bool) 
     flags
 }
 
-/// What is known of flags at the instructions of a block.
+/// Flag analysis of a block's instructions.
 #[derive(Debug)]
 pub(crate) struct Flags {
-    /// Those that are dead before each, in iced's bits.
+    /// The flags that are dead before each instruction, in iced's bits.
     pub dead: Vec<u32>,
-    /// Whether those that each leaves undefined have to be made zero.
+    /// True if the flags that the instruction leaves undefined must be set to zero.
     pub zeroes: Vec<bool>,
 }
 
-/// Whether `dead` are all flags.
+/// True if `dead` contains all flags.
 pub(crate) fn are_all(dead: u32) -> bool {
     dead == ALL_FLAGS
 }
 
-/// The flags that are dead at `rip`: what [`dead_flags`] says of the first instruction
-/// of the block there, found by looking no further than needed. The first `in_page` of
-/// `bytes` are in its page, in which all but a block's first instruction must end.
+/// The flags that are dead at `rip`, equal to [`dead_flags`] of the first instruction of the block
+/// there, but decoding no further than needed. The first `in_page` of `bytes` are in its page, in
+/// which all but a block's first instruction must end.
 pub fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Features) -> u32 {
     let mut decoder = Decoder::with_ip(features.size.bits(), bytes, rip, options(features));
     let (mut dead, mut live) = (0, 0);
@@ -91,7 +91,7 @@ pub fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Features) -> u
     dead
 }
 
-/// Flags in iced's bits as bits of RFLAGS.
+/// Converts flags in iced's bits to bits of RFLAGS.
 #[inline]
 pub fn to_rflags(flags: u32) -> u64 {
     [
@@ -108,10 +108,10 @@ pub fn to_rflags(flags: u32) -> u64 {
     .sum()
 }
 
-/// Flags that an instruction replaces whatever its operands, those among them that it leaves
-/// undefined and that are made zero, or that are so by themselves: AF after AND, OR, XOR and TEST. The
-/// host's own undefined flags are often left as they were, and so count as kept. A shift or rotate
-/// by a count of zero leaves all flags, so one by CL replaces none.
+/// Flags that an instruction replaces regardless of its operands. Undefined ones among them count if
+/// they are set to zero, or always become zero: AF after AND, OR, XOR and TEST. The host's own
+/// undefined flags are often unchanged, and so count as kept. A shift or rotate by a count of zero
+/// leaves all flags, so one by CL replaces no flag.
 fn flags_killed(instruction: &Instruction, host_results: bool) -> u32 {
     if undefined::shifts(instruction.mnemonic())
         && !matches!(undefined::count(instruction), Count::Known(1..))
@@ -130,7 +130,7 @@ fn flags_killed(instruction: &Instruction, host_results: bool) -> u32 {
     (defined | undefined) & ALL_FLAGS
 }
 
-/// Whether an instruction clears AF on every processor, though manuals don't say so.
+/// True if an instruction clears AF on every processor, though manuals do not define it.
 fn is_logic(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
@@ -138,16 +138,16 @@ fn is_logic(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Arithmetic flags that an instruction reads. A rotate through the carry counts as
-/// reading it even where a full round leaves the operand as it was, as processors
-/// compute the overflow flag, which is undefined then, from the carry.
+/// Arithmetic flags that an instruction reads. A rotate through the carry counts as reading it even if
+/// a full round restores the operand: processors compute the overflow flag, which is undefined then,
+/// from the carry.
 fn flags_read(instruction: &Instruction) -> u32 {
     let through_carry = matches!(instruction.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr);
     let carry = if through_carry { RflagsBits::CF } else { 0 };
     (instruction.rflags_read() | carry) & ALL_FLAGS
 }
 
-/// Whether an instruction neither reads arithmetic flags nor changes any flag.
+/// True if an instruction neither reads arithmetic flags nor changes any flag.
 pub(crate) fn names_no_flag(instruction: &Instruction) -> bool {
     flags_read(instruction) | instruction.rflags_modified() == 0
 }
@@ -168,16 +168,16 @@ mod tests {
         assert_eq!(live(&[0xff, 0xc0, 0xf5, 0xd1, 0xe0]), 1);
         // add eax, eax
         assert_eq!(live(&[0x01, 0xc0]), 0);
-        // A shift by CL may leave all flags; one by 32 leaves them for sure.
+        // A shift by CL may keep all flags; one by 32 always keeps them.
         assert_eq!(live(&[0xd3, 0xe0, 0xf4]), 0x8d5);
         assert_eq!(live(&[0xc1, 0xe0, 0x20, 0xf4]), 0x8d5);
-        // What the dispatcher may carry out counts as reading all: rep stosb, or cld, before
-        // the addition.
+        // Instructions that the dispatcher may execute count as reading all flags: rep stosb, or cld,
+        // before the addition.
         assert_eq!(live(&[0xf3, 0xaa, 0x01, 0xc0]), 0x8d5);
         assert_eq!(live(&[0xfc, 0x01, 0xc0]), 0x8d5);
-        // imul eax, ecx, and what a processor leaves of its flags, is overwritten by the addition.
+        // imul eax, ecx; the addition overwrites all flags, including the undefined ones.
         assert_eq!(live(&[0x0f, 0xaf, 0xc1, 0xf4]), 0);
-        // bt eax, 3 leaves all but the carry as they are.
+        // bt eax, 3 keeps all flags but the carry.
         assert_eq!(live(&[0x0f, 0xba, 0xe0, 3, 0xf4]), 0x8d4);
         // rcl byte [rbx], 27: three full rounds through the carry; btc r13, 0.
         let rounds = [0xc0, 0x13, 27, 0x49, 0x0f, 0xba, 0xfd, 0];

@@ -1,9 +1,9 @@
-//! Which accesses of a straight run share one check of their address.
+//! Groups of accesses of a straight run that share an address check.
 //!
-//! Accesses of one group differ in their addresses by constants and cover at most `MAX_SPAN` bytes
-//! together. The check comes where all that the address is made of is known and flags may be lost;
-//! an access for which there is no such place is checked by itself. The emitter calls `plan` for
-//! traces, and `strides` asks the plan how groups move.
+//! Accesses of a group differ in their addresses by constants and cover at most `MAX_SPAN` bytes
+//! together. The check comes at a point where all parts of the address are known and flags may be
+//! clobbered; an access without such a point is checked by itself. The emitter calls `plan` for
+//! traces, and `strides` computes the groups' movement from the plan.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::guest::decode::{Follow, GuestInstruction};
 use crate::guest::mode::{Mode, Origin};
 use crate::guest::symbols::{Key, Symbols, analyse};
 
-/// Bytes that one check covers at most. A wider range meets page boundaries more
+/// The largest number of bytes that a check covers. A wider range crosses page boundaries more
 /// often, where the run falls back to checking each access.
 const MAX_SPAN: i64 = 640;
 
@@ -28,7 +28,7 @@ pub(crate) struct Group {
     pub write: bool,
     /// The instruction before which the range is checked.
     pub at: usize,
-    /// It seldom falls where it fell the last time: each check asks the TLB.
+    /// True if its address seldom repeats: each check uses the TLB.
     pub scattered: bool,
 }
 
@@ -39,19 +39,18 @@ impl Group {
     }
 }
 
-/// Instructions whose accesses seldom go where the last one went.
+/// Instructions whose accesses seldom repeat their last address range.
 #[derive(Clone, Copy, Debug)]
 pub struct Scattered<'a> {
     /// RIPs of their accesses, with `from` added.
     pub instructions: &'a BTreeSet<u64>,
-    /// What is added to a RIP to tell it apart there.
+    /// An offset that distinguishes RIPs in this set.
     pub from: u64,
 }
 
 impl Scattered<'_> {
-    /// What tells the instructions of code of this `mode` apart that is from `origin`: relative
-    /// ones are known by their physical addresses, in a part of the address space where no RIP
-    /// is.
+    /// The offset for instructions of code of this `mode` from `origin`: relative ones are
+    /// identified by physical addresses, in a part of the address space without RIPs.
     pub fn origin(mode: Mode, origin: Origin) -> u64 {
         const RELATIVE: u64 = 1 << 62;
         if mode.relative {
@@ -66,7 +65,7 @@ impl Scattered<'_> {
     }
 }
 
-/// What [`plan`] decided.
+/// The result of [`plan`].
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub symbols: Symbols,
@@ -75,9 +74,9 @@ pub(crate) struct Plan {
     pub uses: Vec<Option<usize>>,
 }
 
-/// Groups the accesses of `run`. `flags_dead` tells before which instructions the
-/// flags may be lost; accesses at the addresses in `scattered` share checks among
-/// themselves, and stay by themselves where there is but one.
+/// Groups the accesses of `run`. `flags_dead` is true for instructions before which the flags may
+/// be clobbered. Accesses at the addresses in `scattered` share checks only among themselves, and
+/// remain ungrouped if there is only one.
 pub(crate) fn plan(
     run: &[GuestInstruction],
     flags_dead: &[bool],
@@ -125,7 +124,7 @@ pub(crate) fn plan(
 }
 
 impl Plan {
-    /// Leaves scattered accesses that share no check by themselves.
+    /// Ungroups scattered accesses that share no check.
     fn leave_single(&mut self) {
         let uses = &self.uses;
         let shared = |id| uses.iter().filter(|&&used| used == Some(id)).count() > 1;
@@ -140,8 +139,8 @@ impl Plan {
         self.groups.retain(|_| stays.next() == Some(&true));
     }
 
-    /// The last place at or before `index` at which the flags may be lost and the
-    /// address is known.
+    /// The last position at or before `index` at which the flags may be clobbered and the address
+    /// is known.
     fn position(
         &self,
         run: &[GuestInstruction],
@@ -176,7 +175,7 @@ impl Plan {
                 .is_none_or(|(symbol, _)| self.index_holder(symbol, at).is_some())
     }
 
-    /// As [`holder`](Self::holder), but a register that can be an index.
+    /// As [`holder`](Self::holder), but only registers that can be an index.
     pub(crate) fn index_holder(&self, symbol: u32, at: usize) -> Option<(u8, i64)> {
         const RSP: usize = 4;
         let registers = &self.symbols.before[at];
@@ -184,8 +183,8 @@ impl Plan {
         Some((number as u8, registers[number].offset))
     }
 
-    /// The register that holds `symbol` before instruction `at`, and how far its
-    /// value is from it. The lower ones, which come first, have host registers.
+    /// The register that holds `symbol` before instruction `at`, and the difference of its value.
+    /// Lower registers, which have host registers, are preferred.
     pub(crate) fn holder(&self, symbol: u32, at: usize) -> Option<(u8, i64)> {
         let registers = &self.symbols.before[at];
         let number = registers.iter().position(|value| value.symbol == symbol)?;
@@ -193,7 +192,7 @@ impl Plan {
     }
 }
 
-/// The plan of what `build` assembles, in which nothing is scattered.
+/// The plan of the code that `build` assembles, without scattered accesses.
 #[cfg(test)]
 pub(crate) fn planned(build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler)) -> Plan {
     use crate::guest::flags::{are_all, dead_flags};

@@ -1,58 +1,57 @@
-//! Under which circumstances a block of guest code is translated, and where its bytes lie.
+//! The mode in which a block of guest code is translated, and the addresses of its bytes.
 //!
-//! A `Mode` is part of a block's key: what was made under one never runs under another. `dispatch` works it
-//! out for every run of code, the emitter goes by it.
+//! A `Mode` is part of a block's key: code made in one mode never runs in another. `dispatch` computes it
+//! for every run of code; the emitter uses it.
 
 use crate::guest::decode::MAX_INSTRUCTIONS;
 use crate::guest::size::{CodeSize, Nulls};
 
-/// Under which circumstances a block was translated, and so may run.
+/// The mode in which a block was translated, and in which alone it may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// Privilege level 3.
     pub user: bool,
     /// x87 and SSE run.
     pub fpu: bool,
-    /// How much of the code it may run at once.
+    /// The amount of code that may run at once.
     pub pace: Pace,
-    /// Stub instructions do not count.
+    /// True if stub instructions are not counted.
     pub free_stubs: bool,
-    /// What kind of code it is.
+    /// The kind of code.
     pub size: CodeSize,
     /// Segments through which accesses raise #GP.
     pub nulls: Nulls,
-    /// The base of CS modulo the page size: what separates RIP from a page offset.
+    /// The base of CS modulo the page size: the difference of RIP and the page offset.
     pub skew: u16,
-    /// The number of the features that decide how it is translated.
+    /// The number of the features that determine its translation.
     pub features: u8,
-    /// Its addresses count from its page's beginning, wherever that is mapped.
+    /// True if its addresses are relative to its page's beginning, so that the page may be mapped anywhere.
     pub relative: bool,
-    /// It counts in MM7, since the guest's x87 is as after reset and need not be in the host's;
-    /// the guest's instructions that touch it leave.
+    /// True if it counts in MM7: the guest's x87 is in its reset state and need not be loaded in the
+    /// host's; guest instructions that touch it leave translated code.
     pub apart: bool,
 }
 
-/// How much code runs between two looks at the budget.
+/// The amount of code between two checks of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Whole blocks, and hot ones where there are.
+    /// Whole blocks, and hot traces if available.
     Full,
-    /// Whole blocks, none of them hot: the budget is nearly spent.
+    /// Whole blocks without hot traces: the budget is nearly spent.
     Slow,
-    /// Two to this power instructions at most: it does not cover the block.
+    /// At most two to this power instructions, because the budget does not cover the block.
     Piece(u8),
 }
 
 impl Pace {
-    /// The largest piece that a budget of instructions covers, of two to the power of
-    /// `largest` at most.
+    /// The largest piece that a budget of instructions covers, with a power of at most `largest`.
     #[inline]
     pub fn piece_of(budget: i64, largest: u8) -> Self {
         let most = budget.clamp(1, MAX_INSTRUCTIONS as i64);
         Self::Piece(largest.min(most.ilog2() as u8))
     }
 
-    /// Instructions that a block may have.
+    /// The largest number of instructions in a block.
     #[inline]
     pub fn limit(self) -> usize {
         match self {
@@ -71,23 +70,22 @@ impl Pace {
 }
 
 impl Mode {
-    /// Whether what runs is a part of a block.
+    /// True if only a part of a block runs.
     #[inline]
     pub fn is_piece(self) -> bool {
         matches!(self.pace, Pace::Piece(_))
     }
 
-    /// Sets of features that modes tell apart.
+    /// Number of feature sets that modes distinguish.
     pub const FEATURE_SETS: usize = 16;
 
-    /// Whether code in this mode may stand in a pool: 64-bit code, of
-    /// which a cluster's nodes run little else.
+    /// True if code in this mode may be in a pool: 64-bit code, which is nearly all of a cluster's code.
     #[inline]
     pub fn is_poolable(self) -> bool {
         self.size == CodeSize::Long && !self.relative
     }
 
-    /// The same for code whose addresses are its own.
+    /// The same mode for code with absolute addresses.
     #[inline]
     pub fn absolute(self) -> Self {
         Self {
@@ -96,7 +94,7 @@ impl Mode {
         }
     }
 
-    /// A number that tells modes apart.
+    /// A number that identifies the mode.
     #[inline]
     pub fn bits(self) -> u32 {
         u32::from(self.user)

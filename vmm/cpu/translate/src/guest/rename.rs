@@ -1,9 +1,9 @@
-//! Guest instructions with general registers exchanged.
+//! Renames general registers in guest instructions.
 //!
-//! Two guest registers must live in memory, and R14 and R15 are it by rule. A trace
-//! that uses them much is translated as if it used two others that it seldom needs:
-//! its instructions are renamed, and the values change places at its entry and exits.
-//! One of R14 and R15 that a trace does not use stands in for itself.
+//! Two guest registers must be kept in memory: R14 and R15 by default. A trace that uses them much is
+//! translated with two seldom-used registers in memory instead: its instructions are renamed, and the
+//! values are exchanged at its entry and exits. If a trace does not use one of R14 and R15, it stays
+//! unchanged.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
@@ -11,14 +11,14 @@ use crate::guest::analyse::Class;
 use crate::guest::analyse::operands::has_high_byte;
 use crate::guest::decode::{GuestInstruction, Renamed};
 
-/// Registers that no instruction here uses without naming them, but for RBX, which
-/// CMPXCHG16B uses, R11, which SYSCALL and SYSRET use, and RSI, which REP MOVS uses; traces with those keep
-/// their names, and so do those with bit strings, which are left to Rust now and then.
+/// Registers without implicit uses in these instructions, except RBX in CMPXCHG16B, R11 in SYSCALL and
+/// SYSRET, and RSI in REP MOVS. Traces with those instructions are not renamed, nor traces with bit
+/// strings, which are sometimes executed in Rust.
 const CANDIDATES: [u8; 8] = [3, 8, 9, 10, 11, 12, 13, 6];
-/// Uses by which each of R14 and R15 must exceed its replacement.
+/// The number of uses by which each of R14 and R15 must exceed its replacement.
 const WORTH: usize = 3;
 
-/// Chooses what to exchange with R14 and R15 in a trace, if that is worth it.
+/// Chooses the registers to exchange with R14 and R15 in a trace, if that is worthwhile.
 pub fn choose(run: &[GuestInstruction]) -> Renamed {
     let mut uses = [0usize; 16];
     let mut info = InstructionInfoFactory::new();
@@ -64,7 +64,7 @@ pub fn choose(run: &[GuestInstruction]) -> Renamed {
     (more > less).then_some(pairs)
 }
 
-/// Exchanges the registers throughout a trace. What is carried out in Rust keeps its own.
+/// Exchanges the registers throughout a trace. Instructions executed in Rust keep their registers.
 pub fn rename(run: &mut [GuestInstruction], pairs: [u8; 2]) {
     for guest in run {
         if guest.class.is_native() {
@@ -73,7 +73,7 @@ pub fn rename(run: &mut [GuestInstruction], pairs: [u8; 2]) {
     }
 }
 
-/// Exchanges the registers of one instruction; twice, and they are as they were.
+/// Exchanges the registers of an instruction; exchanging twice restores it.
 pub(crate) fn exchange(instruction: &mut Instruction, pairs: [u8; 2]) {
     for operand in 0..instruction.op_count() {
         if instruction.op_kind(operand) == OpKind::Register {
@@ -103,7 +103,7 @@ fn exchanged(register: Register, pairs: [u8; 2]) -> Register {
         8 => Register::RAX + by,
         4 => Register::EAX + by,
         2 => Register::AX + by,
-        // AH to BH stand between BL and SPL.
+        // AH to BH lie between BL and SPL in the enumeration.
         _ if by < 4 => Register::AL + by,
         _ => Register::SPL + (by - 4),
     }

@@ -1,7 +1,7 @@
-//! How wide the code is that runs: what the same bytes decode to, and which segments hold none.
+//! Code sizes, which determine the decoding of bytes, and null segments.
 //!
-//! `CodeSize` is part of a block's mode, so that one kind of code never runs as another. The processor's state says which
-//! it is; `decode` and the emitter go by it.
+//! `CodeSize` is part of a block's mode, so code of one size never runs as another. It follows from the processor's
+//! state; `decode` and the emitter use it.
 
 use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, OpAccess, OpKind, Register};
@@ -13,8 +13,8 @@ use crate::guest::analyse::operands::operand_access;
 pub enum CodeSize {
     /// 64-bit mode.
     Long,
-    /// 32-bit code whose segments CS, DS, ES and SS all begin at zero, with a
-    /// 32-bit stack: what operating systems use. Their bases cost nothing.
+    /// 32-bit code whose segments CS, DS, ES and SS all begin at zero, with a 32-bit stack, as in operating systems.
+    /// Their bases need not be added.
     Flat32,
     /// 32-bit code with any other segments.
     Segmented32,
@@ -23,7 +23,7 @@ pub enum CodeSize {
 }
 
 impl CodeSize {
-    /// Bits of default operands and addresses: what a decoder calls bitness.
+    /// Default size of operands and addresses in bits; the decoder's bitness.
     #[inline]
     pub const fn bits(self) -> u32 {
         match self {
@@ -33,7 +33,7 @@ impl CodeSize {
         }
     }
 
-    /// Whether segment bases have to be added.
+    /// True if segment bases must be added.
     #[inline]
     pub const fn is_segmented(self) -> bool {
         matches!(self, Self::Segmented32 | Self::Segmented16)
@@ -46,7 +46,7 @@ impl CodeSize {
 pub struct Nulls(u8);
 
 impl Nulls {
-    /// No register does.
+    /// No null segment.
     pub const NONE: Self = Self(0);
 
     /// In the order of the bits.
@@ -57,7 +57,7 @@ impl Nulls {
         (SegmentRegister::Gs, Register::GS),
     ];
 
-    /// The registers of which `is_null` says that they hold the null selector.
+    /// The registers for which `is_null` is true.
     #[inline]
     pub fn of(is_null: impl Fn(SegmentRegister) -> bool) -> Self {
         let registers = Self::REGISTERS.iter().enumerate();
@@ -69,15 +69,15 @@ impl Nulls {
         self.0
     }
 
-    /// Whether an access through `segment` finds none.
+    /// True if `segment` is null.
     #[inline]
     pub fn has(self, segment: Register) -> bool {
         let place = Self::REGISTERS.iter().position(|&(_, one)| one == segment);
         place.is_some_and(|place| self.0 >> place & 1 == 1)
     }
 
-    /// Whether a memory operand of `instruction` goes through one of these. Elements of string
-    /// instructions do not count: there may be none.
+    /// True if a memory operand of `instruction` uses one of these segments. Elements of string instructions do not
+    /// count, as their number may be zero.
     pub(crate) fn are_used_by(self, instruction: &Instruction) -> bool {
         let accesses = |kind| match kind {
             OpKind::Memory => true,

@@ -1,9 +1,9 @@
-//! How the addresses of groups move each time that a run is gone through, and which of them
-//! move alike.
+//! The movement of groups' addresses from round to round of a loop, and families of groups that move
+//! alike.
 //!
-//! A stride is given only where it is the same each time that the run is gone through, by constants
-//! or by a register that the run does not change. `emit/guarded_loop` asks for families, to check the
-//! first and the last round of a guarded loop in place of each.
+//! A stride exists only if it is the same in each round: a constant, or a register that the run does
+//! not change. `emit/guarded_loop` requests families, to check the first and the last round of a
+//! guarded loop instead of each round.
 
 use iced_x86::Register;
 
@@ -11,11 +11,11 @@ use crate::guest::groups::{Group, Plan};
 use crate::guest::symbols::{Value, ZERO};
 use crate::guest::terms::Terms;
 
-/// Registers that the first address of a group is added up from at most.
+/// The largest number of registers that are added to compute a group's first address.
 const MAX_ADDED: usize = 4;
 
-/// How far something moves each time that a run is gone through: so many bytes, and the
-/// value of a register that stays the same so many times.
+/// The movement of a value in a round: a number of bytes, and a multiple of a register that does not
+/// change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stride {
     pub bytes: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Stride {
 }
 
 impl Stride {
-    /// `times` this one.
+    /// This stride, `times` times.
     fn by(self, times: i64) -> Option<Self> {
         let register = match self.register {
             Some((number, own)) => Some((number, own.checked_mul(times)?)),
@@ -35,7 +35,7 @@ impl Stride {
         })
     }
 
-    /// Both together; none if two registers had to be added up.
+    /// The sum of both; `None` if it would have two registers.
     fn and(self, other: Self) -> Option<Self> {
         let register = match (self.register, other.register) {
             (Some((a, own)), Some((b, more))) if a == b => Some((a, own.checked_add(more)?)),
@@ -49,20 +49,20 @@ impl Stride {
     }
 }
 
-/// Groups of the same shape that move alike, and differ only in how often a register is in
-/// their addresses.
+/// Groups of the same shape that move alike, and whose addresses differ only by multiples of a
+/// register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
-    /// The group that the others are measured from.
+    /// The reference group.
     pub lead: usize,
     pub stride: Stride,
-    /// The register, and how often it is added to the lead's address at least and at most.
+    /// The register, and the least and the largest multiple that is added to the lead's address.
     pub apart: Option<(u8, i64, i64)>,
 }
 
 impl Family {
-    /// The register that is added to the lead's address in `rounds` rounds, and how often at
-    /// least and at most.
+    /// The register that is added to the lead's address in `rounds` rounds, with its least and its
+    /// largest multiple.
     pub(crate) fn reach(&self, rounds: i64) -> Option<(u8, i64, i64)> {
         let (number, from, to) = match (self.apart, self.stride.register) {
             (Some(apart), _) => apart,
@@ -75,8 +75,7 @@ impl Family {
 }
 
 impl Plan {
-    /// The groups whose addresses move in a way that is known, in families that `fit`, and for
-    /// each group its family.
+    /// The groups with a known stride, in families that `fit`, and for each group its family.
     pub(crate) fn families(
         &self,
         fit: impl Fn(&Family) -> bool,
@@ -110,8 +109,8 @@ impl Plan {
         (families, of)
     }
 
-    /// Bytes and values by which the address of group `group` moves each time that the run is
-    /// gone through; none where that is not the same each time, or not known at its beginning.
+    /// The stride of the address of group `group`; `None` if it is not the same in each round, or
+    /// unknown at the beginning.
     pub(crate) fn stride(&self, group: usize) -> Option<Stride> {
         let Group { key, scattered, .. } = self.groups[group];
         if scattered {
@@ -129,12 +128,12 @@ impl Plan {
         base.and(index)
     }
 
-    /// Whether the value that is `symbol` is the same each time that the run is gone through.
+    /// True if the value `symbol` is the same in each round.
     pub(crate) fn stays(&self, symbol: u32) -> bool {
         self.moves(symbol) == Some(Stride::default())
     }
 
-    /// How far the value that is `symbol` the first time has moved the second time.
+    /// The movement of the value `symbol` from the first round to the second.
     fn moves(&self, symbol: u32) -> Option<Stride> {
         let mut whole = Stride::default();
         for &(number, times) in self.symbols.terms_of(symbol)?.each() {
@@ -143,7 +142,7 @@ impl Plan {
         Some(whole)
     }
 
-    /// How far the value of a register has moved from the beginning to the end.
+    /// The movement of a register's value from the beginning to the end.
     fn register_moves(&self, number: u8) -> Option<Stride> {
         let own = Terms::register(number);
         let Value { symbol, offset } = *self.symbols.after.get(usize::from(number))?;
@@ -158,14 +157,14 @@ impl Plan {
         })
     }
 
-    /// Whether a register has the same value at the end as at the beginning.
+    /// True if a register has the same value at the end as at the beginning.
     fn is_kept(&self, number: u8) -> bool {
         let symbol = u32::from(number);
         self.symbols.after[usize::from(number)] == Value { symbol, offset: 0 }
     }
 
-    /// `family` with `group`, which moves by `stride`, if that differs from it only in how
-    /// often a register is in its address.
+    /// `family` extended by `group`, which has stride `stride`, if their addresses differ only by a
+    /// multiple of a register.
     fn joined(&self, family: &Family, group: usize, stride: Stride) -> Option<Family> {
         let (lead, one) = (self.groups[family.lead], self.groups[group]);
         let shape = |group: Group| (group.low, group.high, group.write, group.key.segment);
@@ -181,7 +180,7 @@ impl Plan {
         let &[(register, times)] = self.all_terms(group)?.and(&lead, -1)?.each() else {
             return None;
         };
-        // What they differ by stays, since they move alike.
+        // Their difference is constant, since they move alike.
         let known = family.reach(1).map(|(known, ..)| known);
         let fits = known.is_none_or(|known| known == register);
         let (_, from, to) = family.apart.unwrap_or((register, 0, 0));
@@ -191,8 +190,7 @@ impl Plan {
         })
     }
 
-    /// The registers whose values at the beginning make up the address of `group`, but for a
-    /// constant.
+    /// The initial register values whose sum is the address of `group`, except for a constant.
     fn all_terms(&self, group: usize) -> Option<Terms> {
         let key = self.groups[group].key;
         let base = match key.base {
@@ -205,8 +203,7 @@ impl Plan {
         }
     }
 
-    /// Whether few steps lead from registers' values at the beginning to the address of
-    /// `group`.
+    /// True if the address of `group` is a sum of few initial register values.
     fn is_added_up(&self, group: usize) -> bool {
         let key = self.groups[group].key;
         let terms = match key.base {
@@ -280,7 +277,7 @@ mod tests {
         assert_eq!(families[2].reach(3), None);
         let pairs = |family: &Family| family.apart.is_none_or(|(_, from, to)| to - from < 2);
         let (families, of) = plan.families(pairs);
-        // The first address of another would be an index that is a sum.
+        // The first address of another group would have an index that is a sum.
         let expected = [Some(0), Some(0), None, None, Some(1), Some(2)];
         assert_eq!((families.len(), &of[..]), (3, &expected[..]));
     }

@@ -1,6 +1,5 @@
-//! What is known of addresses in a straight run of guest instructions without
-//! running it: which accesses go through the same register values, and how far
-//! apart they are.
+//! Static analysis of addresses in a straight run of guest instructions: accesses through the same
+//! register values, and their distances.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +8,14 @@ use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, 
 use crate::guest::analyse::Class;
 use crate::guest::terms::Terms;
 
-/// Distance from its symbol beyond which a value is a new one: the sums of several
-/// must fit a displacement of 32 bits.
+/// Largest distance of a value from its symbol, before it gets a new symbol: the sum of several
+/// distances must fit a displacement of 32 bits.
 const FARTHEST: u64 = 1 << 24;
 
 const RSP: usize = 4;
 const RBP: usize = 5;
 
-/// A register's value: an unknown that has a number, and a known distance from it.
+/// A register's value: a numbered unknown, and a known distance from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     /// The unknown's number.
@@ -25,10 +24,10 @@ pub struct Value {
     pub offset: i64,
 }
 
-/// The sixteen general registers at one place.
+/// The sixteen general registers at a point of the run.
 pub(crate) type Registers = [Value; 16];
 
-/// What two accesses must share for their distance to be known.
+/// The common part of accesses with a known distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Symbol of the base register.
@@ -37,58 +36,58 @@ pub struct Key {
     pub index: Option<(u32, u8)>,
     /// FS, GS or none.
     pub segment: Register,
-    /// For addresses that are constants: the page.
+    /// For constant addresses, the page.
     pub page: Option<u64>,
 }
 
 impl Key {
-    /// Whether the address is made of registers alone.
+    /// True if the address only depends on registers.
     pub(crate) fn is_free(self) -> bool {
         self.page.is_none() && self.segment == Register::None
     }
 
-    /// Whether the address is one that a program always may access where it is in
-    /// reach: its stack, its thread's block, its static data. Only those are checked
-    /// before a branch that may not lead to the access.
+    /// True if programs can rely on the address being accessible: the stack, the thread's block,
+    /// static data. Only such addresses are checked before a branch that may not lead to the
+    /// access.
     pub(crate) fn is_steady(self, rsp: u32) -> bool {
         self.page.is_some()
             || (self.index.is_none() && (self.base == Some(rsp) || self.base.is_none()))
     }
 }
 
-/// One access to memory.
+/// A memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What it shares with others near it.
+    /// Its key, equal for accesses at known distances.
     pub key: Key,
     /// Distance from the sum of the key's symbols, or the constant address.
     pub offset: i64,
-    /// Bytes.
+    /// Number of bytes.
     pub size: u16,
-    /// Whether it writes.
+    /// True if it writes.
     pub write: bool,
 }
 
-/// The symbol of the number zero: values that stand from it are constants.
+/// The symbol of the number zero: values relative to it are constants.
 pub(crate) const ZERO: u32 = 16;
 
-/// The analysis: the registers before each instruction, and what each accesses.
+/// The analysis: the registers before each instruction, and its access.
 #[derive(Debug, Default)]
 pub struct Symbols {
     /// The registers before each instruction.
     pub before: Vec<Registers>,
     /// The registers after the last one.
     pub after: Vec<Value>,
-    /// What each instruction accesses.
+    /// The access of each instruction.
     pub places: Vec<Option<Place>>,
-    /// The symbols that RSP stands on somewhere.
+    /// The symbols that RSP is based on somewhere in the run.
     pub stack: Vec<u32>,
-    /// What the symbols are made of that are sums of registers' first values.
+    /// The terms of symbols that are sums of initial register values.
     terms: BTreeMap<u32, Terms>,
 }
 
 impl Symbols {
-    /// The registers whose values at the beginning make up `symbol`.
+    /// The initial register values whose sum is `symbol`.
     pub(crate) fn terms_of(&self, symbol: u32) -> Option<Terms> {
         terms_of(&self.terms, symbol)
     }
@@ -110,8 +109,7 @@ struct Walk {
     info: InstructionInfoFactory,
 }
 
-/// Follows the registers through `run`, whose instructions are executed one after
-/// the other.
+/// Analyses the registers of `run`, whose instructions are executed in sequence.
 pub fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -> Symbols {
     let mut walk = Walk {
         now: std::array::from_fn(|number| Value {
@@ -254,7 +252,7 @@ impl Walk {
             | Class::SetInterrupts => {}
             _ => self.compute(instruction),
         }
-        // Far away from where it began, an offset is of no use, and must not overflow.
+        // An offset far away from its symbol is useless, and must not overflow.
         for number in 0..16 {
             if self.now[number].offset.unsigned_abs() > FARTHEST {
                 self.now[number] = self.fresh();
@@ -311,7 +309,7 @@ impl Walk {
         symbol
     }
 
-    /// The register that is set to a constant, and the constant.
+    /// The register that the instruction sets to a constant, and the constant.
     fn constant(&self, instruction: &Instruction) -> Option<(usize, Value)> {
         let target = instruction.op0_register();
         if !(target.is_gpr32() || target.is_gpr64()) || instruction.op_count() != 2 {
@@ -334,7 +332,7 @@ impl Walk {
         Some((target.full_register().number(), Value { symbol, offset }))
     }
 
-    /// The register that takes over a known value, and the value.
+    /// The register that the instruction sets to a known value, and the value.
     fn copied(&mut self, instruction: &Instruction) -> Option<(usize, Value)> {
         if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register {
             return None;

@@ -1,25 +1,23 @@
 //! Sums of registers.
 //!
-//! Each register counts at most `MAX_TIMES` times in a sum, and none counts zero times; a sum that
-//! would not fit is none. `symbols` writes addresses as such sums, `strides` tells by them how
-//! groups move, and the emitter adds them up.
+//! Each register has a nonzero factor of at most `MAX_TIMES` in a sum; a sum beyond that is
+//! rejected. `symbols` represents addresses as such sums, `strides` computes groups' movements from
+//! them, and the emitter emits their additions.
 
-/// Most often that a register may count in a sum: what it is multiplied by then fits a
-/// constant of 32 bits with room.
+/// The largest factor of a register in a sum: products with it easily fit a constant of 32 bits.
 const MAX_TIMES: i64 = 1 << 12;
 
-/// Registers' values at the beginning of a run that are added up, by their numbers, each with
-/// how often it counts.
+/// A sum of registers' initial values, by their numbers, each with its factor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms(Vec<(u8, i64)>);
 
 impl Terms {
-    /// A register's value alone.
+    /// The value of a single register.
     pub(crate) fn register(number: u8) -> Self {
         Self(vec![(number, 1)])
     }
 
-    /// These and `times` the others; none if one counts too often then.
+    /// The sum of these and `times` the others; `None` if a factor exceeds the limit.
     pub(crate) fn and(mut self, others: &Self, times: i64) -> Option<Self> {
         for &(number, own) in &others.0 {
             let more = own * times;
@@ -34,13 +32,12 @@ impl Terms {
         fits.then_some(self)
     }
 
-    /// The registers, in the order of their numbers, with how often each counts, which is
-    /// never zero.
+    /// The registers, in ascending order, each with its nonzero factor.
     pub(crate) fn each(&self) -> &[(u8, i64)] {
         &self.0
     }
 
-    /// The registers, each as often as it counts, where none is taken away.
+    /// The registers, each repeated by its factor; no factor is negative.
     pub(crate) fn repeated(&self) -> impl Iterator<Item = u8> {
         let each = self.0.iter();
         each.flat_map(|&(number, times)| std::iter::repeat_n(number, times.max(0) as usize))

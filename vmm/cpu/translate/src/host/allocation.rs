@@ -1,10 +1,9 @@
-//! Which host registers a trace uses for other things than the guest registers of the
-//! same names.
+//! Host registers that a trace uses for other purposes than the guest registers of the same names.
 //!
-//! Two guest registers live in memory, and may change places with two others; see
-//! [`rename`](crate::guest::rename). A guest register that no instruction of the trace names
-//! lends its host register: its value waits in the context, and the register holds what
-//! accesses add to their addresses, which else is loaded again and again.
+//! Two guest registers are kept in memory, and may be exchanged with two others; see
+//! [`rename`](crate::guest::rename). A guest register that no instruction of the trace uses lends
+//! its host register: its value waits in the context, and the host register holds an addend of the
+//! accesses' addresses, which would otherwise be reloaded repeatedly.
 
 use iced_x86::InstructionInfoFactory;
 
@@ -12,23 +11,23 @@ use crate::context::LENT;
 use crate::guest::decode::{GuestInstruction, Renamed};
 use crate::host::asm::{RCX, RSP, Reg, S0};
 
-/// A trace's use of host registers, in force from its entry to its exits.
+/// A trace's use of host registers, valid from its entry to its exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
-    /// What stands in for R14 and R15.
+    /// The registers exchanged with R14 and R15.
     pub renamed: Renamed,
-    /// What the trace borrowed.
+    /// The registers lent to the trace.
     pub lent: Lent,
 }
 
 impl Allocation {
-    /// Whether every guest register is where it always is.
+    /// True if every guest register is in its usual place.
     pub(crate) fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Lent registers, each with its place in the context.
+/// Lent registers, each with a save slot in the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lent {
     registers: [Reg; LENT],
@@ -36,7 +35,7 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// The first `count` of `registers`, or as many as can be lent.
+    /// The first `count` of `registers`, as far as slots are available.
     pub(crate) fn first(registers: &[Reg], count: usize) -> Self {
         let mut lent = Self::default();
         for &register in registers.iter().take(count.min(LENT)) {
@@ -46,15 +45,15 @@ impl Lent {
         lent
     }
 
-    /// The registers, in the order of their places.
+    /// The registers, in the order of their slots.
     #[inline]
     pub fn registers(&self) -> &[Reg] {
         &self.registers[..self.count]
     }
 }
 
-/// The registers that `run` can do without. Sequences of the translator's own borrow RCX,
-/// and RSP is no register to be lent; what stands in for R14 and R15 has a value already.
+/// The registers that `run` does not use. RCX is excluded, because translated sequences borrow it,
+/// and so are RSP and the registers exchanged with R14 and R15, which hold values.
 pub(crate) fn unused(run: &[GuestInstruction], renamed: Renamed) -> Vec<Reg> {
     let mut info = InstructionInfoFactory::new();
     let mut used = 1u32 << RCX | 1 << RSP;

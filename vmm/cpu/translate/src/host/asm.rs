@@ -1,16 +1,16 @@
-//! The few host instructions that translation adds, encoded by hand: they are
-//! most of what is emitted, and a general assembler costs ten times as much.
+//! The few host instructions that translation adds, encoded by hand: they are most of the emitted
+//! code, and a general assembler is ten times as slow.
 //!
 //! Encodings follow the Intel SDM, volume 2. Registers are host registers by
 //! their number in the encoding.
 
-/// Words of the context, which GS points at, and entries of its tables, by S1.
+/// Words of the context, relative to GS, and entries of its tables, indexed by S1.
 mod context;
-/// The budget in a register that the guest has not, or does not use.
+/// The budget in a register that the guest lacks or does not use.
 mod counter;
-/// The arithmetic flags by way of RAX.
+/// Saving and restoring the arithmetic flags through RAX.
 mod flags;
-/// Jumps, and the holes for where they lead.
+/// Jumps, and holes for their displacements.
 mod jumps;
 
 /// A host register's number.
@@ -47,11 +47,11 @@ fn scale_bits(scale: u8) -> u8 {
 pub struct Asm {
     base: u64,
     code: Vec<u8>,
-    /// Which scratch registers were written since somebody asked.
+    /// For each scratch register, true if it was written since the last query.
     written: [bool; 2],
 }
 
-/// A `rel8` or `rel32` to be filled in.
+/// A `rel8` or `rel32` to be filled in later.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) struct Hole {
@@ -60,24 +60,24 @@ pub(crate) struct Hole {
 }
 
 impl Asm {
-    /// Notes that a register is written.
+    /// Records that a register is written.
     fn wrote(&mut self, reg: Reg) {
         if reg >= S0 {
             self.written[usize::from(reg - S0)] = true;
         }
     }
 
-    /// Whether scratch register `index` was written since the last call.
+    /// True if scratch register `index` was written since the last call.
     pub(crate) fn take_written(&mut self, index: usize) -> bool {
         std::mem::take(&mut self.written[index])
     }
 
-    /// Code elsewhere writes the scratch registers and comes back here.
+    /// Records that code elsewhere, which returns here, writes the scratch registers.
     pub(crate) fn spoil(&mut self) {
         self.written = [true; 2];
     }
 
-    /// Starts over for code that will stand at host address `base`.
+    /// Starts over with code for host address `base`.
     pub(crate) fn restart(&mut self, base: u64) {
         self.base = base;
         self.code.clear();
@@ -88,17 +88,17 @@ impl Asm {
         &self.code
     }
 
-    /// Lends the buffer to an encoder that appends to it.
+    /// Takes the buffer, for an encoder that appends to it.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.code)
     }
 
-    /// Takes the buffer back.
+    /// Returns the buffer.
     pub(crate) fn put(&mut self, code: Vec<u8>) {
         self.code = code;
     }
 
-    /// Drops what stands from `offset` on.
+    /// Drops the code from `offset` on.
     pub(crate) fn cut(&mut self, offset: u32) {
         self.code.truncate(offset as usize);
     }
@@ -215,7 +215,7 @@ impl Asm {
         self.imm32(value);
     }
 
-    /// `not reg`: changes no flag.
+    /// `not reg`, which keeps the flags.
     pub(crate) fn not(&mut self, reg: Reg) {
         self.wrote(reg);
         self.bytes(&[0x48 | reg >> 3, 0xf7, 0xd0 | reg & 7]);
@@ -268,9 +268,9 @@ impl Asm {
         self.with_address(0x48, 0x8d, dst, (Some(base), Some((index, 1)), disp));
     }
 
-    /// `opcode reg, [base + index*scale + disp]` in its shortest form: hot code is held up more
-    /// often by bytes that are not in the first-level cache than by what they do, and a sum of
-    /// three takes longer than one of two. `index` must not be RSP.
+    /// `opcode reg, [base + index*scale + disp]` in its shortest form: misses of the first-level
+    /// instruction cache delay hot code more often than its execution, and a sum of three terms
+    /// takes longer than one of two. `index` must not be RSP.
     fn with_address(
         &mut self,
         rex: u8,
@@ -283,7 +283,7 @@ impl Asm {
         let needs_sib = index.is_some() || base.is_none() || number & 7 == RSP;
         let mode = match base {
             None => 0,
-            // RBP and R13 always have a displacement.
+            // RBP and R13 require a displacement.
             Some(_) if disp == 0 && number & 7 != RBP => 0,
             Some(_) if i8::try_from(disp).is_ok() => 0x40,
             Some(_) => 0x80,
@@ -352,8 +352,7 @@ impl Asm {
         self.with_address(rex, 0x8d, dst, (base, index, disp));
     }
 
-    /// Repeats the bytes from offset `start` to `end`, which must not depend on
-    /// where they stand.
+    /// Repeats the bytes from offset `start` to `end`, which must be position-independent.
     pub(crate) fn repeat(&mut self, start: u32, end: u32) {
         self.code.extend_from_within(start as usize..end as usize);
     }

@@ -1,8 +1,8 @@
 //! Translated blocks.
 //!
-//! A `Block` is what the store, or a pool, knows of a translation: where it came from, under which
-//! `Mode` it may run, and how to refund what its entry took off the budget when it is left early.
-//! Blocks are made by `store` and `pool`, and read by `visit` and `access`.
+//! A `Block` describes a translation for the store or a pool: its origin, the `Mode` under which it
+//! may run, and the refunds when it is left early, because its entry charges all of its
+//! instructions. `store` and `pool` make blocks; `visit` and `access` read them.
 
 use iced_x86::Instruction;
 
@@ -16,26 +16,26 @@ use crate::host::emit::Emitted;
 /// A linked jump.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming {
-    /// Host address of the `rel32`, or in a pool of the cell.
+    /// Host address of the `rel32`, or in a pool, of the cell.
     pub hole: u64,
-    /// Where it led before.
+    /// Its target before it was linked.
     pub stub: u64,
-    /// It must not lead to hot code.
+    /// True if it must not lead to hot code.
     pub plain: bool,
 }
 
 /// A translated block.
 #[derive(Debug)]
 pub struct Block {
-    /// Where it begins; with relative addresses its place in the page.
+    /// Its RIP; with relative addresses, its offset in the page.
     pub rip: u64,
-    /// What it may run under.
+    /// The mode under which it may run.
     pub mode: Mode,
-    /// Made from a hot block and those that follow it.
+    /// True if it was made from a hot block and its successors.
     pub hot: bool,
-    /// Where it was decoded from.
+    /// Guest-physical addresses of its bytes.
     pub origin: Origin,
-    /// Guest addresses of the first and after the last byte that it was decoded from.
+    /// Guest addresses of the first and after the last decoded byte.
     pub bytes: (u64, u64),
     /// RIP after the last instruction.
     pub end: u64,
@@ -45,64 +45,64 @@ pub struct Block {
     pub indirect_entry: u64,
     /// Host address after the block.
     pub host_end: u64,
-    /// Counted instructions; zero for a stub.
+    /// Number of counted instructions; zero for a stub.
     pub counted: u16,
-    /// With a time model: ticks of each counted instruction and those after it.
+    /// With a time model: for each counted instruction, the ticks of it and all later ones.
     pub rest: Box<[i32]>,
     /// Distance of each instruction from `rip`.
     pub offsets: Box<[i16]>,
-    /// Where host code for an instruction begins (offset from `indirect_entry`), ascending.
+    /// The beginning of each instruction's host code (offset from `indirect_entry`), ascending.
     pub host_map: Box<[(u32, u16)]>,
     /// Its instructions with masked memory operands, by their number.
     pub masked: Box<[(u16, Instruction)]>,
-    /// The `rel32`s that lead here.
+    /// The `rel32`s that lead to it.
     pub incoming: Vec<Incoming>,
-    /// Where its runs are counted.
+    /// Index of its run counter.
     pub heat: Option<u32>,
-    /// The slots of a hot one's group checks.
+    /// The slots of a hot block's group checks.
     pub slots: std::ops::Range<u32>,
     /// RIPs of the accesses that share each slot.
     pub members: Box<[Box<[u64]>]>,
-    /// Whether it jumps back to its beginning.
+    /// True if it jumps back to its beginning.
     pub loops: bool,
-    /// Where guest registers stand while it runs.
+    /// The places of guest registers while it runs.
     pub allocation: Allocation,
     /// The arithmetic flags that are dead on entry, in iced's bits.
     pub dead_flags: u32,
-    /// Its bytes have not changed since.
+    /// True if its bytes have not changed since.
     pub valid: bool,
 }
 
-/// What running code takes off the budget and adds to the count of instructions.
+/// Amounts that running code subtracts from the budget and adds to the count of instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
-    /// Off the budget.
+    /// Subtracted from the budget.
     pub ticks: i64,
-    /// To the count.
+    /// Added to the count.
     pub instructions: i64,
 }
 
-/// Where a block is put, and as what.
+/// The placement and kind of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
-    /// What it may run under.
+    /// The mode under which it may run.
     pub mode: Mode,
-    /// It is a trace.
+    /// True for a trace.
     pub hot: bool,
-    /// Where it was decoded from.
+    /// Guest-physical addresses of its bytes.
     pub origin: Origin,
-    /// Host address of its code, and how many bytes it has.
+    /// Host address of its code.
     pub base: u64,
-    /// How many bytes it has.
+    /// Length of its code in bytes.
     pub bytes: usize,
-    /// Where its runs are counted.
+    /// Index of its run counter.
     pub heat: Option<u32>,
-    /// Number of its group checks' first slot.
+    /// Number of the first slot of its group checks.
     pub first_slot: u32,
 }
 
 impl Block {
-    /// The block that `guest` was translated to.
+    /// The block translated from `guest`.
     pub fn new(guest: &GuestBlock, emitted: Emitted, placement: Placement) -> Self {
         let Placement { base, .. } = placement;
         let offset = |one: &GuestInstruction| one.instruction.ip().wrapping_sub(guest.rip) as i16;
@@ -132,13 +132,13 @@ impl Block {
         }
     }
 
-    /// What the entry took for counted instruction `index` and those after it.
+    /// The part of the entry's charge for counted instruction `index` and later ones.
     #[inline]
     pub fn charge_from(&self, index: u16) -> Charge {
         let instructions = i64::from(self.counted.saturating_sub(index));
         let ticks = self.rest.get(usize::from(index)).copied();
         Charge {
-            // Without a time model each is one tick, and after the last there is none.
+            // Without a time model, each is one tick, and there are no ticks after the last.
             ticks: ticks.map_or(
                 if self.rest.is_empty() {
                     instructions
@@ -151,7 +151,7 @@ impl Block {
         }
     }
 
-    /// What the entry took for instruction `index` alone.
+    /// The part of the entry's charge for instruction `index` alone.
     #[inline]
     pub fn charge_of(&self, index: u16) -> Charge {
         let (from, behind) = (self.charge_from(index), self.charge_from(index + 1));
@@ -161,7 +161,7 @@ impl Block {
         }
     }
 
-    /// What its addresses count from while it runs in `code_page`.
+    /// The base of its addresses while it runs in `code_page`.
     pub(crate) fn origin_in(&self, code_page: u64) -> u64 {
         if self.mode.relative { code_page } else { 0 }
     }
@@ -179,13 +179,13 @@ impl Block {
             .wrapping_add_signed(i64::from(self.offsets[index as usize]))
     }
 
-    /// RIP after its last instruction, likewise.
+    /// RIP after its last instruction while it runs in `code_page`.
     #[inline]
     pub fn end_in(&self, code_page: u64) -> u64 {
         self.end.wrapping_add(self.origin_in(code_page))
     }
 
-    /// Instruction `index`, if a mask decides which bytes of memory it touches.
+    /// Instruction `index`, if a mask selects the bytes of memory that it accesses.
     #[inline]
     pub fn masked(&self, index: u16) -> Option<&Instruction> {
         self.masked
@@ -193,7 +193,7 @@ impl Block {
             .find_map(|(number, instruction)| (*number == index).then_some(instruction))
     }
 
-    /// The instruction whose host code holds host address `pc`.
+    /// The instruction whose host code contains host address `pc`.
     #[inline]
     pub fn instruction_at(&self, pc: u64) -> Option<u16> {
         let offset = (pc - self.indirect_entry) as u32;

@@ -1,9 +1,9 @@
 //! Memory for translated code: one anonymous file mapped twice, once to write
 //! and once to execute, so that no mapping is ever both.
 //!
-//! Code is appended until all of it is dropped; meanwhile only the `rel32`s and cells by which
-//! jumps are linked are written to, and addresses outside the bytes in use are refused. The store
-//! of a node and a pool have one `CodeMemory` each.
+//! Code is appended until all of it is dropped; meanwhile only the `rel32`s and cells that link
+//! jumps are written, and writes outside the bytes in use are refused. A node's store and a pool
+//! have one `CodeMemory` each.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -12,18 +12,17 @@ use std::{io, ptr};
 
 use belljar_cpu::CpuError;
 
-/// Room that the largest block may need, generously: a trace of accesses each of
-/// which is a group.
+/// Generous bound on the size of the largest block: a trace of accesses, each its own group.
 pub const BLOCK_ROOM: usize = 192 << 10;
-/// Most bytes of translated code. Filling it throws all code away and starts over.
+/// The largest amount of translated code in bytes. If it is full, all code is discarded.
 pub const CACHE_BYTES: usize = 64 << 20;
 /// Bytes of a cell.
 pub const CELL_BYTES: usize = 8;
-/// Bytes of a page of the host's.
+/// Bytes of a host page.
 const HOST_PAGE: usize = 4096;
 
-/// A write window and an execute window on the same memory. At its end there may be
-/// cells: words that translated code reads where a jump leads.
+/// A write window and an execute window on the same memory. It may end with cells: words from which
+/// translated code loads jump targets.
 #[derive(Debug)]
 pub struct CodeMemory {
     write: *mut u8,
@@ -31,15 +30,15 @@ pub struct CodeMemory {
     /// Bytes of each window.
     size: usize,
     used: usize,
-    /// Bytes that may be used.
+    /// Number of usable bytes.
     limit: usize,
 }
 
-// SAFETY: the mappings belong to this value alone; they are not tied to a thread.
+// SAFETY: this value owns the mappings, which are not tied to a thread.
 unsafe impl Send for CodeMemory {}
 
 impl CodeMemory {
-    /// Maps the cache, of which `limit` bytes are used at most.
+    /// Maps the cache, and uses at most `limit` bytes of it.
     pub fn new(limit: usize) -> Result<Self, CpuError> {
         Self::map(CACHE_BYTES, limit.min(CACHE_BYTES))
     }
@@ -74,8 +73,8 @@ impl CodeMemory {
         self.execute as u64 + (self.limit + number * CELL_BYTES) as u64
     }
 
-    /// Lets the cell at host address `at` hold `target`. Another thread's translated code
-    /// reads the old value or the new one.
+    /// Stores `target` in the cell at host address `at`. Another thread's translated code reads the
+    /// old value or the new one.
     pub fn set_cell(&mut self, at: u64, target: u64) {
         let offset = (at - self.execute as u64) as usize;
         assert!(
@@ -84,8 +83,8 @@ impl CodeMemory {
                 && offset.is_multiple_of(CELL_BYTES),
             "no cell stands there"
         );
-        // SAFETY: the aligned word lies inside the write mapping, as just checked, and all
-        // that this program writes there is written here.
+        // SAFETY: the aligned word lies inside the write mapping, as just checked, and this
+        // function does all of the program's writes there.
         let cell = unsafe { AtomicU64::from_ptr(self.write.add(offset).cast()) };
         cell.store(target, Ordering::Release);
     }
@@ -95,7 +94,7 @@ impl CodeMemory {
         self.execute as u64 + self.used as u64
     }
 
-    /// Whether `bytes` more fit.
+    /// True if `bytes` more fit.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.used + bytes <= self.limit
     }
@@ -103,7 +102,7 @@ impl CodeMemory {
     /// Places code at [`next`](Self::next).
     ///
     /// # Panics
-    /// When it does not fit; see [`has_room`](Self::has_room).
+    /// If it does not fit; see [`has_room`](Self::has_room).
     pub fn place(&mut self, code: &[u8]) {
         assert!(self.has_room(code.len()), "the code cache has no room");
         // SAFETY: `used + len` was just checked against the mapping's size.
@@ -116,28 +115,28 @@ impl CodeMemory {
         self.used = keep.min(self.used);
     }
 
-    /// Gives the host back what lies after the bytes in use.
+    /// Releases the host memory after the bytes in use.
     pub fn release(&mut self) {
         let keep = self.used.next_multiple_of(HOST_PAGE);
-        // SAFETY: the range lies within the write mapping, and no code in use lies in it.
-        // Should the host refuse, it keeps the memory, and nothing else is different.
+        // SAFETY: the range lies within the write mapping, without any code in use. If the host
+        // refuses, it keeps the memory, which does no harm.
         unsafe {
             let from = self.write.add(keep).cast();
             libc::madvise(from, self.size - keep, libc::MADV_REMOVE);
         }
     }
 
-    /// Bytes that may be used.
+    /// Number of usable bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Bytes in use.
+    /// Number of bytes in use.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Where the `rel32` at host address `at` leads.
+    /// The target of the `rel32` at host address `at`.
     pub fn target(&self, at: u64) -> u64 {
         let offset = (at - self.execute as u64) as usize;
         assert!(offset + 4 <= self.used, "a jump outside the code cache");
@@ -156,13 +155,13 @@ impl CodeMemory {
     }
 }
 
-/// Bytes of tables that were given up since the allocator was last asked for them.
+/// Bytes of freed tables since the allocator was last trimmed.
 static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
-/// How many are worth asking, which takes a pass over all that is free.
+/// Number of freed bytes that justifies trimming, which scans all free memory.
 const WORTH_ASKING: usize = 256 << 20;
 
-/// Notes that the tables of so many bytes of code were given up. The allocator keeps what
-/// it is given back in pieces; now and then it is asked to pass whole pages on to the host.
+/// Records that the tables of `code` bytes of code were freed. The allocator keeps freed memory in
+/// pieces; from time to time it is asked to return whole pages to the host.
 pub fn give_up(code: usize) {
     let bytes = 3 * code;
     if GIVEN_UP.fetch_add(bytes, Ordering::Relaxed) + bytes < WORTH_ASKING {
@@ -170,7 +169,7 @@ pub fn give_up(code: usize) {
     }
     GIVEN_UP.store(0, Ordering::Relaxed);
     #[cfg(target_env = "gnu")]
-    // SAFETY: it may be called by any thread at any time, and touches free memory alone.
+    // SAFETY: it may be called by any thread at any time, and only accesses free memory.
     unsafe {
         libc::malloc_trim(0);
     }
@@ -178,8 +177,8 @@ pub fn give_up(code: usize) {
 
 impl Drop for CodeMemory {
     fn drop(&mut self) {
-        // SAFETY: both mappings were made by `new` with this length and nothing
-        // borrows them beyond this value.
+        // SAFETY: both mappings were made by `new` with this length and are not borrowed beyond
+        // this value.
         unsafe {
             libc::munmap(self.write.cast(), self.size);
             libc::munmap(self.execute.cast(), self.size);
@@ -193,9 +192,9 @@ fn memory_file(size: usize) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `fd` was just opened and belongs to nobody else.
+    // SAFETY: `fd` was just opened and has no other owner.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: a plain system call on a descriptor that is open.
+    // SAFETY: a plain system call on an open descriptor.
     if unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -203,7 +202,7 @@ fn memory_file(size: usize) -> io::Result<OwnedFd> {
 }
 
 fn map(file: &OwnedFd, size: usize, protection: i32) -> io::Result<*mut u8> {
-    // SAFETY: a fresh shared mapping of a file of this size, at an address that the kernel picks.
+    // SAFETY: a fresh shared mapping of a file of this size, at an address chosen by the kernel.
     let at = unsafe {
         libc::mmap(
             ptr::null_mut(),

@@ -1,8 +1,8 @@
 //! Host code for one block of guest code.
 //!
-//! What is emitted depends on the block, its mode, its tier and what the code's character is; not
-//! on who asks or when. Registers hold what the guest's do at every exit, or what the block's
-//! allocation says. `store` and `pool` emit through an `Emitter` and place what it gives.
+//! The emitted code depends only on the block, its mode, its tier and the code's character. At
+//! every exit, registers hold the guest's values, or as the block's allocation defines. `store` and
+//! `pool` emit through an `Emitter` and place the result.
 
 use iced_x86::{Encoder, InstructionInfoFactory};
 
@@ -21,9 +21,9 @@ use crate::prices::classes::Prices;
 
 /// Guest addresses, and the check that turns one into a host address.
 mod access;
-/// RCPSS, RSQRTSS and their like, in lanes.
+/// RCPSS, RSQRTSS and similar instructions, in lanes.
 mod approximate;
-/// Code after the block: what leaves translated code, and what seldom runs.
+/// Code after the block: exits, and rarely executed paths.
 mod cold;
 /// Counting guest instructions, and the entry of a block.
 mod count;
@@ -31,21 +31,21 @@ mod count;
 mod deferred;
 /// Jumps, calls and returns.
 mod flow;
-/// Groups of accesses: one check, which remembers where it last led.
+/// Groups of accesses: one check, with a slot for the last accessed memory.
 mod group;
 /// Guarded loops: rounds of a loop that are checked and counted together.
 mod guarded_loop;
-/// What scratch and lent registers hold from one access to the next.
+/// Contents of scratch and lent registers that later accesses can reuse.
 mod held;
 /// One guest instruction, by its class.
 mod instruction;
-/// Saved flags: put away while checks change them.
+/// Saved flags: stored in the context while checks change them.
 mod kept;
 /// 16- and 32-bit code, emitted as 64-bit code.
 mod legacy;
-/// Instructions that compute: registers as they stand, memory through a check.
+/// Instructions that compute: on registers directly, on memory through a check.
 mod operands;
-/// System instructions that kernels and the C library's clocks run often.
+/// System instructions that kernels and the C library's clocks execute often.
 mod system;
 /// Flags and results that an instruction leaves undefined.
 mod undefined;
@@ -55,72 +55,72 @@ use guarded_loop::GuardedLoop;
 use held::{Held, Lending};
 use kept::Keeps;
 
-/// Host code and what belongs to it, ready to be placed.
+/// The host code of a block and its metadata, ready to be placed.
 pub struct Emitted {
     /// Its exit stubs.
     pub sites: Vec<ExitStub>,
-    /// Where host code for an instruction begins, and its number; ascending.
+    /// The beginning of each instruction's host code, and its number; ascending.
     pub host_map: Box<[(u32, u16)]>,
     /// Offset of the entry for chained jumps.
     pub entry: u32,
-    /// Counted instructions.
+    /// Number of counted instructions.
     pub counted: u16,
-    /// With a time model: ticks of each counted instruction and those after it.
+    /// With a time model: for each counted instruction, the ticks of it and all later ones.
     pub rest: Box<[i32]>,
-    /// Slots of group checks.
+    /// Number of slots of group checks.
     pub slots: u32,
-    /// What the cells of its jumps hold at first.
+    /// Initial values of its jumps' cells.
     pub cells: Vec<u64>,
     /// RIPs of the accesses that share each slot.
     pub members: Box<[Box<[u64]>]>,
     /// The arithmetic flags that are dead on entry, in iced's bits.
     pub dead_flags: u32,
-    /// Where guest registers stand while it runs.
+    /// The places of guest registers while it runs.
     pub allocation: Allocation,
 }
 
-/// What a block is emitted as.
+/// The kind of code for a block.
 #[derive(Clone, Copy, Debug)]
 pub enum Tier<'a> {
-    /// Each access is checked by itself. With a place to count its runs.
+    /// Each access is checked by itself. With the index of its run counter.
     Plain(Option<u32>),
-    /// Accesses are checked in groups, whose slots have numbers from `first_slot` on,
-    /// except those at the addresses in `scattered`.
+    /// Accesses are checked in groups, with slots numbered from `first_slot` on, except those at
+    /// the addresses in `scattered`.
     Hot {
         /// Number of the first slot.
         first_slot: u32,
-        /// Accesses that stay by themselves.
+        /// Accesses that are checked by themselves.
         scattered: Scattered<'a>,
     },
 }
 
-/// How a jump to another block of the page is linked.
+/// The way to link a jump to another block of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// By patching the jump.
     Patched,
-    /// By writing a cell through which it jumps, the next one at this host address: other
-    /// threads may be in the code.
+    /// By writing a cell through which it jumps, because other threads may be executing the code.
+    /// This is the host address of the next cell.
     Cells(u64),
-    /// Not: it goes through the jump cache.
+    /// Not linked: it goes through the jump cache.
     Cached,
 }
 
-/// Code that stands after the block, out of the way.
+/// Code placed after the block, out of the hot path.
 struct Cold {
     hole: Hole,
     kind: ColdKind,
     index: u16,
-    /// How far RSP has to catch up there.
+    /// The pending change of RSP there.
     deferred: Deferred,
-    /// The flags are put away there.
+    /// True if the flags are saved there.
     flags_kept: bool,
-    /// It belongs to rounds that were counted together.
+    /// True if it belongs to rounds that were counted together.
     in_guarded_loop: bool,
 }
 
 enum ColdKind {
-    /// Leaves through an exit stub; with `restore`, gives RCX back first.
+    /// Leaves through an exit stub; with `restore`, restores RCX first.
     Leave { kind: ExitStubKind, restore: bool },
     /// A TLB miss; `body` is the hot code from the access to its end.
     Miss {
@@ -131,15 +131,15 @@ enum ColdKind {
         body: (u32, u32),
         restore: bool,
     },
-    /// A jump to another block; `hole` is what linking patches.
+    /// A jump to another block; linking patches `hole`.
     Link { target: u64 },
-    /// A jump out of the middle of a run, which gives back what was not executed.
+    /// A jump out of the middle of a run, which refunds the unexecuted instructions.
     SideExit { target: u64 },
-    /// Not code: what is added to both halves of XMM31.
+    /// Not code: constants that are added to the halves of XMM31.
     Pair { ticks: i32, instructions: i32 },
-    /// A return that did not lead where it was expected to; the target is in S0.
+    /// A return to another address than predicted; the target is in S0.
     SideReturn,
-    /// A group's slot did not cover its addresses; `resume` is after the check.
+    /// A group's slot that does not cover its addresses; `resume` is after the check.
     Group { group: usize, resume: u32 },
 }
 
@@ -152,51 +152,51 @@ pub struct Emitter {
     links: Links,
     cells: Vec<u64>,
     cold: Vec<Cold>,
-    /// Room for those that are emitted.
+    /// A spare list, whose memory is reused.
     settled: Vec<Cold>,
     host_map: Vec<(u32, u16)>,
     mode: Mode,
     /// Page number of the block's RIP.
     page: u64,
     index: u16,
-    /// The block is of a stub that takes no time.
+    /// True for a block of a stub that takes no time.
     free: bool,
-    /// Instructions that the entry counts.
+    /// Number of instructions that the entry counts.
     counted: u16,
-    /// What instructions cost, with a time model.
+    /// Costs of instructions, with a time model.
     prices: Option<Prices>,
-    /// Approximations are the host's.
+    /// True if approximations are the host's.
     host_results: bool,
-    /// Accesses are checked line by line, for a cache model.
+    /// True if accesses are checked line by line, for a cache model.
     lines: bool,
     /// See [`Emitted::rest`].
     rest: Vec<i32>,
     plan: Plan,
     first_slot: u32,
-    /// What the scratch registers hold for later accesses, and which was used last.
+    /// Contents of the scratch registers for later accesses, and the register used last.
     held: [Option<Held>; 2],
     last_held: usize,
     /// RIP and entry of a run that may jump to itself.
     itself: Option<(u64, u64)>,
-    /// Where guest registers stand, and what lent ones hold.
+    /// The places of guest registers, and the contents of lent ones.
     allocation: Allocation,
     lending: Lending,
     deferred: Deferred,
-    /// Over which instructions flags are put away, and whether they are so now.
+    /// The instructions over which flags are saved, and whether they are saved now.
     keeps: Keeps,
     flags_kept: bool,
-    /// After which instructions undefined flags are made zero.
+    /// For each instruction, true if undefined flags must be set to zero after it.
     zeroes: Vec<bool>,
-    /// The rounds in emission that are counted together.
+    /// The present rounds that are counted together.
     guarded_loop: Option<GuardedLoop>,
     /// Guest addresses of the run's instructions.
     rips: Vec<u64>,
-    /// Which of them are calls.
+    /// For each instruction, true if it is a call.
     calls: Vec<bool>,
 }
 
 impl Emitter {
-    /// An emitter of blocks that share that code.
+    /// An emitter of blocks with this shared code.
     pub fn new(shared: Shared) -> Self {
         Self {
             asm: Asm::default(),
@@ -245,7 +245,7 @@ impl Emitter {
         }
     }
 
-    /// One for code of this `character`.
+    /// An emitter for code of this `character`.
     pub fn of(character: &Character, shared: Shared) -> Self {
         Self {
             prices: character.prices.clone(),
@@ -254,23 +254,23 @@ impl Emitter {
         }
     }
 
-    /// Checks accesses line by line from now on, for a cache model.
+    /// Makes accesses check line by line, for a cache model.
     pub fn check_lines(&mut self) {
         self.lines = true;
     }
 
-    /// Links jumps by `links` from now on.
+    /// Sets the way to link jumps.
     pub fn link_by(&mut self, links: Links) {
         self.links = links;
     }
 
-    /// The code of the block emitted last.
+    /// The code of the last emitted block.
     pub fn code(&self) -> &[u8] {
         self.asm.code()
     }
 
-    /// Emits `block` for host address `base`; its exit stubs will get ids from
-    /// `first_site` on and belong to block `id`.
+    /// Emits `block` for host address `base`; its exit stubs get ids from `first_site` on and
+    /// belong to block `id`.
     pub fn emit(
         &mut self,
         block: &GuestBlock,
@@ -337,8 +337,8 @@ impl Emitter {
         }
     }
 
-    /// The block's instructions, and the way on after the last. `dead` tells before which of
-    /// them the flags may be lost.
+    /// Emits the block's instructions, and the continuation after the last. `dead` is true for
+    /// instructions before which the flags may be clobbered.
     fn body(&mut self, block: &GuestBlock, dead: &[bool]) {
         for (index, guest) in block.instructions.iter().enumerate() {
             self.index = index as u16;
@@ -374,13 +374,13 @@ impl Emitter {
         }
     }
 
-    /// Whether group `group` was checked for all the rounds that are counted together.
+    /// True if group `group` was checked for all the rounds that are counted together.
     fn covered(&self, group: usize) -> bool {
         let rounds = self.guarded_loop.as_ref();
         rounds.is_some_and(|rounds| rounds.covers(group))
     }
 
-    /// The group whose slot was checked in place of that of `group`, or `group` itself.
+    /// The group whose slot was checked on behalf of `group`, or `group` itself.
     fn lead(&self, group: usize) -> usize {
         let rounds = self.guarded_loop.as_ref();
         rounds.map_or(group, |rounds| rounds.lead(group))

@@ -1,6 +1,6 @@
-//! Exit stubs: the places at which a block leaves translated code, and what each needs.
+//! Exit stubs: the exits of a block from translated code, with their operands.
 //!
-//! The emitter makes them; `store` and `pool` number them, and `visit` serves them.
+//! The emitter makes them; `store` and `pool` number them, and `visit` handles them.
 
 use iced_x86::Instruction;
 
@@ -10,11 +10,10 @@ pub type BlockId = u32;
 /// Index of an exit stub.
 pub type ExitStubId = u32;
 
-/// Blocks and exit stubs with this bit in their number belong to a
-/// pool, the others to the store.
+/// Blocks and exit stubs with this bit in their number belong to a pool, others to the store.
 pub const POOLED: u32 = 1 << 31;
 
-/// How the first instructions of a TLB check left the scratch registers.
+/// The contents of the scratch registers after the first instructions of a TLB check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckForm {
     /// S0 is the address XOR the tag, S1 the entry's byte offset.
@@ -23,98 +22,95 @@ pub enum CheckForm {
     Difference,
 }
 
-/// Which slot was to be filled often, and what for the last time.
+/// A frequently filled slot, with the last access that filled it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refill {
     /// Its number.
     pub slot: u32,
     /// Bytes that its group covers.
     pub span: u16,
-    /// Whether the group writes.
+    /// True if the group writes.
     pub write: bool,
 }
 
-/// What left translated code, and what it needs.
+/// The reason for leaving translated code, with its operands.
 #[derive(Clone, Debug)]
 pub enum ExitStubKind {
     /// The budget does not cover this block.
     Stop,
-    /// More stub instructions than a magic call needs.
+    /// There were more stub instructions than a magic call needs.
     FreeSpent,
     /// An access missed the TLB. Continues at `resume` with a page offset in S0 and
     /// a host page in S1; a store into the bounce buffer continues at `bounce`.
     Miss {
         /// Bytes accessed.
         size: u16,
-        /// Whether the operand is written.
+        /// True if the operand is written.
         write: bool,
-        /// How the check left the scratch registers.
+        /// The contents of the scratch registers after the check.
         form: CheckForm,
         /// Host address at which the block continues.
         resume: u64,
         /// The same for a store into the bounce buffer.
         bounce: u64,
     },
-    /// A store into the bounce buffer was carried out; continues at `resume`. What a
-    /// call pushes is followed by its jump alone, which still holds when the store
-    /// changed this very block.
+    /// A store into the bounce buffer was executed; continues at `resume`. In a call, only the jump
+    /// follows, which is still valid if the store changed this very block.
     Commit {
         /// Bytes stored.
         size: u16,
         /// Host address at which the block continues.
         resume: u64,
-        /// It is what a call pushes.
+        /// True if it is the push of a call.
         call: bool,
     },
-    /// A jump to `target` whose `rel32`, or in a pool whose cell, at host address `hole`
-    /// leads to `stub`, which leaves, as long as it is not linked. A `plain` one leads to
-    /// a block that checks each access by itself.
+    /// An unlinked jump to `target`: its `rel32`, or in a pool its cell, at host address `hole`
+    /// leads to `stub`, which leaves. A `plain` one must lead to a block that checks each access by
+    /// itself.
     Link {
-        /// RIP that it leads to.
+        /// RIP of the target.
         target: u64,
-        /// Host address of what linking changes.
+        /// Host address that linking changes.
         hole: u64,
         /// Host address of the exit stub.
         stub: u64,
-        /// It must not lead to hot code.
+        /// True if it must not lead to hot code.
         plain: bool,
     },
-    /// The block was run so often that it is worth more work.
+    /// The block has run so often that a better translation is worthwhile.
     Hot,
-    /// A group's slot, whose check found nothing in the TLB for the `span` bytes at
-    /// the address in S0. Continues at `resume`, with the address in S0, once the TLB
-    /// has them.
+    /// A group's slot whose check did not find the `span` bytes at the address in S0 in the TLB.
+    /// Continues at `resume`, with the address in S0, once they are in the TLB.
     Group {
         /// Bytes that the group covers.
         span: u16,
-        /// Whether the group writes.
+        /// True if the group writes.
         write: bool,
         /// Host address at which the block continues.
         resume: u64,
     },
-    /// A group's slot was to be filled often, the last time for the bytes at the address
-    /// in S0.
+    /// A frequently filled group slot, the last time for the bytes at the address in S0.
     Refilled(Refill),
-    /// Carried out in Rust.
+    /// An instruction to execute in Rust.
     Helper(Box<Instruction>),
-    /// Raises an exception; the bytes are not an instruction that is offered.
+    /// Raises an exception; the bytes are not an available instruction.
     Fault {
         /// Its vector.
         vector: u8,
     },
 }
 
-/// A place at which a block leaves translated code.
+/// An exit of a block from translated code.
 #[derive(Clone, Debug)]
 pub struct ExitStub {
     /// The block that it belongs to.
     pub block: BlockId,
-    /// The instruction in execution.
+    /// Number of the instruction being executed.
     pub index: u16,
-    /// Its block has guest registers elsewhere than usual.
+    /// True if its block has guest registers in unusual places.
     pub allocates: bool,
-    /// The addresses in `kind` count from the page that runs.
+    /// True if the addresses in `kind` are relative to the running page.
     pub relative: bool,
-    /// What it needs.
+    /// The reason for leaving, with its operands.
     pub kind: ExitStubKind,
 }

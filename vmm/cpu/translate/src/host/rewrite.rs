@@ -1,15 +1,15 @@
-//! Guest instructions with other registers and another memory operand.
+//! Rewrites guest instructions with other registers and another memory operand.
 //!
-//! R14 and R15 are the translator's own registers on the host, so what names them must name others;
-//! nothing else of an instruction changes but its memory operand and LOCK. `emit/operands` calls
-//! all of this before it encodes an instruction.
+//! R14 and R15 are the translator's own registers on the host, so instructions with them get other
+//! registers. Besides that, only the memory operand and LOCK change. `emit/operands` calls these
+//! functions before it encodes an instruction.
 
 use iced_x86::{Code, Instruction, OpAccess, OpKind, Register};
 
 use crate::guest::analyse::operands::operand_access;
 use crate::host::asm::Operand;
 
-/// Which of R14 and R15 an instruction names as explicit register operands.
+/// Uses of R14 and R15 as explicit register operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spilled {
     pub loads: [bool; 2],
@@ -17,7 +17,7 @@ pub(crate) struct Spilled {
 }
 
 impl Spilled {
-    /// Whether it names neither.
+    /// True if neither is used.
     pub(crate) fn is_empty(self) -> bool {
         self.loads == [false; 2]
     }
@@ -32,8 +32,8 @@ fn spilled_index(register: Register) -> Option<usize> {
     }
 }
 
-/// The register operands of `instruction` that live in memory. They are always
-/// loaded, so that partial writes keep the rest.
+/// The register operands of `instruction` that are kept in memory. They are always loaded, so that
+/// partial writes keep the other bits.
 pub(crate) fn spilled_operands(instruction: &Instruction) -> Spilled {
     let mut spilled = Spilled::default();
     for operand in 0..instruction.op_count() {
@@ -62,7 +62,7 @@ fn to_first_scratch(register: Register) -> Register {
     }
 }
 
-/// Names R14 wherever the instruction names R15 as an operand.
+/// Replaces R15 by R14 in the instruction's operands.
 pub(crate) fn use_first_scratch(instruction: &mut Instruction) {
     for operand in 0..instruction.op_count() {
         if instruction.op_kind(operand) == OpKind::Register {
@@ -92,7 +92,7 @@ pub(crate) fn set_memory(instruction: &mut Instruction, operand: Operand) {
     instruction.set_segment_prefix(Register::None);
 }
 
-/// Drops prefixes that mean nothing to a node whose processors take turns.
+/// Drops prefixes without effect in a node whose processors take turns.
 pub(crate) fn drop_lock(instruction: &mut Instruction) {
     instruction.set_has_lock_prefix(false);
     instruction.set_has_xacquire_prefix(false);

@@ -1,8 +1,8 @@
-//! Code that all translated code shares: the way in, the way out, and the second look for
-//! where an indirect jump leads.
+//! Code that all translated code shares: the entry, the exit, and the second lookup of an indirect
+//! jump's target.
 //!
-//! It stands at the beginning of each code memory and is never overwritten while there is a block.
-//! `store` and `pool` place it when they are made; blocks jump to it by the addresses in `Shared`.
+//! It is at the beginning of each code memory and is never overwritten while there is a block. `store`
+//! and `pool` place it when they are created; blocks jump to it by the addresses in `Shared`.
 
 use std::mem::offset_of;
 
@@ -28,7 +28,7 @@ pub fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
             asm.store_xmm31_high(at::RETIRED);
         }
     }
-    // Which kind of code leaves is not known here: it may have been a signal.
+    // The code being left may be of either kind, because a signal may cause the exit.
     asm.jump_slot(offset_of!(Context, settle) as i32);
     let store = asm.here();
     asm.store_mm7(at::COUNT);
@@ -60,7 +60,7 @@ pub fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
     }
 }
 
-/// Gives flags that were put away back. Takes no register.
+/// Restores saved flags. Clobbers no register.
 fn give_kept_flags(asm: &mut Asm) {
     asm.store(at::BORROWED, RAX);
     asm.load(RAX, at::KEPT_FLAGS);
@@ -68,7 +68,7 @@ fn give_kept_flags(asm: &mut Asm) {
     asm.load(RAX, at::BORROWED);
 }
 
-/// Continues at the guest address in S0, by the jump cache of a privilege level.
+/// Continues at the guest address in S0, through the jump cache of a privilege level.
 pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
     asm.rorx(S1, S0, 12);
     asm.lea_sum(S1, S0, S1, 0);
@@ -76,14 +76,14 @@ pub(crate) fn jump_cached(asm: &mut Asm, user: bool) {
     asm.jump_table8(at::first_jumps(user));
 }
 
-/// Continues at guest address `rip` by the jump cache of a privilege level.
+/// Continues at guest address `rip`, through the jump cache of a privilege level.
 pub(crate) fn jump_cached_to(asm: &mut Asm, rip: u64, user: bool) {
     asm.mov_imm(S0, rip);
     asm.jump_slot(at::first_jumps(user) + first_index(rip) as i32 * 8);
 }
 
-/// Code for host address `base` that continues at guest address `rip` by the jump cache: for a
-/// jump that cannot be linked, since what it leads to may be mapped elsewhere next time.
+/// Code for host address `base` that continues at guest address `rip` through the jump cache: for a
+/// jump that cannot be linked, since its target may be mapped elsewhere next time.
 pub fn bridge(base: u64, rip: u64, user: bool) -> Asm {
     let mut asm = Asm::default();
     asm.restart(base);
@@ -91,7 +91,7 @@ pub fn bridge(base: u64, rip: u64, user: bool) -> Asm {
     asm
 }
 
-/// The same out of relative code, `offset` bytes into its page.
+/// The same for relative code, to `offset` in its page.
 pub fn bridge_within(base: u64, offset: u64, user: bool) -> Asm {
     let mut asm = Asm::default();
     asm.restart(base);
@@ -101,7 +101,7 @@ pub fn bridge_within(base: u64, offset: u64, user: bool) -> Asm {
     asm
 }
 
-/// RCX: how far S0 is from `address`. S1 keeps what RCX was. Changes no flag.
+/// Sets RCX to the difference of S0 and `address`. S1 keeps the old RCX. Changes no flag.
 pub(crate) fn distance_to_rcx(asm: &mut Asm, address: u64) {
     asm.mov(S1, RCX);
     let negative = address.wrapping_neg();
@@ -114,8 +114,8 @@ pub(crate) fn distance_to_rcx(asm: &mut Asm, address: u64) {
     }
 }
 
-/// Continues only if S0 is `rip`, and else by `lookup`. The flags stay as they are: in the block
-/// that the jump was meant for they may not be dead.
+/// Continues only if S0 is `rip`, otherwise at `lookup`. Keeps the flags: they may be live in the block
+/// that is the real target.
 pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
     distance_to_rcx(asm, rip);
     let same = asm.jump_rcx_zero();
@@ -125,19 +125,18 @@ pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
     asm.mov(RCX, S1);
 }
 
-/// Where relative code is entered at `rip`; see [`Mode::relative`](crate::guest::mode::Mode::relative).
+/// The entry of relative code at `rip`; see [`Mode::relative`](crate::guest::mode::Mode::relative).
 pub struct EntryThunk {
     /// Its code.
     pub asm: Asm,
-    /// Host address for those who know that they are at the right one.
+    /// Host address of the entry without a check of the RIP.
     pub entry: u64,
 }
 
-/// Bytes from an entry thunk's entry to the `rel32` that leads to the block, and at first to `unknown`.
+/// Bytes from an entry thunk's entry to the `rel32` that leads to the block, initially to `unknown`.
 pub const THUNK_HOLE: u64 = 10 + 9 + 1;
 
-/// Code for host address `base` that tells relative code that it runs at `rip`, and leads to
-/// it.
+/// Code for host address `base` that sets the running page for `rip`, and jumps to relative code.
 pub fn entry_thunk(base: u64, rip: u64, lookup: u64, unknown: u64) -> EntryThunk {
     let mut asm = Asm::default();
     asm.restart(base);
@@ -150,8 +149,7 @@ pub fn entry_thunk(base: u64, rip: u64, lookup: u64, unknown: u64) -> EntryThunk
     EntryThunk { asm, entry }
 }
 
-/// Code that looks for the RIP in S0 in the second jump cache, and leaves by `unknown`
-/// when it is not there.
+/// Code that looks up the RIP in S0 in the second jump cache, and jumps to `unknown` on a miss.
 fn second_look(asm: &mut Asm, user: bool, unknown: u64) -> u64 {
     let here = asm.here();
     asm.store(at::BORROWED, RCX);

@@ -1,8 +1,8 @@
-//! Which class an instruction is of, for its cost.
+//! The cost class of each instruction.
 //!
-//! Every instruction has exactly one class, found by its code and its features; a test holds that
-//! no vector instruction lacks one. Prices are never zero, so that time passes whatever a guest
-//! runs. The emitter adds prices up per block; cycle accounting charges for what runs in Rust.
+//! Every instruction has exactly one class, found by its code and its features; a test checks that
+//! every vector instruction has one. Prices are never zero, so time passes in any guest code. The
+//! emitter adds up prices per block; cycle accounting charges for instructions executed in Rust.
 
 use iced_x86::{
     Code, CpuidFeature as C, FlowControl, Instruction, InstructionInfoFactory, Mnemonic as M,
@@ -12,11 +12,11 @@ use iced_x86::{
 use crate::prices::cost_class::CostClass;
 use crate::prices::timing::Costs;
 
-/// What each instruction costs.
+/// The prices of instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prices {
     costs: Costs,
-    /// By iced's code, without what accesses add.
+    /// By iced's code, without the surcharge of accesses.
     own: Box<[u32]>,
 }
 
@@ -60,8 +60,8 @@ impl Prices {
         own + added.sum::<u32>()
     }
 
-    /// What a string instruction costs beyond its own price for `units` elements or blocks
-    /// of them, of which that price covers `paid`.
+    /// The price of a string instruction beyond its own, for `units` elements or blocks of them;
+    /// its own price covers `paid`.
     pub fn of_elements(&self, units: u64, paid: u64) -> u64 {
         if !self.costs.by_element() {
             return 0;
@@ -69,7 +69,7 @@ impl Prices {
         units.saturating_sub(paid) * u64::from(self.costs.ticks(CostClass::String))
     }
 
-    /// What the cheapest instruction costs.
+    /// The price of the cheapest instruction.
     pub fn cheapest(&self) -> u32 {
         self.own.iter().copied().min().unwrap_or(1).max(1)
     }
@@ -115,7 +115,7 @@ pub(crate) fn class_of(code: Code) -> CostClass {
     vector(mnemonic).unwrap_or(CostClass::VectorInteger)
 }
 
-/// Features whose instructions compute on general registers.
+/// Features of instructions that compute on general registers.
 const GENERAL: &[C] = &[
     C::INTEL8086,
     C::INTEL8086_ONLY,
@@ -169,7 +169,7 @@ const CRYPTO: &[C] = &[
 
 const X87: &[C] = &[C::FPU, C::FPU287, C::FPU387, C::FPU287XL_ONLY];
 
-/// Those that their features do not tell.
+/// Instructions whose class does not follow from their features.
 fn special(mnemonic: M) -> Option<CostClass> {
     Some(match mnemonic {
         M::Mul | M::Imul | M::Mulx => CostClass::Multiply,
@@ -188,7 +188,7 @@ fn special(mnemonic: M) -> Option<CostClass> {
     })
 }
 
-/// What saves and loads state, and what changes segments, tables or interrupts.
+/// True for instructions that save or load state, or change segments, tables or interrupts.
 fn is_state(mnemonic: M) -> bool {
     matches!(
         mnemonic,
@@ -243,8 +243,8 @@ fn flows(code: Code) -> bool {
     !matches!(code.flow_control(), FlowControl::Next)
 }
 
-/// The class of an instruction on vector or mask registers, by its name; `None` for a
-/// name of no known pattern.
+/// The class of an instruction on vector or mask registers, by its name; `None` for a name of an
+/// unknown pattern.
 fn vector(mnemonic: M) -> Option<CostClass> {
     let name = format!("{mnemonic:?}").to_lowercase();
     let name = name.strip_prefix('v').unwrap_or(&name);

@@ -2,14 +2,14 @@
 //!
 //! `classes` finds an instruction's class, `timing` has a scenario's costs for them.
 
-/// Declares the classes: variant, name in scenarios, default in ticks, what it is.
+/// Declares the classes: variant, name in scenarios, default in ticks, description.
 macro_rules! classes {
     ($($variant:ident $name:literal $ticks:literal $doc:literal;)*) => {
-        /// Instructions that cost the same, and what an access to memory costs besides.
+        /// Classes of instructions with the same cost, and surcharges of accesses to memory.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum CostClass { $(#[doc = $doc] $variant,)* }
 
-        /// How many classes there are.
+        /// The number of classes.
         pub(crate) const COST_CLASSES: usize = CostClass::ALL.len();
 
         impl CostClass {
@@ -21,9 +21,9 @@ macro_rules! classes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The cost where a scenario does not say, in ticks: the reciprocal
-            /// throughput of common members of the class on Intel Skylake, rounded, after
-            /// A. Fog, "Instruction tables" (agner.org/optimize/instruction_tables.pdf).
+            /// The default cost in ticks: the reciprocal throughput of common members of the class
+            /// on Intel Skylake, rounded, after A. Fog, "Instruction tables"
+            /// (agner.org/optimize/instruction_tables.pdf).
             pub fn default_ticks(self) -> u32 {
                 match self { $(Self::$variant => $ticks,)* }
             }
@@ -51,7 +51,7 @@ classes! {
 }
 
 impl CostClass {
-    /// Whether it is added to another class' cost.
+    /// True if it is added to another class' cost.
     pub fn is_surcharge(self) -> bool {
         matches!(self, Self::Load | Self::Store)
     }

@@ -1,48 +1,47 @@
-//! The time model: what an instruction costs, and what caches add to it.
+//! The time model: costs of instructions, and surcharges of caches.
 //!
-//! Without one, time is the number of retired instructions times a ratio. With one,
-//! each instruction has a [price](crate::prices::timing::Costs), and each line of memory that it touches is
-//! looked for in [caches](crate::prices::timing::CacheModel). Both are functions of the guest's instructions
-//! and addresses alone.
+//! Without one, time is the number of retired instructions times a ratio. With one, each instruction has a
+//! [price](crate::prices::timing::Costs), and each line of memory that it accesses is looked up in
+//! [caches](crate::prices::timing::CacheModel). Both are functions of the guest's instructions and addresses
+//! alone.
 
 use crate::prices::cost_class::{COST_CLASSES, CostClass};
 
-/// Ticks of the vCPU's clock in a cycle, where there is a time model: the resolution
-/// of costs.
+/// Ticks per cycle of the vCPU's clock under a time model: the resolution of costs.
 pub const TICKS_PER_CYCLE: u32 = 1000;
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
-/// The most that an instruction may cost, in cycles.
+/// The highest cost of an instruction, in cycles.
 const MOST_COST: u32 = 1_000;
-/// The most that an access may cost besides its instruction, in cycles.
+/// The highest surcharge of an access, in cycles.
 const MOST_LATENCY: u32 = 100_000;
-/// The most ways of a cache; a set is searched way by way.
+/// The largest number of ways of a cache; a set is searched way by way.
 const MOST_WAYS: u32 = 64;
-/// The most bytes of a cache.
+/// The largest size of a cache in bytes.
 const MOST_CACHE: u64 = 1 << 30;
 
-/// Why a time model cannot be.
+/// Errors of a time model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TimingError {
-    /// A cost that is too small, too large or too fine.
+    /// A cost is too small, too large or too precise.
     #[error(
         "{what} costs {cycles} cycles; a cost is from 0.001 to 1000 cycles, with three decimals at most"
     )]
     Cost {
-        /// What costs that.
+        /// The class.
         what: String,
         /// Cycles as written.
         cycles: f64,
     },
-    /// A class that is none.
+    /// The class does not exist.
     #[error("there is no class `{name}` of instructions; classes are {known}")]
     Class {
         /// The name as written.
         name: String,
-        /// Names that there are.
+        /// The existing names.
         known: String,
     },
-    /// A cache that cannot be divided into sets.
+    /// The cache cannot be divided into sets.
     #[error(
         "cache {level} of {bytes} bytes in {ways} ways: bytes / (64 x ways), its sets, must be a power of two from 2 on, ways 64 and bytes 1 GiB at most"
     )]
@@ -54,26 +53,26 @@ pub enum TimingError {
         /// Its ways.
         ways: u32,
     },
-    /// A latency beyond what makes sense.
+    /// A latency above the limit.
     #[error("{what} takes {latency} cycles; at most 100000 make sense")]
     Latency {
-        /// Of what.
+        /// The cache or memory.
         what: &'static str,
         /// Cycles as written.
         latency: u32,
     },
 }
 
-/// What instructions cost, by class, in ticks.
+/// Costs of instructions, by class, in ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
     ticks: [u32; COST_CLASSES],
-    /// Whether each element of a string costs as the instruction does.
+    /// True if each element of a string costs as much as the instruction.
     by_element: bool,
 }
 
 impl Default for Costs {
-    /// Every class at its own default.
+    /// Every class at its default.
     fn default() -> Self {
         Self {
             ticks: CostClass::ALL.map(CostClass::default_ticks),
@@ -83,7 +82,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Every instruction costs `ticks`, whatever it does; accesses cost nothing besides.
+    /// Every instruction costs `ticks`; accesses have no surcharge.
     pub fn uniform(ticks: u32) -> Self {
         let cost = |class: CostClass| if class.is_surcharge() { 0 } else { ticks };
         Self {
@@ -95,7 +94,7 @@ impl Costs {
     /// Sets the cost of the class called `name`.
     ///
     /// # Errors
-    /// [`TimingError`], when there is no such class or it cannot cost that.
+    /// [`TimingError`], if there is no such class or the cost is invalid.
     pub fn set(&mut self, name: &str, cycles: f64) -> Result<(), TimingError> {
         let known = CostClass::ALL
             .into_iter()
@@ -121,13 +120,13 @@ impl Costs {
         self.ticks[class as usize]
     }
 
-    /// Whether each element of a string costs as the instruction does.
+    /// True if each element of a string costs as much as the instruction.
     pub(crate) fn by_element(&self) -> bool {
         self.by_element
     }
 }
 
-/// Cycles as ticks, where they are that exactly.
+/// Converts cycles to ticks, if they are a whole number of ticks.
 fn ticks(cycles: f64) -> Option<u32> {
     let scaled = cycles * f64::from(TICKS_PER_CYCLE);
     let ticks = scaled.round();
@@ -135,25 +134,24 @@ fn ticks(cycles: f64) -> Option<u32> {
     (fits && (scaled - ticks).abs() < 1e-6).then_some(ticks as u32)
 }
 
-/// One level of caches.
+/// A cache level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLevel {
     /// Its size.
     pub bytes: u64,
     /// Its associativity.
     pub ways: u32,
-    /// What an access that finds its line here costs besides its instruction, in
-    /// cycles; nothing in the first level, whatever this says.
+    /// The surcharge of an access whose line is in this level, in cycles; the first level has none,
+    /// regardless of this value.
     pub latency: u32,
 }
 
-/// Data caches of a processor, and the memory behind them.
+/// A processor's data caches and memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheModel {
-    /// From the nearest to the farthest; three at most.
+    /// From the nearest to the farthest, at most three.
     pub levels: Vec<CacheLevel>,
-    /// What an access that finds its line in no cache costs besides its instruction, in
-    /// cycles.
+    /// The surcharge of an access whose line is in no cache, in cycles.
     pub memory: u32,
 }
 
@@ -181,7 +179,7 @@ impl CacheModel {
 }
 
 impl CacheLevel {
-    /// How many sets it has.
+    /// Number of sets.
     pub fn sets(&self) -> u64 {
         self.bytes / (LINE_BYTES * u64::from(self.ways))
     }
@@ -205,9 +203,9 @@ fn check_latency(what: &'static str, latency: u32) -> Result<(), TimingError> {
 /// A time model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// What instructions cost.
+    /// Costs of instructions.
     pub costs: Costs,
-    /// The caches, where they are modelled.
+    /// The caches, if they are modelled.
     pub caches: Option<CacheModel>,
 }
 

@@ -1,4 +1,4 @@
-//! The disk as a driver sees it: latency, limits, and requests that are none.
+//! The disk as a driver uses it: latency, limits, and invalid requests.
 use super::super::driver::{Driver, Part};
 use super::super::{Mmio, Window};
 use super::*;

@@ -1,4 +1,4 @@
-//! The register window: negotiation, interrupts, resets, and drivers that keep to no rule.
+//! The register window: negotiation, interrupts, resets, and drivers that violate the rules.
 use super::super::driver::{Driver, Part, RAM};
 use super::super::net::tests::PLAIN;
 use super::super::{Block, Console, Disk, Entropy, Net, NetLink, Offloads};

@@ -1,9 +1,9 @@
-//! Receive aggregation: frames of one TCP stream that follow each other reach the guest as one packet.
+//! Receive aggregation: consecutive frames of a TCP stream reach the guest as one packet.
 //!
-//! A frame joins the packet of its stream by the rules of Linux's generic receive offload: the same headers but for length,
+//! A frame joins the packet of its stream by the rules of Linux's generic receive offload: equal headers except for length,
 //! identification, sequence number and checksum, the next byte of the stream, and no more data than the packet's first frame. A packet is
-//! complete when its data is pushed, when a frame is shorter than the first, when it is as long as IPv4 allows, or when
-//! no frame followed within a time. All other frames pass at once, behind the packet of their stream. Used by `Net`.
+//! complete when its data is pushed, when a frame is shorter than the first, when it has the maximum length of IPv4, or when no frame
+//! followed in time. All other frames pass at once, after the packet of their stream. Used by `Net`.
 
 use belljar_cpu::Cycles;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use virtio_bindings::bindings::virtio_net as spec;
 use super::packet::Headers;
 use super::segmentation::PacketHeader;
 
-/// Streams whose packets are collected at a time, as many as Linux's lists for generic receive offload.
+/// Number of streams whose packets are collected at once, as in Linux's lists for generic receive offload.
 const STREAMS: usize = 8;
 /// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM: u16 = 16;
@@ -20,18 +20,18 @@ const TCP_CHECKSUM: u16 = 16;
 /// A packet for the guest, with the fields of its header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Packet {
-    /// Frames in it.
+    /// Number of frames in it.
     pub(super) frames: u64,
     /// Flags and kind of its header.
     flags: u8,
     kind: u8,
-    /// Length of the headers, bytes of data in each segment, and where the TCP header begins; zeros for a single frame.
+    /// Length of the headers, bytes of data in each segment, and offset of the TCP header; zeros for a single frame.
     places: [u16; 3],
     pub(super) bytes: Vec<u8>,
 }
 
 impl Packet {
-    /// A frame by itself.
+    /// A packet of a single frame.
     pub(super) fn single(frame: Vec<u8>) -> Self {
         Self {
             frames: 1,
@@ -56,7 +56,7 @@ impl Packet {
     }
 }
 
-/// A packet that is being collected.
+/// An incomplete packet.
 #[derive(Debug)]
 struct Open {
     headers: Headers,
@@ -67,13 +67,13 @@ struct Open {
     deadline: Cycles,
 }
 
-/// Packets that are being collected.
+/// The incomplete packets.
 #[derive(Debug, Default)]
 pub(super) struct Aggregation {
     open: Vec<Open>,
 }
 
-/// A packet that is being collected, as it is saved: the frame that it would be, and the rest.
+/// The saved state of an incomplete packet: the frame that it would be, and the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OpenState {
     frame: Vec<u8>,
@@ -83,12 +83,12 @@ pub(super) struct OpenState {
 }
 
 impl Aggregation {
-    /// When the first packet is complete because no frame follows.
+    /// The time at which the first packet is complete for lack of another frame.
     pub(super) fn deadline(&self) -> Option<Cycles> {
         self.open.iter().map(|open| open.deadline).min()
     }
 
-    /// Takes a frame that arrived at `now`, waits `hold` cycles for the next one, and adds the packets that are complete to `ready`.
+    /// Adds a frame that arrived at `now`, waits `hold` cycles for the next one, and adds complete packets to `ready`.
     pub(super) fn take(
         &mut self,
         frame: Vec<u8>,
@@ -128,18 +128,18 @@ impl Aggregation {
             .push(Open::new(headers, data, now.saturating_add(hold)));
     }
 
-    /// Adds the packets to `ready` that no frame followed in time.
+    /// Adds the packets whose next frame did not come in time to `ready`.
     pub(super) fn expire(&mut self, now: Cycles, ready: &mut Vec<Packet>) {
         let due = |open: &mut Open| open.deadline <= now;
         ready.extend(self.open.extract_if(.., due).map(Open::close));
     }
 
-    /// Forgets all packets, and gives the number of their frames.
+    /// Discards all packets, and returns the number of their frames.
     pub(super) fn clear(&mut self) -> u64 {
         self.open.drain(..).map(|open| open.frames).sum()
     }
 
-    /// The packets as they are saved.
+    /// The saved state of the packets.
     pub(super) fn save(&self) -> Vec<OpenState> {
         let open = self.open.iter().map(|open| OpenState {
             frame: open.headers.join(&open.data),
@@ -150,7 +150,7 @@ impl Aggregation {
         open.collect()
     }
 
-    /// Packets from a saved state; `None` when they are none that frames make.
+    /// Packets from a saved state; `None` if frames cannot produce them.
     pub(super) fn load(saved: &[OpenState]) -> Option<Self> {
         let open = saved.iter().map(|saved| {
             let (headers, data) = Headers::split(&saved.frame)?;
@@ -200,7 +200,7 @@ impl Open {
         self.deadline = deadline;
     }
 
-    /// The packet for the guest. Its checksums were found right.
+    /// The packet for the guest, whose checksums were verified.
     fn close(mut self) -> Packet {
         if self.frames == 1 {
             let mut packet = Packet::single(self.headers.join(&self.data));
@@ -208,7 +208,7 @@ impl Open {
             return packet;
         }
         let _ = self.headers.measure(self.data.len());
-        // As a sending guest leaves it to its card: the guest takes such a packet for sound.
+        // The same form as from a sending guest with checksum offload; the receiving guest trusts it.
         self.headers.tcp.checksum = self.headers.pseudo_sum();
         let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
         Packet {
@@ -225,7 +225,7 @@ impl Open {
     }
 }
 
-/// True for a frame that carries data and nothing else to act on.
+/// True for a frame whose only content is data.
 fn is_plain(headers: &Headers) -> bool {
     let tcp = &headers.tcp;
     let acts = tcp.syn || tcp.fin || tcp.rst || tcp.urg || tcp.ece || tcp.cwr || tcp.ns;

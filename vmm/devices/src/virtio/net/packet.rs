@@ -1,7 +1,7 @@
-//! TCP over IPv4 in an Ethernet frame, taken apart and put together.
+//! Parsing and building TCP over IPv4 in an Ethernet frame.
 //!
-//! `segmentation` cuts large packets of the guest into frames, `aggregation` joins frames for the guest; both see packets
-//! by this alone. Frames come from guests and may hold anything.
+//! `segmentation` cuts large packets of the guest into frames, `aggregation` joins frames for the guest; both use these
+//! functions. Frames are untrusted input from guests.
 
 use etherparse::{IpNumber, Ipv4Header, TcpHeader};
 
@@ -19,7 +19,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Headers and data of `frame`; `None` when it holds no TCP over IPv4, a fragment, or less than its lengths say.
+    /// Headers and data of `frame`; `None` if it is not TCP over IPv4, is a fragment, or is shorter than its length
+    /// fields.
     pub(super) fn split(frame: &[u8]) -> Option<(Self, &[u8])> {
         let (ethernet, rest) = frame.split_first_chunk::<ETHERNET_HEADER>()?;
         if ethernet[12..] != IPV4 {
@@ -29,7 +30,7 @@ impl Headers {
         if ip.protocol != IpNumber::TCP || ip.is_fragmenting_payload() {
             return None;
         }
-        // Short frames are padded behind the packet.
+        // Short frames are padded after the packet.
         let packet = rest.get(ip.header_len()..usize::from(ip.total_len))?;
         let (tcp, data) = TcpHeader::from_slice(packet).ok()?;
         let ethernet = *ethernet;
@@ -46,20 +47,20 @@ impl Headers {
         ETHERNET_HEADER + self.ip.header_len()
     }
 
-    /// True if both checksums are those of the headers and `data`.
+    /// True if both checksums match the headers and `data`.
     pub(super) fn are_sound(&self, data: &[u8]) -> bool {
         self.ip.header_checksum == self.ip.calc_header_checksum()
             && Some(self.tcp.checksum) == self.tcp.calc_checksum_ipv4(&self.ip, data).ok()
     }
 
-    /// Sets the lengths and checksums for `data`; `None` when the packet would be too long for IPv4.
+    /// Sets the lengths and checksums for `data`; `None` if the packet would be too long for IPv4.
     pub(super) fn seal(&mut self, data: &[u8]) -> Option<()> {
         self.measure(data.len())?;
         self.tcp.checksum = self.tcp.calc_checksum_ipv4(&self.ip, data).ok()?;
         Some(())
     }
 
-    /// Sets the lengths and the checksum of the IPv4 header for `len` bytes of data; `None` when that is too much.
+    /// Sets the lengths and the checksum of the IPv4 header for `len` bytes of data; `None` if that is too long.
     pub(super) fn measure(&mut self, len: usize) -> Option<()> {
         let len = self.tcp.header_len().checked_add(len)?;
         self.ip.set_payload_len(len).ok()?;
@@ -90,13 +91,14 @@ impl Headers {
     }
 }
 
-/// Completes a checksum that the guest left to the card: the field at `start + offset` holds the sum over the pseudo
-/// header, and the sum goes on from `start` to the end (virtio 1.2, 5.1.6.2). `None` when the field is not in the frame.
+/// Completes a checksum that the guest offloads to the card: the field at `start + offset` holds the sum over the pseudo
+/// header, to which the bytes from `start` to the end are added (virtio 1.2, 5.1.6.2). `None` if the field is not in the
+/// frame.
 pub(super) fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let summed = frame.get(start..)?;
     summed.get(offset..offset.checked_add(2)?)?;
     let sum: u32 = summed.chunks(2).map(word).sum();
-    // UDP sends ones for zero, which are equal in this arithmetic (RFC 768).
+    // UDP sends ones for zero, which are equal in one's complement arithmetic (RFC 768).
     let value = match !fold(sum) {
         0 => u16::MAX,
         value => value,

@@ -1,17 +1,17 @@
 //! Offloads of the sending side: checksums, and TCP segmentation (TSO).
 //!
-//! A chain of the guest is a header and a packet; it leaves as one frame, or as the frames that the packet is cut into, with the
-//! sequence numbers, flags and checksums that the guest's own stack would give them. Used by `Net` when it transmits.
+//! A chain of the guest is a header and a packet. It leaves as one frame, or is cut into frames with the same sequence numbers,
+//! flags and checksums as from the guest's own stack. Used by `Net` to transmit.
 
 use virtio_bindings::bindings::virtio_net as spec;
 
 use super::packet::{Headers, complete_checksum};
 
-/// The smallest data of a segment that a guest may ask for, Linux's `TCP_MIN_MSS` less its options: smaller ones make more
-/// headers than data.
+/// The smallest segment size that a guest may request, Linux's `TCP_MIN_MSS` less its options: with smaller ones, headers would
+/// exceed the data.
 const LEAST_SEGMENT: usize = 48;
 
-/// `struct virtio_net_hdr_v1` of a packet, but for the number of its buffers.
+/// `struct virtio_net_hdr_v1` of a packet, without the number of its buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PacketHeader {
     pub(super) flags: u8,
@@ -56,8 +56,8 @@ impl PacketHeader {
     }
 }
 
-/// The frames that leave for a packet of the guest, none longer than `longest` bytes; `None` when header and packet do not
-/// fit each other.
+/// The frames of a packet sent by the guest, none longer than `longest` bytes; `None` when header and packet do not fit each
+/// other.
 pub(super) fn frames(
     header: PacketHeader,
     mut packet: Vec<u8>,
@@ -93,7 +93,7 @@ fn segments(packet: &[u8], segment: usize, longest: usize) -> Option<Vec<Vec<u8>
         let is_last = index + 1 == count;
         headers.tcp.fin &= is_last;
         headers.tcp.psh &= is_last;
-        // Congestion is answered once (RFC 3168, 6.1.2).
+        // CWR is set in the first segment only (RFC 3168, 6.1.2).
         headers.tcp.cwr &= index == 0;
         headers.seal(data)?;
         frames.push(headers.join(data));

@@ -1,4 +1,4 @@
-//! Frames in and out: whole, in order, and counted where they are dropped.
+//! Frames in and out: whole, in order, and counted if dropped.
 use super::super::driver::{Driver, Part};
 use super::super::{Mmio, Window};
 use super::*;

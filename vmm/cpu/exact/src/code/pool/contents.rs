@@ -1,8 +1,8 @@
 //! The bytes of a pool's pages: found by their hash, then compared.
 //!
-//! A page is added once and never changed or removed, so that its number stays good; equal bytes at
-//! another linear address are another page, up to `PLACES` of them. `pool` looks pages up when a
-//! node first runs code of one.
+//! A page is added once and never changed or removed, so its number stays valid; equal bytes at
+//! another linear address are another page, up to `PLACES` of them. `pool` looks up pages when a
+//! node first runs code in one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use twox_hash::XxHash3_64;
 
 use super::{PageBytes, PageId};
 
-/// Linear addresses at which the code of the same bytes is kept.
+/// The largest number of linear addresses for pages with the same bytes.
 const PLACES: usize = 4;
 
 struct Page {
@@ -23,7 +23,7 @@ struct Page {
 pub(super) struct Contents {
     pages: boxcar::Vec<Page>,
     by_hash: Mutex<BTreeMap<u64, Vec<PageId>>>,
-    /// Most pages.
+    /// The largest number of pages.
     limit: usize,
 }
 
@@ -40,8 +40,8 @@ impl Contents {
         self.pages.count()
     }
 
-    /// The page with these bytes at linear page number `place`, which is added if there is
-    /// none; `None` when there are too many, of all or of these bytes.
+    /// The page with these bytes at linear page number `place`, which is added if missing; `None`
+    /// if there are too many pages, in total or with these bytes.
     pub(super) fn find_or_add(&self, bytes: &PageBytes, place: u64) -> Option<PageId> {
         let hash = XxHash3_64::oneshot(bytes);
         let mut by_hash = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Contents {
         Some(id)
     }
 
-    /// Whether page `id` has these bytes.
+    /// True if page `id` has these bytes.
     pub(super) fn holds(&self, id: PageId, bytes: &PageBytes) -> bool {
         let page = self.pages.get(id as usize);
         page.is_some_and(|page| *page.bytes == *bytes)

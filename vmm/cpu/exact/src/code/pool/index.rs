@@ -1,8 +1,8 @@
-//! Which block of a pool stands where: a hash table with chains, in which nothing moves and
-//! nothing is removed, so that threads look into it while one adds to it.
+//! An index of a pool's blocks: a hash table with chains. Entries never move and are never removed,
+//! so threads can search it while another thread adds to it.
 //!
-//! A block is added when it is whole, with its chain's head written last; a retired one is only
-//! skipped. `pool` adds under its lock, and every node's dispatcher looks blocks up.
+//! A block is added when it is complete, and its chain's head is written last; retired blocks are
+//! skipped. `pool` adds under its lock, and every node's dispatcher looks up blocks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ use crate::code::index::{Found, Key, chain_of};
 
 /// The end of a chain. Numbers are stored plus one.
 const END: u32 = 0;
-/// Chains; a power of two.
+/// Number of chains; a power of two.
 const CHAINS: usize = 1 << 17;
 
 struct Line {
@@ -43,8 +43,8 @@ impl PoolIndex {
         self.lines.get(at.checked_sub(1)? as usize)
     }
 
-    /// The newest block under `key`, which is the hot one if there is one; with `plain`,
-    /// the other.
+    /// The newest block under `key`, which is the hot one if there is one; for plain code, the
+    /// other one.
     pub(super) fn find(&self, key: Key, sought: Sought) -> Option<Found> {
         let mut at = self.heads[chain_of(key, CHAINS)].load(Ordering::Acquire);
         while let Some(line) = self.line(at) {
@@ -57,7 +57,8 @@ impl PoolIndex {
         None
     }
 
-    /// Adds the next block, number `id`, which is whole by now. One thread at a time may.
+    /// Adds the next block, number `id`, which must be complete. Only one thread at a time may call
+    /// this.
     pub(super) fn add(&self, key: Key, id: BlockId, block: &Block) -> Found {
         let head = &self.heads[chain_of(key, CHAINS)];
         let line = Line {
@@ -75,7 +76,7 @@ impl PoolIndex {
         found
     }
 
-    /// Lets nobody find block `id` any more.
+    /// Removes block `id` from lookups.
     pub(super) fn retire(&self, id: BlockId) {
         if let Some(line) = self.line((id & !POOLED) + 1) {
             line.retired.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! What changes when something is added to a pool: in the hands of one thread at a time.
+//! The mutable state of a pool, for one thread at a time.
 //!
-//! The pool holds it in a lock. Bytes that were placed stay as they are; a jump is linked or led to
-//! hot code by one write of its cell, which threads in the code may read at any time.
+//! The pool holds it in a lock. Placed bytes never change; a jump is linked or redirected to hot
+//! code by one write of its cell, which threads in the code may read at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use belljar_translate::host::exit_stub::BlockId;
 pub(super) struct Writer {
     pub memory: CodeMemory,
     pub emitter: Emitter,
-    /// Cells in use.
+    /// Number of cells in use.
     pub cells: usize,
-    /// Instructions whose accesses seldom go where the last one went.
+    /// Instructions whose accesses seldom repeat their last address range.
     pub scattered: BTreeSet<u64>,
-    /// The jumps that lead to a block.
+    /// The jumps linked to each block.
     incoming: BTreeMap<BlockId, Vec<Incoming>>,
-    /// What code was translated under, by the numbers that are part of modes.
+    /// Features under which code was translated, by the numbers in modes.
     features: Vec<Features>,
 }
 
@@ -37,7 +37,7 @@ impl Writer {
         }
     }
 
-    /// Places the code emitted last and its cells, which hold `cells` at first.
+    /// Places the last emitted code and its cells, with initial values `cells`.
     pub(super) fn place(&mut self, cells: &[u64]) {
         self.memory.place(self.emitter.code());
         let first = self.memory.cell(self.cells);
@@ -48,13 +48,13 @@ impl Writer {
         self.cells += cells.len();
     }
 
-    /// Lets `jump` lead to block `to`, which begins at host address `entry`.
+    /// Links `jump` to block `to`, which begins at host address `entry`.
     pub(super) fn link(&mut self, jump: Incoming, to: BlockId, entry: u64) {
         self.memory.set_cell(jump.hole, entry);
         self.incoming.entry(to).or_default().push(jump);
     }
 
-    /// Leads jumps from block `from` to block `to`, which begins at host address `entry`.
+    /// Redirects jumps from block `from` to block `to`, which begins at host address `entry`.
     pub(super) fn redirect(&mut self, from: BlockId, to: BlockId, entry: u64) {
         let incoming = self.incoming.remove(&from).unwrap_or_default();
         let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);

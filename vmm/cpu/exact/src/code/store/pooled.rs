@@ -1,8 +1,8 @@
-//! A node's part in a pool.
+//! Use of a pool by a node.
 //!
-//! The store remembers which pages run the pool's code and asks the pool for blocks of no others;
-//! its own blocks and the pool's are never linked to each other. `shared` calls this on behalf of
-//! the vCPU, after it has compared the page's bytes.
+//! The store records which pages run the pool's code, and only looks up blocks of those pages in
+//! the pool; its own blocks and the pool's are never linked to each other. `shared` calls this for
+//! the vCPU, after comparing the page's bytes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::code::index::Found;
 use crate::code::pool::{PageBytes, Pool, address_in};
 
 impl Store {
-    /// Runs the pool's code, too, from now on. The store must be empty.
+    /// Uses `pool` from now on. The store must be empty.
     pub(crate) fn join(&mut self, pool: Arc<Pool>) {
         self.slots = POOL_SLOTS as u32..POOL_SLOTS as u32;
         self.heats = POOL_HEATS as u32..POOL_HEATS as u32;
@@ -31,55 +31,55 @@ impl Store {
         }
     }
 
-    /// The pool's heat counters in use, by numbers from zero on.
+    /// Number of the pool's heat counters in use, which are numbered from zero.
     pub(crate) fn pooled_heats(&self) -> u32 {
         self.pool.as_ref().map_or(0, |pool| pool.heats())
     }
 
-    /// Whether a block in `mode` at `physical` and `rip` may turn out to be the pool's if the
-    /// page's bytes are [looked at](Self::share).
+    /// True if a block in `mode` at `physical` and `rip` may be the pool's, which a
+    /// [comparison](Self::share) of the page's bytes decides.
     pub(crate) fn may_share(&self, physical: u64, rip: u64, mode: Mode) -> bool {
         self.pool.is_some() && mode.is_poolable() && self.pages.may_share(physical, rip)
     }
 
-    /// Runs the pool's code at `rip` in the page around `physical`, which holds these bytes
-    /// and is watched, from now on; if the pool has it or takes it.
+    /// Runs the pool's code at `rip` in the page around `physical`, which has these bytes and is
+    /// watched. Returns true if the pool has the page or adds it.
     pub(crate) fn share(&mut self, physical: u64, rip: u64, bytes: &PageBytes) -> bool {
         let page = self.pool().page_of(bytes, rip);
         self.pages.share(physical, rip, page);
         page.is_some()
     }
 
-    /// Whether any code in the page around `physical` is shared.
+    /// True if any code in the page around `physical` is shared.
     pub(crate) fn is_shared(&self, physical: u64) -> bool {
         self.pages.is_shared(physical)
     }
 
-    /// Whether the code at `rip` in the page around `physical` is shared.
+    /// True if the code at `rip` in the page around `physical` is shared.
     pub(crate) fn is_shared_at(&self, physical: u64, rip: u64) -> bool {
         self.pages.pooled(physical, rip).is_some()
     }
 
-    /// Whether it is, and the page holds the bytes for which it is.
+    /// True if it is shared, and the page still has the shared bytes.
     pub(crate) fn still_shares(&self, physical: u64, rip: u64, bytes: &PageBytes) -> bool {
         let page = self.pages.pooled(physical, rip);
         page.is_some_and(|page| self.pool().holds(page, bytes))
     }
 
-    /// Runs no code of the pool's any more in the page around `physical`, nor ever again if
-    /// that is the node's `own` now. Returns whether it holds no code any more. The caller
-    /// must empty the jump caches.
+    /// Stops running the pool's code in the page around `physical`; forever, if the page is now the
+    /// node's `own`. Returns true if it contains no code any more. The caller must clear the jump
+    /// caches.
     pub(crate) fn leave(&mut self, physical: u64, own: bool) -> bool {
         self.departures += 1;
         self.pages.leave(physical, own)
     }
 
-    /// Never runs the pool's code in the page around `physical`.
+    /// Excludes the page around `physical` from the pool forever.
     pub(crate) fn keep_own(&mut self, physical: u64) {
         self.pages.keep_own(physical);
     }
 
-    /// Grows whenever a page ceases to be shared.
+    /// A number that grows whenever a page ceases to be shared.
     pub(crate) fn departures(&self) -> u64 {
         self.departures
     }
@@ -99,8 +99,8 @@ impl Store {
         pool.find(address_in(page, physical), rip, mode, sought)
     }
 
-    /// Translates `guest`, whose bytes lie at `physical` in a shared page, for all; `None`
-    /// when there is no room.
+    /// Translates `guest`, whose bytes are at `physical` in a shared page, into the pool; `None` if
+    /// there is no room.
     pub(crate) fn add_pooled(
         &self,
         guest: &GuestBlock,
@@ -113,8 +113,8 @@ impl Store {
             .add(guest, address_in(page, physical), mode, form)
     }
 
-    /// The block of the pool's that checks each access by itself where hot block `id`
-    /// stands; lets nobody find that one any more, nor group the accesses of `instructions`.
+    /// Removes hot block `id` of the pool from lookups, and excludes the accesses of `instructions`
+    /// from groups. Returns the pool's block at the same address that checks each access by itself.
     pub(crate) fn retire(
         &self,
         id: BlockId,

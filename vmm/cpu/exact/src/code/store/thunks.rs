@@ -1,8 +1,8 @@
-//! Where code that is relative to its page is entered; see [`relative`](crate::find::relative).
+//! Entry thunks of code that is relative to its page; see [`relative`](crate::find::relative).
 //!
-//! An entry thunk stands for one RIP, physical address and mode; it leads to the relative block
-//! there, or to the dispatcher when that is gone. `relative` makes thunks when the dispatcher asks
-//! for a block, and jump caches lead to them.
+//! An entry thunk belongs to one RIP, physical address and mode; it leads to the relative block
+//! there, or to the dispatcher when that was dropped. `relative` makes thunks when the dispatcher
+//! needs a block, and jump caches contain them.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::mode::{Mode, Pace};
@@ -16,19 +16,19 @@ use crate::code::form::Sought;
 use crate::code::index::Found;
 use crate::code::relative::relative;
 
-/// Host address of the `rel32` with which an entry thunk leads to its block.
+/// Host address of the `rel32` by which an entry thunk jumps to its block.
 fn hole_of(thunk: &Found) -> u64 {
     thunk.entry + stubs::THUNK_HOLE
 }
 
 impl Store {
-    /// RIP and mode of code at `rip` in `mode` where it is relative. Nodes that share code
-    /// share it by its addresses.
+    /// RIP and mode of code at `rip` in `mode`, if it is translated relative to its page. Code
+    /// shared between nodes is not, because it has absolute addresses.
     pub(crate) fn relative_at(&self, rip: u64, mode: Mode) -> Option<(u64, Mode)> {
         relative(rip, mode).filter(|_| self.pool.is_none())
     }
 
-    /// As [`find`](Self::find), but the relative block.
+    /// As [`find`](Self::find), for the relative block.
     pub(crate) fn find_relative(
         &self,
         rip: u64,
@@ -40,7 +40,7 @@ impl Store {
         self.index.find((rip, physical, mode.bits()), sought)
     }
 
-    /// The entry thunk at `rip` to the block at `physical`, if it leads anywhere.
+    /// The entry thunk at `rip` to the block at `physical`, if it leads to a block.
     pub(crate) fn find_thunk(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let thunk = self
@@ -49,8 +49,8 @@ impl Store {
         (self.memory.target(hole_of(&thunk)) != self.shared.unknown).then_some(thunk)
     }
 
-    /// Lets an entry thunk at `rip` lead to `found`, the relative block there; a new one if need be.
-    /// `None` when there is no room.
+    /// Makes an entry thunk at `rip`, a new one if necessary, lead to `found`, the relative block
+    /// there. `None` if there is no room.
     pub(crate) fn add_thunk(
         &mut self,
         rip: u64,
@@ -80,8 +80,8 @@ impl Store {
         Some(thunk)
     }
 
-    /// Lets `jump`, which is block `from`'s, lead by way of the jump cache to block `id`, which
-    /// no jump may be linked to. The two run under the same circumstances.
+    /// Makes `jump` of block `from` lead through the jump cache to block `id`, which must not be
+    /// linked. Both run in the same mode.
     pub(crate) fn bridge(&mut self, jump: Incoming, from: BlockId, id: BlockId) {
         let (source, target) = (self.block(from), self.block(id));
         let way = source.mode.absolute() == target.mode.absolute();

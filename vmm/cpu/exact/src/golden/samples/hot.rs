@@ -1,7 +1,7 @@
 //! Loops that become hot.
 //!
 //! Each is made hot, so that its listing is a trace: with groups of accesses, lent registers, side
-//! exits and vectors between them. `golden/samples` has them among its files.
+//! exits and vectors. `golden/samples` has them in its list of files.
 
 use belljar_cpu::Level;
 use iced_x86::code_asm::*;

@@ -1,7 +1,7 @@
-//! Code that counts its addresses from its page.
+//! Code with addresses relative to its page.
 //!
-//! They are translated as users' code beyond 4 GiB is, and show how such code leaves its page and
-//! names addresses. `golden/samples` has them among its files.
+//! The samples are translated as user code beyond 4 GiB, and show how such code leaves its page and
+//! uses addresses. `golden/samples` has them in its list of files.
 
 use iced_x86::code_asm::CodeAssembler;
 

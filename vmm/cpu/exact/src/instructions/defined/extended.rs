@@ -1,12 +1,12 @@
-//! Numbers of 80 bits, as the x87's registers hold them, and how results become such (Intel SDM,
-//! volume 1, chapters 4 and 8).
+//! Numbers of 80 bits, the x87's register format, and rounding to them (Intel SDM, volume 1,
+//! chapters 4 and 8).
 //!
-//! Numbers are integers here, so that results and the exceptions they raise are the same on every
-//! host. The transcendental functions of the x87 (`system/transcendental`) are rounded by this.
+//! Computations use integers, so that results and exceptions are the same on every host. The
+//! transcendental functions of the x87 (`system/transcendental`) are rounded with these functions.
 
 use super::wide::Wide;
 
-/// Bits of the status word, of which the first six are masked by those of the control word.
+/// Bits of the status word; the control word has mask bits for the first six.
 pub(crate) mod status {
     pub(crate) const INVALID: u16 = 1;
     pub(crate) const DENORMAL: u16 = 1 << 1;
@@ -24,7 +24,7 @@ pub(crate) mod status {
 
 const BIAS: i32 = 16383;
 const LARGEST_EXPONENT: i32 = 0x7fff;
-/// What unmasked overflow and underflow take off an exponent or add to it.
+/// The exponent adjustment for unmasked overflow and underflow.
 const WRAP: i32 = 24576;
 const INTEGER_BIT: u64 = 1 << 63;
 const QUIET_BIT: u64 = 1 << 62;
@@ -38,7 +38,7 @@ pub(crate) struct Extended {
     pub mantissa: u64,
 }
 
-/// What kind of number it is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Zero,
@@ -47,22 +47,22 @@ pub(crate) enum Kind {
     Infinity,
     QuietNan,
     SignalingNan,
-    /// An encoding that is none.
+    /// An invalid encoding.
     Unsupported,
 }
 
-/// How results are rounded, and what of exceptions is masked: the control word.
+/// The control word: rounding, and masks of exceptions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Control(pub u16);
 
 impl Control {
-    /// Whether all of `exceptions` are masked.
+    /// True if all of `exceptions` are masked.
     pub(crate) fn masks(self, exceptions: u16) -> bool {
         exceptions & status::EXCEPTIONS & !self.0 == 0
     }
 
-    /// Whether a magnitude is rounded up, by its last bit that is kept, and what comes after it:
-    /// the first bit, and whether anything else is set.
+    /// True if a magnitude is rounded up, given the last kept bit, the first bit after it, and
+    /// whether any further bit is set.
     fn rounds_up(self, negative: bool, odd: bool, first: bool, others: bool) -> bool {
         match self.0 >> 10 & 3 {
             0 => first && (others || odd),
@@ -141,7 +141,7 @@ impl Extended {
         }
     }
 
-    /// The number, which is zero, denormal, or normal.
+    /// The number's value; it must be zero, denormal, or normal.
     pub(crate) fn value(self) -> Wide {
         let exponent = i32::from(self.exponent.max(1)) - BIAS - 63;
         Wide {
@@ -151,14 +151,14 @@ impl Extended {
     }
 }
 
-/// A rounded result, and what goes into the status word.
+/// A rounded result, and its bits of the status word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rounded {
     pub number: Extended,
     pub status: u16,
 }
 
-/// Rounds `value` to 64 bits; `inexact` says that it is not all of the result.
+/// Rounds `value` to 64 bits; `inexact` is true if the exact result has further bits.
 pub(crate) fn round(value: Wide, inexact: bool, control: Control) -> Rounded {
     if value.is_zero() {
         return Rounded {
@@ -217,7 +217,7 @@ struct Cut {
     up: bool,
 }
 
-/// The upper 64 bits of a mantissa that is shifted to the right by `shift` before.
+/// The upper 64 bits of a mantissa after shifting it right by `shift`, rounded.
 fn cut(value: Wide, shift: u32, inexact: bool, control: Control) -> Cut {
     let whole = value.mantissa.checked_shr(shift).unwrap_or(0);
     let lost = whole.checked_shl(shift).unwrap_or(0) != value.mantissa;

@@ -1,8 +1,7 @@
 //! The x87's functions: sine, cosine, arc tangent, 2^x - 1, logarithm.
 //!
-//! Series of [`Wide`](crate::instructions::defined::wide::Wide) numbers, after reductions that leave small arguments. For sine and cosine
-//! pi has 66 bits, as in processors of both makers (Intel SDM, volume 1, "Pi"), and the reduction
-//! by it is exact.
+//! Series of [`Wide`](crate::instructions::defined::wide::Wide) numbers, after reductions to small arguments. For sine and cosine pi has
+//! 66 bits, as in processors of both makers (Intel SDM, volume 1, "Pi"), and the reduction by it is exact.
 
 use std::sync::LazyLock;
 
@@ -22,7 +21,7 @@ const HALF_PI_UNIT: i32 = -65;
 struct Constants {
     pi: Wide,
     ln2: Wide,
-    /// Of eighths.
+    /// Of multiples of an eighth.
     arc_tangents: [Wide; STEPS + 1],
 }
 
@@ -50,8 +49,7 @@ pub(crate) fn part_of_pi(numerator: i64, denominator: u32) -> Wide {
     part.over(denominator)
 }
 
-/// An angle less a multiple of a quarter of the circle, and that multiple modulo four.
-/// `None` from 2^63 on.
+/// An angle reduced by a multiple of a quarter circle, and that multiple modulo four. `None` from 2^63 on.
 fn reduced(angle: Wide) -> Option<(Wide, u32)> {
     if angle.exponent >= 63 {
         return None;
@@ -83,7 +81,7 @@ fn reduced(angle: Wide) -> Option<(Wide, u32)> {
     Some((left, quarters & 3))
 }
 
-/// Sine and cosine of an angle of at most 64 significant bits; `None` from 2^63 on, in magnitude.
+/// Sine and cosine of an angle of at most 64 significant bits; `None` for magnitudes from 2^63 on.
 pub(crate) fn sine_cosine(angle: Wide) -> Option<(Wide, Wide)> {
     let (rest, quarters) = reduced(angle)?;
     let square = rest.times(rest);
@@ -114,7 +112,7 @@ pub(crate) fn power_less_one(x: Wide) -> Wide {
 
 /// The logarithm to base 2 of a positive number.
 pub(crate) fn log2(x: Wide) -> Wide {
-    // From the root of a half to that of two, nearly.
+    // From about the square root of a half to the square root of two.
     let above = x.mantissa >> 64 > 0xb504_f333_f9de_6484;
     let part = Wide {
         negative: false,
@@ -171,7 +169,7 @@ pub(crate) fn arc_tangent(y: Wide, x: Wide) -> Wide {
         return part_of_pi(1, 2).minus(arc_tangent(x, y));
     }
     let tangent = y.divided_by(x);
-    // Eighths, rounded.
+    // In eighths, rounded.
     let at = if tangent.exponent < -4 {
         0
     } else {
@@ -185,7 +183,7 @@ pub(crate) fn arc_tangent(y: Wide, x: Wide) -> Wide {
     CONSTANTS.arc_tangents[at].plus(small_arc_tangent(rest))
 }
 
-/// The arc tangent of at most an eighth.
+/// The arc tangent of a number up to an eighth.
 fn small_arc_tangent(tangent: Wide) -> Wide {
     let square = tangent.times(tangent).negated();
     let sum = (0..ARC_TERMS).rev().fold(Wide::ZERO, |sum, term| {
@@ -239,7 +237,7 @@ mod tests {
 
     #[test]
     fn constants_have_all_their_bits() {
-        // Of pi / 4 and ln 2, from their binary expansions.
+        // Digits of pi / 4 and ln 2, from their binary expansions.
         let quarter = CONSTANTS.arc_tangents[STEPS].mantissa >> 12;
         assert_eq!(quarter, 0xc90f_daa2_2168_c234_c4c6_628b_80dc_1cd1 >> 12);
         assert_eq!(
@@ -250,7 +248,7 @@ mod tests {
 
     #[test]
     fn angles_are_reduced_by_66_bits_of_pi() {
-        // The multiple of that pi nearest to 2^62 leaves an exact rest.
+        // The multiple of that pi nearest to 2^62 leaves an exact remainder.
         let angle = Wide::scaled(1, 62);
         let (rest, _) = reduced(angle).unwrap();
         assert!(rest.exponent < 0);

@@ -1,7 +1,7 @@
-//! Numbers of 128 significant bits, of which the x87's functions are made: more than it takes to
-//! round their results to 64 bits as if they were exact, but for one in some 2^50.
+//! Numbers of 128 significant bits for computing the x87's functions. They suffice to round results
+//! to 64 bits as if they were exact, except for about one in 2^50.
 //!
-//! All is done in integers, and cut off, so that it is the same on every host.
+//! Operations use integers and truncate, so they are the same on every host.
 
 use std::cmp::Ordering;
 
@@ -26,7 +26,7 @@ impl Wide {
         mantissa: 1 << 127,
     };
 
-    /// The greatest number below one.
+    /// The largest number below one.
     pub(crate) const BELOW_ONE: Self = Self {
         negative: false,
         exponent: -1,
@@ -71,7 +71,7 @@ impl Wide {
         }
     }
 
-    /// The next larger magnitude, of one whose last bit is not set.
+    /// A slightly larger magnitude: sets the last bit, which must be clear.
     pub(crate) fn above(self) -> Self {
         Self {
             mantissa: self.mantissa | 1,
@@ -79,7 +79,7 @@ impl Wide {
         }
     }
 
-    /// What was less than one before it was cut off.
+    /// Restores "less than one" for a number that was below one before truncation.
     pub(crate) fn below_one(self) -> Self {
         if self == Self::ONE {
             Self::BELOW_ONE
@@ -107,12 +107,12 @@ impl Wide {
         Self {
             negative: self.negative != other.negative,
             exponent: self.exponent + other.exponent + 1 - shift as i32,
-            // The bit that comes in from below is cut off: all errors here are of that size.
+            // The bit that is shifted in is truncated: all errors here are of that size.
             mantissa: high << shift,
         }
     }
 
-    /// Divided by a small number.
+    /// The quotient by a small number.
     pub(crate) fn over(self, divisor: u32) -> Self {
         let divisor = u128::from(divisor);
         let quotient = self.mantissa / divisor;
@@ -121,7 +121,7 @@ impl Wide {
         if quotient == 0 {
             return Self::ZERO;
         }
-        // The divisor has 32 bits at most, and so has the rest.
+        // The divisor has at most 32 bits, and so has the remainder.
         let below = (rest << zeros) / divisor;
         Self {
             exponent: self.exponent - zeros as i32,
@@ -130,7 +130,7 @@ impl Wide {
         }
     }
 
-    /// Divided by a number that is not zero.
+    /// The quotient by a nonzero number.
     pub(crate) fn divided_by(self, divisor: Self) -> Self {
         if self.is_zero() {
             return Self::ZERO;

@@ -1,8 +1,8 @@
 //! Exceptions and interrupts outside long mode: the interrupt vector table of real
 //! mode, and the gates of protected mode (Intel SDM vol. 3, 6.12 and 21.1.4).
 //!
-//! Values are pushed before a register is loaded, so that a fault on the way leaves the registers
-//! as they were. `exception` comes here when EFER.LMA is clear.
+//! Values are pushed before a register is loaded, so that a fault in between leaves the registers
+//! unchanged. `exception` calls this when EFER.LMA is clear.
 
 use belljar_cpu::{Segment, SegmentRegister};
 use belljar_translate::architecture::{attribute, flag, vector};
@@ -15,13 +15,13 @@ use crate::processor::vcpu::ExactVcpu;
 struct Gate {
     selector: u16,
     offset: u64,
-    /// Bytes of what is pushed: 2 or 4.
+    /// Size of pushed values in bytes: 2 or 4.
     size: usize,
-    /// Whether it leaves IF alone.
+    /// True if it leaves IF unchanged.
     is_trap: bool,
 }
 
-/// A stack that values are pushed on, before anything is loaded.
+/// A stack for pushing values, before registers are loaded.
 struct Stack {
     segment: Segment,
     sp: u64,
@@ -169,8 +169,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// The stack for an inner level that the task-state segment names, which has 16
-    /// or 32 bits.
+    /// The stack for an inner level in the task-state segment, which has 16 or 32 bits.
     fn inner_stack(&mut self, level: u8) -> Result<Stack, Fault> {
         let task = *self.state.segment(SegmentRegister::Tr);
         let is_wide = task.attributes & 8 != 0;

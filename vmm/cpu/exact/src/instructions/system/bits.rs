@@ -1,8 +1,8 @@
-//! Bit strings in memory: BT, BTS, BTR and BTC whose offset may lead beyond the operand; and
-//! shifts of two words by more than their length.
+//! Bit strings in memory: BT, BTS, BTR and BTC with offsets beyond the operand; and double shifts
+//! by more than their length.
 //!
-//! The bits are read and written in one access of the operand's width, as the manual has it.
-//! Called for what translated code leaves to Rust.
+//! The bits are read and written in one access of the operand's width, as in the manual. Called for
+//! instructions that translated code leaves to Rust.
 
 use belljar_translate::architecture::flag;
 use belljar_translate::context::ARITHMETIC;
@@ -17,8 +17,8 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// BT, BTS, BTR, BTC on memory with a register offset, which may be negative
-    /// and reach anywhere. Only CF changes.
+    /// BT, BTS, BTR, BTC on memory with a register offset, which may be negative and arbitrarily
+    /// large. Only CF changes.
     pub(super) fn bit_string(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let size = instruction.op1_register().size();
         let (address, bit) = self.bit_address(instruction);
@@ -41,8 +41,9 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// SHLD and SHRD of 16 bits. By more than 16 the first operand follows again after the second,
-    /// which manuals leave undefined. So are OF, but for a count of one, and AF, which are zero.
+    /// SHLD and SHRD of 16 bits. By more than 16, the first operand follows again after the second;
+    /// manuals leave this undefined. Also undefined are OF, except for a count of one, and AF: both
+    /// are set to zero.
     pub(super) fn double_shift(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let count = match undefined::count(instruction) {
             Count::Known(count) => count,

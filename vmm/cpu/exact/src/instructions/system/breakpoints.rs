@@ -1,8 +1,8 @@
-//! Breakpoints in DR0 to DR3 (Intel SDM vol. 3, 18.2.4 and 18.3.1). While one is on,
-//! instructions run one by one and are looked at before; while none is, they cost
-//! nothing. A repeated string instruction is one access from its first element to its
-//! last, and reported at its end. Accesses of gathers, scatters and of instructions that
-//! push several words, and breakpoints on ports, are not seen.
+//! Breakpoints in DR0 to DR3 (Intel SDM vol. 3, 18.2.4 and 18.3.1). While one is enabled,
+//! instructions run one by one and are checked before; otherwise breakpoints cost nothing. A
+//! repeated string instruction is one access from its first element to its last, and reported at
+//! its end. Accesses of gathers, scatters and of instructions that push several words are not
+//! detected, nor are breakpoints on ports.
 
 use belljar_translate::architecture::{flag, vector};
 use belljar_translate::guest::analyse::{Class, classify};
@@ -13,14 +13,14 @@ use crate::memory::access::DataAccess;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
-/// DR7: the enable bits of all four.
+/// DR7: the enable bits of all four breakpoints.
 const ENABLED: u64 = 0xff;
-/// What a breakpoint is on, DR7's R/W fields.
+/// The kind of a breakpoint, in DR7's R/W fields.
 const ON_CODE: u64 = 0;
 const ON_WRITES: u64 = 1;
 const ON_ACCESSES: u64 = 3;
 
-/// One enabled breakpoint.
+/// An enabled breakpoint.
 struct Breakpoint {
     /// Its bit in DR6.
     bit: u64,
@@ -39,7 +39,7 @@ impl Breakpoint {
 }
 
 impl ExactVcpu {
-    /// Whether any breakpoint is on.
+    /// True if any breakpoint is enabled.
     pub(crate) fn has_breakpoints(&self) -> bool {
         self.state.debug[7] & ENABLED != 0
     }
@@ -59,7 +59,7 @@ impl ExactVcpu {
         })
     }
 
-    /// The #DB of a breakpoint on the instruction at `state.rip`, which is then in DR6.
+    /// The #DB of a breakpoint on the instruction at `state.rip`, which is then recorded in DR6.
     pub(crate) fn code_breakpoint(&mut self) -> Option<Fault> {
         let linear = self.state.code_address(self.state.rip);
         let hits = self
@@ -73,8 +73,8 @@ impl ExactVcpu {
         Some(Fault::plain(vector::DEBUG))
     }
 
-    /// The bits of DR6 of the breakpoints that the data of the instruction at `state.rip`
-    /// meets, once it is done.
+    /// The bits of DR6 for breakpoints on the data of the instruction at `state.rip`, after its
+    /// execution.
     pub(crate) fn data_breakpoints(&mut self) -> u64 {
         let (instruction, features) = self.present_instruction();
         let class = classify(&instruction, &features);

@@ -1,8 +1,8 @@
 //! Control and debug registers, cache and TLB control.
 //!
-//! What is reserved or contradicts itself raises #GP before anything changes. Each change of how
-//! addresses are translated or code is made is told to the TLB and to `lookup`. `table` leads here
-//! from MOV with control registers, INVLPG, WBINVD and their like.
+//! Reserved or contradictory values raise #GP before anything changes. Changes of address translation or of
+//! features are reported to the TLB and to `lookup`. `table` calls this for MOV with control registers,
+//! INVLPG, WBINVD and similar instructions.
 
 use belljar_cpu::{Exit, Feature, SegmentRegister, SystemRegisters};
 use belljar_translate::architecture::{attribute, cr0, cr4, efer};
@@ -14,12 +14,12 @@ use crate::processor::mmu::has_good_pointers;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
-/// CR4 bits whose features CPUID offers at every level: TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
+/// CR4 bits for features of every level: TSD, DE, PSE, PAE, MCE, PGE, PCE, OSFXSR, OSXMMEXCPT.
 const CR4_KNOWN: u64 = 0b111_1111_1111 & !0b11 | 0b100;
 const CR4_PAE: u64 = 1 << 5;
-/// CR4 bits that change what cached translations mean: PSE, PAE, PGE.
+/// CR4 bits that affect cached translations: PSE, PAE, PGE.
 const CR4_PAGING: u64 = 1 << 4 | 1 << 5 | 1 << 7;
-/// CR0 bits that there are: PE, MP, EM, TS, ET, NE, WP, AM, NW, CD, PG.
+/// Defined CR0 bits: PE, MP, EM, TS, ET, NE, WP, AM, NW, CD, PG.
 const CR0_KNOWN: u64 = 0xe005_003f;
 const CR0_ET: u64 = 1 << 4;
 
@@ -41,7 +41,7 @@ impl ExactVcpu {
             Mnemonic::Lmsw => {
                 let value = self.read_operand(instruction, 0)? & 0xf;
                 let kept = self.state.system.cr0;
-                // LMSW sets PE, but does not clear it.
+                // LMSW can set PE, but not clear it.
                 self.set_cr0(kept & !0xe | value)?;
             }
             Mnemonic::Invlpg => {
@@ -103,8 +103,8 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// CR0 (Intel SDM vol. 3, 2.5 and 10.8.5). Setting PG with EFER.LME set is what
-    /// enters long mode, clearing it what leaves it.
+    /// CR0 (Intel SDM vol. 3, 2.5 and 10.8.5). Setting PG with EFER.LME set enters long mode, clearing it
+    /// leaves it.
     fn set_cr0(&mut self, value: u64) -> Result<(), Fault> {
         const NW: u64 = 1 << 29;
         const CD: u64 = 1 << 30;
@@ -140,8 +140,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Takes over control registers, after a look at PAE's top entries where a
-    /// change of `system` loads them.
+    /// Sets control registers, after a check of PAE's top entries if the change `reloads` them.
     fn switch_paging(&mut self, system: SystemRegisters, reloads: bool) -> Result<(), Fault> {
         if reloads && !has_good_pointers(&self.memory, &system) {
             return Err(Fault::protection(0));

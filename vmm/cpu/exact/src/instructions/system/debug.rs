@@ -1,8 +1,7 @@
 //! Debug registers (Intel SDM vol. 3, 18.2).
 //!
-//! DR6 and DR7 read back with their fixed bits. Traps are taken at instruction boundaries alone,
-//! which is where `dispatch` calls `trap`; whether a breakpoint is met is found out in
-//! `breakpoints`.
+//! DR6 and DR7 read back with their fixed bits. Traps are only delivered at instruction boundaries,
+//! where `dispatch` calls `trap`; `breakpoints` finds matching breakpoints.
 
 use belljar_cpu::Exit;
 use belljar_translate::architecture::vector;
@@ -12,12 +11,12 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::left::Next;
 
-/// CR4.DE: DR4 and DR5 do not stand for DR6 and DR7.
+/// CR4.DE: DR4 and DR5 are not aliases of DR6 and DR7.
 const CR4_DE: u64 = 1 << 3;
-/// DR6: B0 to B3, BD, BS and BT; the rest reads as one, but for bit 12.
+/// DR6: B0 to B3, BD, BS and BT; other bits read as one, except for bit 12.
 const STATUS_KNOWN: u64 = 0xe00f;
 const STATUS_FIXED: u64 = 0xffff_0ff0;
-/// B0 to B3: only of the last breakpoints, as processors have it.
+/// B0 to B3: only for the latest breakpoints, as on processors.
 pub(super) const STATUS_BREAKPOINTS: u64 = 15;
 const STATUS_GENERAL_DETECT: u64 = 1 << 13;
 const STATUS_SINGLE_STEP: u64 = 1 << 14;
@@ -62,16 +61,16 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Takes the debug exception after an instruction: for the breakpoints `hits`, of
-    /// which DR6 tells alone, and for a single step.
+    /// Delivers the debug exception after an instruction: for the breakpoints `hits`, which replace
+    /// earlier ones in DR6, and for a single step.
     pub(crate) fn trap(&mut self, hits: u64, stepping: bool) -> Next {
         let step = if stepping { STATUS_SINGLE_STEP } else { 0 };
         self.state.debug[6] = self.state.debug[6] & !STATUS_BREAKPOINTS | hits | step;
         self.deliver(Fault::plain(vector::DEBUG))
     }
 
-    /// After an instruction that the caller has to see to, HLT among them: as
-    /// [`trap`](Self::trap). A WRMSR that may still be refused lets none in.
+    /// As [`trap`](Self::trap), after an instruction with an exit for the caller, including HLT.
+    /// After a WRMSR, which may still be refused, no trap is delivered.
     pub(crate) fn trap_behind(&mut self, exit: Exit, hits: u64, stepping: bool) -> Option<Exit> {
         if matches!(exit, Exit::MsrWrite { .. } | Exit::Shutdown(_)) {
             return Some(exit);
@@ -83,7 +82,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What the delivery of a debug exception changes.
+    /// Updates debug registers when a debug exception is delivered.
     pub(crate) fn enter_debug(&mut self) {
         self.state.debug[7] &= !CONTROL_GENERAL_DETECT;
     }

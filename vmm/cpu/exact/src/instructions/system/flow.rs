@@ -1,8 +1,8 @@
 //! Control transfers that change privilege or code segment.
 //!
-//! They are SYSCALL, SYSENTER and their returns, INT n, IRET, far transfers and ENTER; `table`
-//! leads here. SYSCALL and SYSRET of 64-bit kernels are mostly carried out by translated code:
-//! `visit` opens the way for that before it enters, and settles what is left to do after it.
+//! These are SYSCALL, SYSENTER and their returns, INT n, IRET, far transfers and ENTER; `table`
+//! calls them. Translated code usually executes SYSCALL and SYSRET of 64-bit kernels: `visit`
+//! permits that before it enters translated code, and completes them afterwards.
 
 use belljar_cpu::{Registers, Segment, SegmentRegister};
 use belljar_translate::architecture::{efer, flag};
@@ -24,7 +24,7 @@ mod segments;
 
 pub(crate) use segments::CodeDescriptor;
 
-/// Flat 64-bit code, as SYSCALL and SYSRET load it whatever the GDT says.
+/// Flat 64-bit code, as SYSCALL and SYSRET load it regardless of the GDT.
 fn flat_code(selector: u16, level: u8) -> Segment {
     Segment {
         selector,
@@ -34,7 +34,7 @@ fn flat_code(selector: u16, level: u8) -> Segment {
     }
 }
 
-/// Flat 32-bit code, likewise.
+/// Flat 32-bit code, loaded in the same way.
 fn flat_code_32(selector: u16, level: u8) -> Segment {
     Segment {
         attributes: 0xc09b | u16::from(level) << 5,
@@ -42,7 +42,7 @@ fn flat_code_32(selector: u16, level: u8) -> Segment {
     }
 }
 
-/// Flat data for SS, likewise.
+/// Flat data for SS, loaded in the same way.
 fn flat_stack(selector: u16, level: u8) -> Segment {
     Segment {
         selector,
@@ -52,7 +52,7 @@ fn flat_stack(selector: u16, level: u8) -> Segment {
     }
 }
 
-/// Bytes of what ENTER pushes.
+/// Size in bytes of the values that ENTER pushes.
 fn frame_word(instruction: &Instruction) -> usize {
     match instruction.code() {
         Code::Enterw_imm16_imm8 => 2,
@@ -85,7 +85,7 @@ impl ExactVcpu {
         Ok(Done::Jumped)
     }
 
-    /// SYSCALL, of 64-bit code only, as on Intel's processors.
+    /// SYSCALL, in 64-bit code only, as on Intel's processors.
     fn syscall(&mut self, next_rip: u64) -> Result<(), Fault> {
         if self.state.system.efer & efer::SCE == 0 || !self.state.is_long() {
             return Err(Fault::invalid_opcode());
@@ -113,20 +113,20 @@ impl ExactVcpu {
         self.enter_flat(selector, 16, 3, to_long);
     }
 
-    /// Has translated code carry out SYSCALL and SYSRET by itself, if they do what kernels
-    /// have them do, and nothing is due after them.
+    /// Permits translated code to execute SYSCALL and SYSRET itself, if they behave as kernels
+    /// usually configure them, and if no event is due after them.
     pub(crate) fn open_crossing(&mut self, mode: Mode) {
         const CLEARED: u64 = flag::SYSTEM | ARITHMETIC;
         let usual =
             self.state.system.efer & efer::SCE != 0 && self.state.msrs.sfmask & CLEARED == CLEARED;
         let awaited = self.context.window_wanted != 0 || self.stops.nmi_window_wanted;
-        // A cache model keeps lines apart by privilege level.
+        // A cache model separates lines by privilege level.
         let open = usual && !awaited && !self.has_caches() && self.knows_both_sides(mode);
         self.context.crossing_closed = u64::from(!open);
         self.context.system_entry = self.state.msrs.lstar;
     }
 
-    /// Does what is left to do of a SYSCALL or SYSRET that translated code carried out.
+    /// Completes a SYSCALL or SYSRET that translated code executed.
     pub(crate) fn settle_crossing(&mut self) {
         match std::mem::replace(&mut self.context.crossed, NOT_CROSSED) {
             NOT_CROSSED => return,
@@ -158,8 +158,8 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Loads CS from `selector` plus `step` for 64-bit code, plus nothing for 32-bit
-    /// code, and SS from what follows 32-bit code.
+    /// Loads CS from `selector`, plus `step` for 64-bit code, and SS from the selector after the
+    /// one of 32-bit code.
     fn enter_flat(&mut self, selector: u16, step: u16, level: u8, to_long: bool) {
         let requested = u16::from(level);
         let code = selector.wrapping_add(if to_long { step } else { 0 }) | requested;
@@ -201,7 +201,7 @@ impl ExactVcpu {
         if to_long && !(is_canonical(rip) && is_canonical(rsp)) {
             return Err(Fault::protection(0));
         }
-        // 32-bit code 16 above SYSENTER's, 64-bit code 32 above; SS follows each.
+        // 32-bit code is 16 above SYSENTER's, 64-bit code 32 above; SS follows each.
         let first = selector.wrapping_add(if to_long { 32 } else { 16 });
         self.enter_flat(first, 0, 3, to_long);
         let mask = if to_long { u64::MAX } else { 0xffff_ffff };
@@ -236,7 +236,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Whether the new end of the stack could be written.
+    /// Checks that the new end of the stack is writable.
     fn check_stack(&mut self, sp: u64, size: usize) -> Result<(), Stop> {
         let at = self.state.stack_address(sp);
         self.check_aligned(at, size)?;
@@ -266,7 +266,7 @@ impl ExactVcpu {
         self.push(value, size)
     }
 
-    /// #SS or #AC for an access of ENTER, which makes those before it.
+    /// #SS or #AC for an access of ENTER, which precedes the accesses' own faults.
     fn check_aligned(&self, at: u64, size: usize) -> Result<(), Fault> {
         check_stack_address(at, size)?;
         if self.checks_alignment() && !at.is_multiple_of(size as u64) {

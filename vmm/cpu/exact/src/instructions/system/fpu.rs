@@ -1,6 +1,6 @@
-//! Saving and loading floating-point state with FXSAVE and the x87's own
-//! instructions. The pointers to the last x87 instruction and its operand, and its
-//! opcode, are zero wherever they show: what the host has there are its own addresses.
+//! Saving and loading floating-point state with FXSAVE and the x87's own instructions. The pointers
+//! to the last x87 instruction and its operand, and its opcode, always read as zero: the host's
+//! contain its own addresses.
 
 use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic};
@@ -17,18 +17,18 @@ use crate::processor::x87::{FxImage, ST_OFFSET, has_pending, load_x87, save_x87}
 mod approximate;
 /// The x87's functions.
 mod transcendental;
-/// XSAVE and its kin.
+/// XSAVE and similar instructions.
 mod xsave;
 
 pub(super) const MXCSR_OFFSET: usize = 24;
 pub(super) const XMM_OFFSET: usize = 160;
-/// Where what is used of the legacy region ends.
+/// End of the used part of the legacy region.
 pub(super) const LEGACY_END: usize = 416;
 /// Bytes of the x87's registers in FNSAVE's format.
 const REGISTERS: usize = 80;
 /// Bytes of the whole of FXSAVE's image.
 const FX_BYTES: u64 = 512;
-/// Bits that MXCSR has; MXCSR_MASK in the image.
+/// Defined bits of MXCSR; MXCSR_MASK in the image.
 pub(super) const MXCSR_MASK: u32 = 0xffff;
 
 impl ExactVcpu {
@@ -94,15 +94,15 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// LDMXCSR: hosts differ in which bits they refuse.
+    /// LDMXCSR: hosts differ in the bits that they refuse.
     pub(super) fn load_mxcsr(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let value = self.read_operand(instruction, 0)? as u32;
         self.set_mxcsr(value)?;
         Ok(Done::Next)
     }
 
-    /// The x87 as every MMX instruction leaves it: top of stack zero, all registers
-    /// valid, so that the registers stand in the image by their MMX numbers.
+    /// The x87 in the state after any MMX instruction: top of stack zero, all registers valid, so
+    /// that the image has the registers by their MMX numbers.
     pub(super) fn mmx_image(&self) -> Result<FxImage, Fault> {
         let mut before = FxImage::reset();
         save_x87(&mut before);
@@ -151,7 +151,7 @@ impl ExactVcpu {
         bytes
     }
 
-    /// FNSTENV masks all exceptions when it is done.
+    /// FNSTENV, which masks all exceptions at its end.
     fn fnstenv(&mut self, at: u64, size: usize) -> Result<(), Stop> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
@@ -170,8 +170,8 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Environment, then the eight registers in stack order, ten bytes each. FNSAVE
-    /// then resets the x87.
+    /// FNSAVE: the environment, then the eight registers in stack order, ten bytes each. It then
+    /// resets the x87.
     fn fnsave(&mut self, at: u64, size: usize) -> Result<(), Stop> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
@@ -180,7 +180,7 @@ impl ExactVcpu {
             bytes.extend_from_slice(&register[..10]);
         }
         self.write_parts(at, &[(0, &bytes)])?;
-        // FNINIT marks the registers empty and leaves what they hold.
+        // FNINIT marks the registers as empty and keeps their contents.
         let mut reset = FxImage::reset();
         reset.0[ST_OFFSET..XMM_OFFSET].copy_from_slice(physical_registers(&image).as_flattened());
         load_x87(&reset);
@@ -203,7 +203,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// The x87, without an exception that waits to be raised.
+    /// The x87's state, without a pending exception.
     fn settled_x87() -> Result<FxImage, Fault> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
@@ -214,7 +214,7 @@ impl ExactVcpu {
     }
 }
 
-/// #GP for a structure that leaves the canonical addresses, wherever its first page is.
+/// #GP for a structure that extends beyond the canonical addresses, wherever it begins.
 fn check_canonical(at: u64, bytes: u64) -> Result<(), Fault> {
     if is_canonical(at.wrapping_add(bytes - 1)) {
         Ok(())
@@ -262,7 +262,7 @@ fn tag_of(register: &[u8]) -> u16 {
 
 fn set_environment(image: &mut FxImage, bytes: &[u8]) {
     let word = bytes.len() / 7;
-    // Registers stay where they are when the top of the stack moves.
+    // Registers keep their positions when the top of the stack moves.
     let registers = physical_registers(image);
     image.0[0..2].copy_from_slice(&bytes[0..2]);
     image.0[2..4].copy_from_slice(&bytes[word..word + 2]);

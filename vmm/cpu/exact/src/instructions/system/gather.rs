@@ -1,9 +1,9 @@
-//! Gathers and scatters, lane by lane: a fault finds the lanes before it done, and
-//! their bits of the mask cleared, so that the instruction can continue from there.
+//! Gathers and scatters, lane by lane: at a fault, the earlier lanes are complete and their mask
+//! bits cleared, so that the instruction can continue from there.
 //!
-//! `table` leads here from all gathers and scatters. A masked-out lane is not accessed. A lane's
-//! load is done before its mask bit is cleared, so that whoever stops in between finds a state that
-//! processors could show.
+//! `table` calls these for all gathers and scatters. A masked-out lane is not accessed. A lane is
+//! loaded before its mask bit is cleared, so a stop in between leaves a state that processors could
+//! have.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
@@ -22,27 +22,27 @@ struct Lanes {
     /// Bytes of an element.
     element: usize,
     count: usize,
-    /// The vector of indices, their bytes, their scale.
+    /// The vector of indices, their size, their scale.
     index: usize,
     index_bytes: usize,
     scale: u64,
-    /// What all lanes add to theirs.
+    /// The address that is added to all lanes' offsets.
     base: u64,
-    /// Addresses are cut off at 32 bits, before `segment` is added.
+    /// Addresses are truncated to 32 bits, before `segment` is added.
     narrow: bool,
     segment: u64,
     mask: Mask,
 }
 
 enum Mask {
-    /// One bit a lane.
+    /// One bit per lane.
     Bits(usize),
     /// The sign of a vector's element.
     Vector(usize),
 }
 
 impl ExactVcpu {
-    /// VPGATHER and its like.
+    /// VPGATHER and similar instructions.
     pub(super) fn gather(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let lanes = self.lanes(instruction, false)?;
         let user = self.state.is_user();
@@ -67,7 +67,7 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// VPSCATTER and its like.
+    /// VPSCATTER and similar instructions.
     pub(super) fn scatter(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let lanes = self.lanes(instruction, true)?;
         let user = self.state.is_user();

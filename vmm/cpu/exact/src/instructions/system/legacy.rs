@@ -1,8 +1,8 @@
-//! Instructions that only 16- and 32-bit code has, and forms of others that
-//! 64-bit code does not have (Intel SDM vol. 2).
+//! Instructions that exist only in 16- and 32-bit code, and forms of others that 64-bit code lacks
+//! (Intel SDM vol. 2).
 //!
-//! In 64-bit mode none of these is reached but where an encoding exists there, too. Flags that
-//! manuals leave undefined are zero, as elsewhere in the engine. `table` leads here.
+//! 64-bit code reaches these only if the encoding exists there, too. Flags that manuals leave
+//! undefined are zero, as elsewhere in the engine. `table` calls these functions.
 
 use belljar_translate::architecture::flag::{AF, CF, OF, PF, SF, ZF};
 use belljar_translate::architecture::vector;
@@ -65,7 +65,7 @@ impl ExactVcpu {
             }
     }
 
-    /// LEAVE with a stack that is not flat, or of 16 bits.
+    /// LEAVE with a stack that is not flat, or has 16 bits.
     pub(super) fn leave(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let (size, register) = match instruction.code() {
             Code::Leavew => (2, Register::BP),
@@ -200,7 +200,7 @@ impl ExactVcpu {
         } else {
             al + step
         } & 0xff;
-        // DAS also carries when taking 6 off borrows.
+        // DAS also carries if subtracting 6 borrows.
         let borrows = subtracts && low && al < 6;
         self.set_register(Register::AL, value);
         let mut flags = result_flags(value);

@@ -1,8 +1,8 @@
 //! Model-specific registers that belong to the processor itself.
 //!
-//! A register that is not the processor's, such as the local APIC's, ends the run with an exit for
-//! the machine to answer, which may refuse it with #GP. `table` leads here for RDMSR and WRMSR,
-//! `saved` for the values.
+//! An access to a register outside the processor, such as the local APIC's, exits to the machine,
+//! which may refuse it with #GP. `table` calls these functions for RDMSR and WRMSR, `saved` for the
+//! values.
 
 use belljar_cpu::{Exit, Registers};
 use iced_x86::{Instruction, Mnemonic};
@@ -17,7 +17,7 @@ use crate::processor::vcpu::devices::Answer;
 const TSC: u32 = 0x10;
 const APIC_BASE: u32 = 0x1b;
 const APIC_ENABLE: u64 = 1 << 11;
-/// The leaf whose EDX tells of the local APIC, and its bit.
+/// The leaf whose EDX has the bit of the local APIC.
 const LEAF_FEATURES: u32 = 1;
 const FEATURE_APIC: u32 = 1 << 9;
 const SYSENTER_CS: u32 = 0x174;
@@ -40,7 +40,7 @@ const TSC_AUX: u32 = 0xc000_0103;
 /// Eight variable ranges, fixed ranges, write combining.
 const MTRR_CAP_VALUE: u64 = 8 | 1 << 8 | 1 << 10;
 
-/// The place of a fixed-range MTRR among its like.
+/// The index of a fixed-range MTRR.
 fn fixed_mtrr(index: u32) -> Option<usize> {
     match index {
         0x250 => Some(0),
@@ -50,7 +50,7 @@ fn fixed_mtrr(index: u32) -> Option<usize> {
     }
 }
 
-/// The registers that are nothing but a value, in the order in which they are saved.
+/// The registers that only hold a value, in the order in which they are saved.
 fn plain_msrs() -> impl Iterator<Item = u32> {
     let fixed = [0x250, 0x258, 0x259].into_iter().chain(0x268..=0x26f);
     (SYSENTER_CS..=SYSENTER_EIP)
@@ -61,15 +61,15 @@ fn plain_msrs() -> impl Iterator<Item = u32> {
 }
 
 impl ExactVcpu {
-    /// All that hold a value which stands nowhere else.
+    /// All registers whose value is not part of other state.
     pub(crate) fn saved_msrs(&self) -> Vec<(u32, u64)> {
         plain_msrs()
             .filter_map(|index| Some((index, self.read_msr(index)?)))
             .collect()
     }
 
-    /// Takes over what [`saved_msrs`](Self::saved_msrs) gave; false when others are there,
-    /// or a value is none that the guest could have written.
+    /// Loads the values that [`saved_msrs`](Self::saved_msrs) returned; false if the registers
+    /// differ, or if a value is invalid.
     pub(crate) fn load_msrs(&mut self, saved: &[(u32, u64)]) -> bool {
         plain_msrs().eq(saved.iter().map(|(index, _)| *index))
             && saved
@@ -115,8 +115,8 @@ impl ExactVcpu {
         Ok(Done::Exit(Exit::MsrWrite { index, value }))
     }
 
-    /// Has CPUID's `answer` not show a local APIC that is off (Intel SDM volume 3, "Enabling or
-    /// Disabling the Local APIC").
+    /// Hides a disabled local APIC in CPUID's `answer` (Intel SDM volume 3, "Enabling or Disabling
+    /// the Local APIC").
     pub(super) fn show_apic(&self, leaf: u32, answer: &mut [u32; 4]) {
         if leaf == LEAF_FEATURES && self.state.apic_off {
             answer[3] &= !FEATURE_APIC;
@@ -148,7 +148,7 @@ impl ExactVcpu {
         })
     }
 
-    /// Whether the register is one of ours.
+    /// Writes a register; returns false if it is not the processor's.
     fn write_msr(&mut self, index: u32, value: u64) -> Result<bool, Fault> {
         let is_address = matches!(index, LSTAR | CSTAR | FS_BASE | GS_BASE | KERNEL_GS_BASE);
         if is_address && !is_canonical(value) {

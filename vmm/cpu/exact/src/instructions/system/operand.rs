@@ -1,8 +1,8 @@
-//! Operands of instructions that are carried out in Rust.
+//! Operands of instructions that are executed in Rust.
 //!
-//! Addresses are made and wrapped as the mode of the running code says, and a stack access outside
-//! the canonical range raises #SS instead of #GP. A write of 32 bits clears the upper half of its
-//! register. All of `system` reads and writes operands by these.
+//! Addresses are computed and wrapped by the mode of the running code, and a stack access outside
+//! the canonical range raises #SS instead of #GP. A 32-bit write clears the upper half of its
+//! register. All of `system` reads and writes operands with these functions.
 
 use belljar_cpu::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -80,7 +80,7 @@ impl ExactVcpu {
         self.store(linear, value, size)
     }
 
-    /// Base that a segment adds.
+    /// The base of a segment.
     pub(crate) fn segment_base(&self, segment: Register) -> u64 {
         match segment {
             Register::FS => self.context.fs_base,
@@ -183,7 +183,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Sets as much of RSP as the stack uses.
+    /// Sets the part of RSP that the stack uses.
     pub(crate) fn set_stack_pointer(&mut self, value: u64) {
         let mask = self.state.stack_mask();
         let slot = &mut self.context.gpr[4];
@@ -194,7 +194,7 @@ impl ExactVcpu {
         };
     }
 
-    /// Takes `bytes` bytes off the stack.
+    /// Pops `bytes` bytes off the stack.
     pub(crate) fn drop_stack(&mut self, bytes: u64) {
         let sp = self.context.gpr[4].wrapping_add(bytes);
         self.set_stack_pointer(sp);
@@ -207,7 +207,7 @@ impl ExactVcpu {
         self.load_from_stack(at, size)
     }
 
-    /// Loads what stands at the linear address `at` in the stack segment.
+    /// Loads a value at the linear address `at` in the stack segment.
     pub(crate) fn load_from_stack(&mut self, at: u64, size: usize) -> Result<u64, Stop> {
         check_stack_address(at, size)?;
         self.load(at, size)
@@ -254,7 +254,7 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// A load of SS lets nothing in before the next instruction.
+    /// A load of SS blocks interrupts and traps before the next instruction.
     fn shadow_stack_load(&mut self, instruction: &Instruction) {
         self.state.shadow = instruction.op0_register() == Register::SS;
         self.state.holds_traps = self.state.shadow;
@@ -275,7 +275,7 @@ impl ExactVcpu {
         Ok(self.register(instruction.op1_register()) as u16)
     }
 
-    /// What is left: 16-bit LEAVE, XLAT, masked stores.
+    /// Other instructions: 16-bit LEAVE, XLAT, masked stores.
     pub(super) fn odd(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         match instruction.mnemonic() {
             Mnemonic::Xlatb => {
@@ -311,8 +311,8 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// Stores the bytes of `data` whose bytes of `mask` have the top bit, at RDI; all
-    /// of them are checked before the first.
+    /// Stores the bytes of `data` whose bytes of `mask` have the top bit, at RDI; all are checked
+    /// before the first store.
     fn store_masked(
         &mut self,
         instruction: &Instruction,
@@ -343,7 +343,7 @@ fn names_segment(instruction: &Instruction, operand: u32) -> bool {
         && instruction.op_register(operand).is_segment_register()
 }
 
-/// #SS for `size` bytes on the stack not all of which are at canonical addresses.
+/// #SS if any of `size` bytes on the stack is at a non-canonical address.
 pub(super) fn check_stack_address(linear: u64, size: usize) -> Result<(), Fault> {
     let last = linear.wrapping_add(size as u64 - 1);
     if is_canonical(linear) && is_canonical(last) {
@@ -353,7 +353,7 @@ pub(super) fn check_stack_address(linear: u64, size: usize) -> Result<(), Fault>
     }
 }
 
-/// As [`check_stack_address`], for what was reached through the stack segment.
+/// As [`check_stack_address`], for accesses through the stack segment.
 pub(super) fn check_segment(
     instruction: &Instruction,
     linear: u64,
@@ -365,7 +365,7 @@ pub(super) fn check_segment(
     Ok(())
 }
 
-/// The low `size` bytes.
+/// A mask of the low `size` bytes.
 pub(crate) fn mask(size: usize) -> u64 {
     if size >= 8 {
         u64::MAX

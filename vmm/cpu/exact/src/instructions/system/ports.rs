@@ -1,16 +1,16 @@
-//! Who may use which I/O ports (Intel SDM, volume 1, 19.5).
+//! Permissions for I/O ports (Intel SDM, volume 1, 19.5).
 //!
-//! Whoever is not privileged by IOPL is by the bitmap of the task-state segment, or not at all.
-//! Called before each access to a port.
+//! Code without privilege by IOPL may only use ports that the bitmap of the task-state segment
+//! permits. Called before each access to a port.
 
 use belljar_cpu::SegmentRegister;
 
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
-/// Where a task-state segment of 32 or 64 bits says where its I/O permission bitmap begins.
+/// Offset of the I/O permission bitmap's base in a task-state segment of 32 or 64 bits.
 const BITMAP_BASE: u64 = 0x66;
-/// The type of a task-state segment of 16 bits, which has none, lacks this bit.
+/// A bit of the segment's type that is clear for a 16-bit task-state segment, which has no bitmap.
 const WIDE: u16 = 8;
 
 impl ExactVcpu {
@@ -24,8 +24,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether the bits of all these ports are clear. Always two bytes are read, both of
-    /// which lie within the segment's limit.
+    /// True if the bits of all these ports are clear. It always reads two bytes, and both must lie
+    /// within the segment's limit.
     fn bitmap_allows(&mut self, port: u16, len: u8) -> Result<bool, Fault> {
         let task = *self.state.segment(SegmentRegister::Tr);
         let limit = u64::from(task.limit);
@@ -41,7 +41,7 @@ impl ExactVcpu {
         Ok(bits & ((1 << len) - 1) == 0)
     }
 
-    /// Two bytes of the task-state segment.
+    /// Reads two bytes of the task-state segment.
     fn task_word(&mut self, base: u64, offset: u64) -> Result<u16, Fault> {
         let mut bytes = [0; 2];
         let linear = if self.state.is_long_active() {

@@ -1,15 +1,15 @@
-//! Structures of many bytes in guest memory, which may cross pages: every page is
-//! checked before the first byte changes.
+//! Large structures in guest memory, which may cross pages: every page is checked before the first
+//! byte changes.
 //!
-//! FXSAVE, XSAVE and their like store by this, ENTER and bit strings ask by it whether they may. A
-//! fault in the middle thus leaves memory as it was.
+//! FXSAVE, XSAVE and similar instructions store with these functions; ENTER and bit strings check
+//! with them that they can store. So a fault in the middle leaves memory unchanged.
 
 use belljar_cpu::PAGE_SIZE;
 
 use crate::memory::access::Stop;
 use crate::processor::vcpu::ExactVcpu;
 
-/// Bytes of a structure, and where in it they belong.
+/// Offset of a part in a structure, and its bytes.
 pub(super) type Part<'a> = (usize, &'a [u8]);
 
 impl ExactVcpu {
@@ -30,7 +30,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Whether all of `bytes` bytes can be written at the current privilege level.
+    /// Checks that all of `bytes` bytes are writable at the current privilege level.
     pub(super) fn check_writable(&mut self, at: u64, bytes: usize) -> Result<(), Stop> {
         let user = self.state.is_user();
         for (linear, _) in pieces(at, bytes) {
@@ -39,7 +39,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Reads what stands at `at`, at the current privilege level.
+    /// Reads memory at `at`, at the current privilege level.
     pub(super) fn read_span(&mut self, at: u64, into: &mut [u8]) -> Result<(), Stop> {
         let user = self.state.is_user();
         let mut done = 0;
@@ -51,7 +51,7 @@ impl ExactVcpu {
     }
 }
 
-/// The parts of `bytes` bytes at `linear` that lie in one page each.
+/// Splits `bytes` bytes at `linear` at page boundaries.
 fn pieces(linear: u64, bytes: usize) -> impl Iterator<Item = (u64, usize)> {
     let mut at = linear;
     let mut left = bytes;

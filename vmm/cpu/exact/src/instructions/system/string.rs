@@ -1,7 +1,7 @@
-//! String instructions. One with a REP prefix counts as one instruction for each
-//! `ELEMENTS_AT_A_TIME` repetitions, and is only left unfinished between those, by
-//! a fault, or by a device; its registers then show how far it came, and it continues
-//! from there. While TF is set, each repetition counts as one, and a trap comes after it.
+//! String instructions. With a REP prefix, `ELEMENTS_AT_A_TIME` repetitions count as one
+//! instruction, which is only interrupted between those, by a fault, or by a device; its registers
+//! then show its progress, and it continues from there. While TF is set, each repetition counts as
+//! an instruction, followed by a trap.
 
 use belljar_cpu::{Exit, PAGE_SIZE, Registers};
 use belljar_translate::architecture::flag;
@@ -14,16 +14,16 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::devices::Answer;
 
-/// What string instructions cost under a time model.
+/// Costs of string instructions under a time model.
 mod cost;
-/// What a string instruction does, and with which registers.
+/// Decoded string instructions: operation and registers.
 mod operation;
 
 use cost::Trail;
 use operation::{Operation, StringOp, accumulator, address_size, counter, parse, pointer};
 
-/// Repetitions that count as one instruction: more than an operating system asks
-/// for at once, and few enough to keep a hostile count from stopping the clock.
+/// Number of repetitions that count as one instruction: more than an operating system requests at
+/// once, and few enough to prevent a huge count from stopping the clock.
 const ELEMENTS_AT_A_TIME: u64 = 1 << 20;
 
 const CF: u64 = 1;
@@ -58,8 +58,8 @@ impl ExactVcpu {
         let flags = self.context.flags;
         let result = self.elements(op, start);
         if op.repeat {
-            // A fault shows the flags from before (Intel SDM, volume 2, "REP"), whatever was
-            // compared until then; no comparison asks for them.
+            // A fault restores the flags from before (Intel SDM, volume 2, "REP"), discarding
+            // comparisons up to then; comparisons do not depend on them.
             if result.is_err() {
                 self.context.flags = flags;
             }
@@ -70,7 +70,7 @@ impl ExactVcpu {
         result
     }
 
-    /// Carries out elements until the instruction or a part of it is done.
+    /// Processes elements until the instruction or a part of it is complete.
     fn elements(&mut self, op: StringOp, start: u64) -> Result<Done, Stop> {
         let mut trail = Trail::default();
         let steps = op.repeat && self.state.flags & flag::TF != 0;
@@ -102,8 +102,8 @@ impl ExactVcpu {
                 return Ok(Done::Next);
             }
             self.step_counter(op, 1);
-            // A repeated store to a device leaves the instruction for its sake, unfinished and
-            // so not counted.
+            // A repeated store to a device exits after each element, so the instruction is
+            // incomplete and not counted.
             if !steps && let Some(store) = self.pending.stores.pop() {
                 return Ok(Done::Again(store));
             }
@@ -115,8 +115,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Some repetitions are done, and not all. RF is in the flags that a trap between two
-    /// of them saves (Intel SDM, volume 3, 18.3.1.1).
+    /// Ends after some, but not all repetitions. RF is in the flags that a trap between two of them
+    /// saves (Intel SDM, volume 3, 18.3.1.1).
     fn part(&mut self, steps: bool) -> Done {
         if steps {
             self.state.flags |= flag::RF;
@@ -124,7 +124,7 @@ impl ExactVcpu {
         Done::Part
     }
 
-    /// A repetition that the caller has to see to counts if a trap comes after it.
+    /// A repetition with an exit to the caller counts if a trap follows it.
     fn told_by_steps(&mut self, op: StringOp, steps: bool, done: Done) -> Done {
         match done {
             Done::Again(exit @ Exit::PioWrite { .. }) if steps => {
@@ -165,7 +165,7 @@ impl ExactVcpu {
         self.set_register(counter(op), left);
     }
 
-    /// One element. `Some` ends the instruction for now.
+    /// Processes one element. `Some` ends the instruction for now.
     fn element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
         match op.operation {
             Operation::Move => {
@@ -231,7 +231,7 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether no pointer wraps around before the counter is used up.
+    /// True if no pointer wraps around before the counter reaches zero.
     fn runs_straight(&self, op: StringOp) -> bool {
         let bytes = self.register(counter(op)).saturating_mul(op.size as u64);
         let end = mask(op.address_size);
@@ -243,8 +243,8 @@ impl ExactVcpu {
                     && bytes <= 0xffff_ffff - self.target(op)))
     }
 
-    /// REP MOVS and REP STOS over RAM, as far as it hangs together, `most` elements at
-    /// most. Whether it did anything.
+    /// REP MOVS and REP STOS over contiguous RAM, at most `most` elements. Returns true if it
+    /// processed any.
     fn bulk(&mut self, op: StringOp, most: u64, trail: &mut Trail) -> Result<bool, Stop> {
         let suits = op.repeat
             && self.runs_straight(op)
@@ -274,8 +274,8 @@ impl ExactVcpu {
         result.map(|_| done > 0)
     }
 
-    /// As [`bulk`](Self::bulk), of at most `most` elements, as far as both ends of it hang
-    /// together, and without moving registers. Returns how many it did.
+    /// As [`bulk`](Self::bulk), of at most `most` elements, as far as both ends are contiguous, and
+    /// without updating registers. Returns the number of elements.
     fn bulk_piece(
         &mut self,
         op: StringOp,
@@ -286,7 +286,7 @@ impl ExactVcpu {
         let user = self.state.is_user();
         let size = op.size as u64;
         let wanted = most.saturating_mul(size);
-        // An element that crosses pages is loaded, and faults, before its store.
+        // For an element that crosses pages, the load, with its faults, must precede the store.
         let crosses = |at: u64| at % PAGE_SIZE + size > PAGE_SIZE;
         let moves = op.operation == Operation::Move;
         if wanted == 0 || crosses(to) || (moves && crosses(from)) {
@@ -344,20 +344,20 @@ impl ExactVcpu {
     }
 }
 
-/// Bytes copied in one go. Longer copies the C library leaves to the host's own REP MOVSB,
-/// which is four times as slow for some alignments.
+/// Bytes copied at once. For longer copies the C library uses the host's REP MOVSB, which is four
+/// times as slow for some alignments.
 const COPIED: u64 = 2048;
 
-/// Copies element by element, ascending, as the instruction does: an overlap with
-/// the target ahead of the source repeats a pattern.
+/// Copies element by element, ascending, as the instruction does: an overlap with the target after
+/// the source repeats a pattern.
 #[allow(unsafe_code)]
 fn copy_forward(source: u64, target: u64, bytes: u64, size: u64) {
     let overlaps_ahead = target > source && target - source < bytes;
     let step = if overlaps_ahead { size } else { COPIED };
     for at in (0..bytes).step_by(step as usize) {
         let (source, target) = ((source + at) as *const u8, (target + at) as *mut u8);
-        // SAFETY: both runs lie in guest RAM, as `direct_run` found; `copy` allows the
-        // overlaps that are left, of a piece's target with sources up to its own.
+        // SAFETY: both ranges lie in guest RAM, as `direct_run` found; `copy` permits the remaining
+        // overlaps, of a piece's target with earlier sources.
         unsafe { std::ptr::copy(source, target, step.min(bytes - at) as usize) };
     }
 }
@@ -365,8 +365,8 @@ fn copy_forward(source: u64, target: u64, bytes: u64, size: u64) {
 #[allow(unsafe_code)]
 fn fill(target: u64, bytes: u64, value: u64, size: usize) {
     let pattern = value.to_le_bytes();
-    // SAFETY: the run lies in guest RAM, as `direct_run` found, and no Rust
-    // reference to guest RAM exists.
+    // SAFETY: the range lies in guest RAM, as `direct_run` found, and no Rust reference to guest
+    // RAM exists.
     let bytes = unsafe { std::slice::from_raw_parts_mut(target as *mut u8, bytes as usize) };
     if size == 1 || pattern[..size].iter().all(|&byte| byte == pattern[0]) {
         bytes.fill(pattern[0]);

@@ -1,6 +1,7 @@
-//! The function of every helper that the translator names.
+//! The function of every helper of the translator.
 //!
-//! Which instructions have a helper is said in one place, `helper_of`; here is who carries each out.
+//! `helper_of` alone decides which instructions have a helper; this table has the helpers'
+//! functions.
 
 use belljar_translate::guest::analyse::helper::Helper;
 use iced_x86::Instruction;
@@ -10,7 +11,7 @@ use crate::memory::access::Stop;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
-/// What carries out an instruction.
+/// A function that executes an instruction.
 pub(crate) type Handler = fn(&mut ExactVcpu, &Instruction) -> Result<Done, Stop>;
 
 /// The function of each helper.
@@ -53,17 +54,17 @@ pub(crate) fn handler(helper: Helper) -> Handler {
 }
 
 impl ExactVcpu {
-    /// Raises #UD: undefined by intent, or not offered.
+    /// Raises #UD: intentional, or not available.
     fn undefined(&mut self, _: &Instruction) -> Result<Done, Stop> {
         Err(Fault::invalid_opcode().into())
     }
 
-    /// RDPMC: there are no counters, so that no number is one's.
+    /// RDPMC: there are no counters, so all numbers are invalid.
     fn no_counter(&mut self, _: &Instruction) -> Result<Done, Stop> {
         Err(Fault::protection(0).into())
     }
 
-    /// LEA of an address that translated code does not compute.
+    /// LEA of addresses that translated code does not compute.
     fn load_address(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let address = self.effective_address(instruction);
         self.write_operand(instruction, 0, address)?;

@@ -1,8 +1,8 @@
-//! Alignment checks (RFLAGS.AC under CR0.AM, in user mode; Intel SDM, volume 3, 6.15,
-//! "Interrupt 17"). While they are on, instructions run one by one and are looked at
-//! before; while they are off, they cost nothing. Vectors beyond 10 bytes are not
-//! checked, which is left open, nor are the lanes of gathers and scatters. What FNSAVE and
-//! its like have in memory must begin where one of its words or double words may stand.
+//! Alignment checks (RFLAGS.AC under CR0.AM, in user mode; Intel SDM, volume 3, 6.15, "Interrupt
+//! 17"). While they are enabled, instructions run one by one and are checked before; otherwise they
+//! cost nothing. Operands beyond 10 bytes are not checked, which manuals permit, nor are the lanes
+//! of gathers and scatters. The images of FNSAVE and similar instructions must be aligned to their
+//! words or double words.
 
 use belljar_translate::architecture::{cr0, flag};
 use belljar_translate::guest::analyse::helper::is_bit_string;
@@ -16,7 +16,7 @@ use crate::memory::masked::touched_bytes;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
-/// The largest operands that are checked, and the boundary for those beyond 8 bytes.
+/// The largest operand that is checked; the alignment of operands beyond 8 bytes is 8.
 const LARGEST: usize = 10;
 
 /// An access that an instruction is about to make.
@@ -26,7 +26,7 @@ pub(crate) struct DataAccess {
     pub(crate) write: bool,
 }
 
-/// What an access of `bytes` bytes must be a multiple of.
+/// The required alignment of an access of `bytes` bytes.
 fn boundary(instruction: &Instruction, bytes: usize) -> Option<u64> {
     match instruction.mnemonic() {
         Mnemonic::Fnstenv | Mnemonic::Fldenv | Mnemonic::Fnsave | Mnemonic::Frstor => {
@@ -39,15 +39,15 @@ fn boundary(instruction: &Instruction, bytes: usize) -> Option<u64> {
 }
 
 impl ExactVcpu {
-    /// Whether misaligned accesses raise #AC.
+    /// True if misaligned accesses raise #AC.
     pub(crate) fn checks_alignment(&self) -> bool {
         self.state.flags & flag::AC != 0
             && self.state.system.cr0 & cr0::AM != 0
             && self.state.is_user()
     }
 
-    /// The #AC that the instruction at `state.rip` raises, unless the same access
-    /// raises something else first.
+    /// The #AC of the instruction at `state.rip`, unless the same access raises another exception
+    /// first.
     pub(crate) fn misalignment(&mut self) -> Option<Fault> {
         let (instruction, features) = self.present_instruction();
         let class = classify(&instruction, &features);
@@ -56,14 +56,14 @@ impl ExactVcpu {
             || op_code.is_privileged()
             || op_code.is_input_output()
             || instruction.is_vsib()
-            // It checks each of its accesses itself.
+            // ENTER checks each of its accesses itself.
             || instruction.mnemonic() == Mnemonic::Enter
             || (is_masked(&instruction) && touched_bytes(&instruction, &self.context) == 0)
             || (waits_for_x87(&instruction) && has_pending_x87())
         {
             return None;
         }
-        // After a mask each element is an access of its own.
+        // Under a mask, each element is a separate access.
         let size = if is_masked(&instruction) {
             instruction.memory_size().element_size()
         } else {
@@ -75,7 +75,7 @@ impl ExactVcpu {
             };
             let odd = !access.linear.is_multiple_of(boundary);
             let user = self.state.is_user();
-            // What is not there is a page fault, and ends the instruction as well.
+            // An unmapped access is a page fault, which also ends the instruction.
             let mapped = [0, access.bytes as u64 - 1].into_iter().all(|end| {
                 let linear = access.linear.wrapping_add(end);
                 self.data_address(linear, access.write, user).is_ok()
@@ -90,7 +90,7 @@ impl ExactVcpu {
         None
     }
 
-    /// The accesses of an instruction, in their order; `size` is that of its operand.
+    /// The accesses of an instruction, in order; `size` is its operand's size.
     pub(crate) fn accesses(&self, instruction: &Instruction, size: usize) -> Vec<DataAccess> {
         let mut planned = Vec::new();
         let mut add = |linear, bytes, write| {
@@ -142,7 +142,7 @@ impl ExactVcpu {
                 add(self.state.stack_address(rsp), bytes, false);
             }
         }
-        // A repetition of nothing accesses nothing.
+        // A repetition with count zero accesses nothing.
         let repeats = instruction.has_rep_prefix() || instruction.has_repne_prefix();
         if repeats && instruction.is_string_instruction() && self.register(Register::RCX) == 0 {
             planned.clear();

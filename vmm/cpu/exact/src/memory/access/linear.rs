@@ -1,9 +1,9 @@
 //! Accesses of host code to linear addresses.
 //!
-//! Exceptions, tables of the processor and instructions that are carried out in Rust read and write
-//! the guest's memory by these. A write is checked on both pages that it touches before the first
-//! byte changes, forgets translated code that it changes, and waits for the instruction's end where
-//! it goes to a device.
+//! Exceptions, processor tables and instructions executed in Rust access the guest's memory with
+//! these functions. A write is checked on both of its pages before the first byte changes, and
+//! drops translated code that it changes. If it goes to a device, it waits for the instruction's
+//! end.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::tlb_index;
@@ -14,8 +14,8 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Writes `data` at a linear address. Stores to device registers are carried out when
-    /// the instruction is done.
+    /// Writes `data` at a linear address. Stores to device registers are performed at the
+    /// instruction's end.
     pub(crate) fn write_linear(
         &mut self,
         linear: u64,
@@ -53,7 +53,7 @@ impl ExactVcpu {
         self.read_pieces(&pieces, into, true)
     }
 
-    /// As [`read_linear`](Self::read_linear), past the caches.
+    /// As [`read_linear`](Self::read_linear), bypassing the caches.
     pub(crate) fn read_past_caches(
         &mut self,
         linear: u64,
@@ -64,7 +64,7 @@ impl ExactVcpu {
         self.read_pieces(&pieces, into, true)
     }
 
-    /// As [`write_linear`](Self::write_linear), past the caches.
+    /// As [`write_linear`](Self::write_linear), bypassing the caches.
     pub(crate) fn write_past_caches(
         &mut self,
         linear: u64,
@@ -76,7 +76,8 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Reads RAM with supervisor rights, whatever devices were asked; whether all of it is there.
+    /// Reads RAM with supervisor privileges, without reading devices. Returns true if all of it is
+    /// RAM.
     pub(crate) fn read_ram(&mut self, linear: u64, into: &mut [u8]) -> bool {
         self.pieces(linear, into.len(), false, false)
             .is_ok_and(|pieces| {
@@ -88,7 +89,7 @@ impl ExactVcpu {
             })
     }
 
-    /// The guest-physical address of what was just accessed.
+    /// The guest-physical address of the last access.
     pub(crate) fn physical_at(&mut self, linear: u64, write: bool) -> Option<u64> {
         let user = self.state.is_user();
         match self.known_run(linear, write, user) {
@@ -97,9 +98,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Host address and length of what of `bytes` bytes at `linear` can be copied
-    /// in one go: RAM, as far as it is known to hang together, without code in it when
-    /// written.
+    /// Host address and length of the part of `bytes` bytes at `linear` that can be copied at once:
+    /// RAM that is known to be contiguous, and for writes without code.
     pub(crate) fn direct_run(
         &mut self,
         linear: u64,
@@ -127,8 +127,8 @@ impl ExactVcpu {
             .map(|page| (page + linear % PAGE_SIZE, run)))
     }
 
-    /// What the TLB knows of `linear`: its host address, and how far memory hangs
-    /// together from there on.
+    /// The host address of `linear` according to the TLB, and the number of contiguous bytes from
+    /// there on.
     pub(crate) fn known_run(&self, linear: u64, write: bool, user: bool) -> Option<(u64, u64)> {
         let tlb = &self.context.views[usize::from(user)].tlb[usize::from(write)];
         let entry = tlb_index(linear);

@@ -1,8 +1,8 @@
 //! Masked accesses that missed the TLB.
 //!
-//! A byte that the mask leaves out is neither read nor written and raises no fault; a store is
-//! checked on all bytes that it touches before the first changes. `access` calls this for
-//! instructions whose operand [`masked`](crate::memory::masked) tells to be one.
+//! A masked-out byte is neither read nor written and raises no fault; a store is checked on all of
+//! its bytes before the first changes. `access` calls this for instructions with a
+//! [`masked`](crate::memory::masked) operand.
 
 use belljar_cpu::PAGE_SIZE;
 use iced_x86::Instruction;
@@ -14,8 +14,8 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
 impl ExactVcpu {
-    /// Opens the masked access of `instruction` to the `bytes` bytes at `linear`. Only
-    /// a page that it touches is looked at, and only bytes that it touches are read.
+    /// Opens the masked access of `instruction` to the `bytes` bytes at `linear`. Only selected
+    /// pages are checked, and only selected bytes are read.
     pub(super) fn open_masked(
         &mut self,
         instruction: &Instruction,
@@ -33,7 +33,7 @@ impl ExactVcpu {
             return self.open_access(linear, bytes, write, payment);
         }
         if payment == Payment::IfCovered {
-            // Too rare to be worth a sum over all its runs.
+            // Too rare to justify adding up the costs of all runs of bytes.
             return Ok(Opened::NotCovered);
         }
         let mut data = [0u8; 64];
@@ -50,8 +50,7 @@ impl ExactVcpu {
         Ok(Opened::Bounced)
     }
 
-    /// Carries the touched bytes of a masked store from the bounce buffer to where
-    /// they belong.
+    /// Writes the selected bytes of a masked store from the bounce buffer to their real address.
     pub(super) fn commit_masked(
         &mut self,
         instruction: &Instruction,
@@ -68,7 +67,7 @@ impl ExactVcpu {
     }
 }
 
-/// Runs of ones.
+/// Runs of consecutive ones.
 fn runs(bits: u64) -> impl Iterator<Item = std::ops::Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
-//! Which exception an access raises where there is more than one reason: a #GP for
-//! its alignment comes before a #PF, and what is not canonical is a #SS when it was
-//! reached through the stack segment (Intel SDM, volume 3, table 7-2 and 6.15).
+//! Priorities among several exceptions of an access: #GP for misalignment precedes #PF, and a
+//! non-canonical address raises #SS if accessed through the stack segment (Intel SDM, volume 3,
+//! table 7-2 and 6.15).
 
 use belljar_translate::architecture::vector;
 use belljar_translate::guest::analyse::names_mmx;
@@ -17,8 +17,8 @@ use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, has_pending, save_x87};
 
 impl ExactVcpu {
-    /// The instruction at `state.rip`, as far as its bytes can be read, and what decides
-    /// how it is decoded.
+    /// The instruction at `state.rip`, as far as its bytes are readable, and the features for
+    /// decoding it.
     pub(crate) fn present_instruction(&mut self) -> (Instruction, Features) {
         let rip = self.state.rip;
         let mut bytes = vec![0u8; MAX_BYTES];
@@ -32,8 +32,8 @@ impl ExactVcpu {
         (instruction, features)
     }
 
-    /// Whether the instruction at `state.rip` reads the memory that it writes: not only by
-    /// bytes that its mask leaves as they are.
+    /// True if the instruction at `state.rip` reads the memory that it writes, beyond keeping
+    /// masked-out bytes.
     pub(super) fn reads_what_it_writes(&mut self) -> bool {
         let (instruction, _) = self.present_instruction();
         instruction.op_kinds().enumerate().any(|(number, kind)| {
@@ -43,8 +43,8 @@ impl ExactVcpu {
         })
     }
 
-    /// What the instruction at `state.rip` raises for an access to the `bytes` bytes at
-    /// `linear` that raised `fault` by its address alone.
+    /// The exception of the instruction at `state.rip` for an access to the `bytes` bytes at
+    /// `linear`, which raised `fault` without regard to the instruction.
     pub(super) fn refine(&mut self, linear: u64, bytes: usize, fault: Fault) -> Fault {
         let (instruction, _) = self.present_instruction();
         if waits_for_x87(&instruction) && has_pending_x87() {
@@ -71,21 +71,21 @@ impl ExactVcpu {
     }
 }
 
-/// Whether an instruction first raises what an earlier one of the x87 left behind.
+/// True if an instruction first raises pending exceptions of the x87.
 pub(super) fn waits_for_x87(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features();
     let waits = X87.has_any(features) && !instruction.code().op_code().is_fpu_no_wait();
     waits || names_mmx(instruction)
 }
 
-/// Whether the x87's status word has an exception that is not masked.
+/// True if the x87's status word has an unmasked exception.
 pub(super) fn has_pending_x87() -> bool {
     let mut image = FxImage::reset();
     save_x87(&mut image);
     has_pending(&image)
 }
 
-/// What an instruction's memory operand must be a multiple of, lest it be a #GP.
+/// The alignment that an instruction's memory operand requires, or else raises #GP.
 fn alignment(instruction: &Instruction) -> Option<u64> {
     let size = instruction.memory_size().size() as u64;
     let aligned = match instruction.mnemonic() {
@@ -94,7 +94,7 @@ fn alignment(instruction: &Instruction) -> Option<u64> {
         M::Movups | M::Movupd | M::Movdqu | M::Lddqu => false,
         M::Pcmpestri | M::Pcmpestri64 | M::Pcmpestrm | M::Pcmpestrm64 => false,
         M::Pcmpistri | M::Pcmpistrm => false,
-        // Hosts differ in what these ask for; where they fault, they do so by themselves.
+        // Hosts differ in the alignment for these; they raise their own faults.
         M::Sha1rnds4 | M::Sha1nexte | M::Sha1msg1 | M::Sha1msg2 => false,
         M::Sha256rnds2 | M::Sha256msg1 | M::Sha256msg2 => false,
         _ => {

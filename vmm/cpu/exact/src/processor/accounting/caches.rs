@@ -1,16 +1,14 @@
 //! Caches: set associative, true LRU, filled on reads and writes alike.
 //!
-//! A level is looked at only when those before it have missed, and is filled then. No
-//! level knows what another holds, nothing is written back, and devices leave the
-//! caches alone.
+//! A level is only accessed after misses in all earlier levels, and is filled then. Levels are
+//! independent of each other, nothing is written back, and devices do not affect the caches.
 
 use belljar_translate::prices::timing::{CacheModel, LINE_BYTES, TICKS_PER_CYCLE};
 
-/// No line has this number.
+/// An invalid line number.
 const EMPTY: u64 = u64::MAX;
 
-/// One level: its sets one after the other, each with its lines from the one used last
-/// to the one used first.
+/// A level: its sets in order, each with its lines from the most to the least recently used one.
 struct Level {
     lines: Box<[u64]>,
     ways: usize,
@@ -18,7 +16,7 @@ struct Level {
     latency: u32,
 }
 
-/// Where an access found its line, and so what it costs in cycles.
+/// The place in which an access found its line, with its cost in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// In the first level.
@@ -38,19 +36,19 @@ impl Found {
     }
 }
 
-/// What lines caches hold, level by level.
+/// The line numbers in caches, level by level.
 pub(crate) type Contents = Vec<Vec<u64>>;
 
 /// A processor's data caches.
 pub(crate) struct Caches {
     levels: Box<[Level]>,
     memory: u32,
-    /// Ticks of the dearest access to a line.
+    /// Ticks of the most expensive access to a line.
     worst: i64,
 }
 
 impl Caches {
-    /// What they hold.
+    /// The caches' contents.
     pub(crate) fn contents(&self) -> Contents {
         self.levels
             .iter()
@@ -58,7 +56,7 @@ impl Caches {
             .collect()
     }
 
-    /// Fills them with what others of the same model hold; false when it is another one.
+    /// Fills them with the contents of other caches of the same model; false if the model differs.
     pub(crate) fn fill(&mut self, contents: &Contents) -> bool {
         let fits = contents.len() == self.levels.len()
             && contents
@@ -73,7 +71,7 @@ impl Caches {
         fits
     }
 
-    /// Empty ones; `model` was [checked](CacheModel::check).
+    /// Empty caches; `model` must be [checked](CacheModel::check).
     pub(crate) fn new(model: &CacheModel) -> Self {
         let level = |level: &belljar_translate::prices::timing::CacheLevel| Level {
             lines: vec![EMPTY; (level.bytes / LINE_BYTES) as usize].into(),
@@ -90,12 +88,12 @@ impl Caches {
         }
     }
 
-    /// What no access to a line costs more than, in ticks.
+    /// The highest cost of an access to a line, in ticks.
     pub(crate) fn worst(&self) -> i64 {
         self.worst
     }
 
-    /// Where an access to line number `line` would find it. Changes nothing.
+    /// The place in which an access to line number `line` would find it. Changes nothing.
     pub(crate) fn probe(&self, line: u64) -> Found {
         let found = self
             .levels
@@ -104,8 +102,8 @@ impl Caches {
         self.found(found)
     }
 
-    /// An access to line number `line`; also tells the line that was used last of the
-    /// first level's set, if it was another.
+    /// Accesses line number `line`; also returns the previously last used line of the first level's
+    /// set, if it was another one.
     pub(crate) fn access(&mut self, line: u64) -> (Found, Option<u64>) {
         let before = self.levels.first().map(|level| level.set(line)[0]);
         let found = self.levels.iter_mut().position(|level| level.touch(line));
@@ -130,11 +128,11 @@ impl Level {
         &self.lines[start..start + self.ways]
     }
 
-    /// Makes `line` the one used last; whether it was there.
+    /// Makes `line` the last used one; returns true if it was present.
     fn touch(&mut self, line: u64) -> bool {
         let start = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.lines[start..start + self.ways];
-        // Each line moves down by one, until the place that `line` had.
+        // Each line moves down by one, up to the old position of `line`.
         let mut carried = line;
         for known in set {
             std::mem::swap(known, &mut carried);

@@ -1,4 +1,5 @@
-//! The trampolines load every byte of vector registers, and load narrowly what is zero above.
+//! The trampolines load every byte of vector registers, and use narrow loads if the upper parts are
+//! zero.
 #![allow(clippy::print_stderr)]
 
 use super::*;
@@ -9,7 +10,7 @@ use belljar_translate::context::Vector;
 const UPPER_YMM: u64 = 1 << 2;
 const UPPER_ZMM: u64 = 1 << 6;
 
-/// What a guest could be: asks which state is in use, leaves the answer in RAX.
+/// A substitute for a guest: queries the state in use, and returns it in RAX.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn ask() {
     naked_asm!(
@@ -20,8 +21,8 @@ unsafe extern "sysv64" fn ask() {
     )
 }
 
-/// Passes `vectors` through the trampoline of this width. They must come back as they are; what
-/// the processor says meanwhile of what is in use is returned.
+/// Passes `vectors` through the trampoline of this width, and checks that they are unchanged.
+/// Returns the state that the processor reported as in use meanwhile.
 fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
     let trampoline = Trampoline::new(width);
     let mut context = Context::mapped().unwrap();
@@ -29,8 +30,8 @@ fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
     context.target = ask as *const () as u64;
     context.leave = trampoline.leave_address();
     point_at(&mut context);
-    // SAFETY: GS points at a context whose target leaves at once by this trampoline, whose
-    // registers the host has. No signal of the host's is handled by this thread.
+    // SAFETY: GS points at a context whose target leaves at once through this trampoline, and the
+    // host has its registers. This thread handles no signal meanwhile.
     unsafe { trampoline.pass() };
     for (number, (passed, vector)) in context.vectors.iter().zip(vectors).enumerate() {
         assert_eq!(passed.0, vector, "vector {number} through {width:?}");
@@ -38,7 +39,7 @@ fn pass(width: Vectors, vectors: [[u8; 64]; 32]) -> u64 {
     context.gpr[0]
 }
 
-/// Each of the first registers' bytes differ from the others', below `bytes`.
+/// Registers with distinct bytes, below `bytes`.
 fn filled(registers: usize, bytes: usize) -> [[u8; 64]; 32] {
     let byte = |register: usize, at: usize| {
         let used = register < registers && at < bytes;
@@ -47,7 +48,7 @@ fn filled(registers: usize, bytes: usize) -> [[u8; 64]; 32] {
     std::array::from_fn(|register| std::array::from_fn(|at| byte(register, at)))
 }
 
-/// Whether the host has registers of this width and says which are in use.
+/// True if the host has registers of this width and reports the state in use.
 fn host_has(width: Vectors) -> bool {
     let has = match width {
         Vectors::Xmm => true,
@@ -70,7 +71,7 @@ fn narrow_code_finds_no_wide_register_in_use() {
         if !host_has(width) {
             continue;
         }
-        // A processor that says so of no state at all cannot tell either.
+        // A processor that always reports them as in use is skipped, too.
         let clean = pass(Vectors::Xmm, filled(16, 16));
         if clean & wide != 0 {
             eprintln!("SKIPPED: this processor says that wide registers are always in use");

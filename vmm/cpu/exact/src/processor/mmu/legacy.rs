@@ -1,8 +1,8 @@
 //! Paging outside long mode: two levels of 4-byte entries (Intel SDM vol. 3, 4.3),
 //! and PAE's three levels (4.4).
 //!
-//! Addresses have 32 bits, and what is reserved in an entry raises a page fault. `mmu::map` comes
-//! here where long mode is off, `system/control` to check PAE's four top entries.
+//! Addresses have 32 bits, and reserved bits in an entry raise a page fault. `mmu::map` calls this
+//! outside long mode, `system/control` to check PAE's four top entries.
 
 use belljar_cpu::{Access, SystemRegisters};
 use belljar_translate::architecture::{cr0, efer};
@@ -16,7 +16,7 @@ pub(super) const CR4_PAE: u64 = 1 << 5;
 const PDPTE_RESERVED: u64 = 0x1e6 | RESERVED_ADDRESS | 0xfff0_0000_0000_0000;
 /// Bits 52 to 62 of PAE entries must be zero.
 const PAE_RESERVED: u64 = RESERVED_ADDRESS | 0x7ff0_0000_0000_0000;
-/// Bits of a 4 MiB entry that hold no address: 36-bit PSE is not offered.
+/// Reserved bits of a 4 MiB entry: 36-bit PSE is not available.
 const LARGE_RESERVED: u64 = 0x003f_e000;
 
 /// Translates a 32-bit linear address.
@@ -73,7 +73,7 @@ fn two_levels(
     Ok(table & 0xffff_f000 | linear & 0xfff)
 }
 
-/// Sets an entry's accessed bit, and its dirty bit when it is a leaf that is written.
+/// Sets an entry's accessed bit, and its dirty bit if it is a leaf that is written.
 fn mark32(memory: &Memory, at: u64, value: u64, write: bool) {
     let mut marked = value | entry::ACCESSED;
     if write {
@@ -84,8 +84,8 @@ fn mark32(memory: &Memory, at: u64, value: u64, write: bool) {
     }
 }
 
-/// The processor keeps PAE's four top entries in registers that a load of CR3 fills;
-/// here they are read where they stand.
+/// Processors keep PAE's four top entries in registers loaded with CR3; here they are read from
+/// memory.
 fn three_levels(
     memory: &Memory,
     system: &SystemRegisters,
@@ -140,7 +140,7 @@ fn pointer_table(system: &SystemRegisters) -> u64 {
     system.cr3 & 0xffff_ffe0
 }
 
-/// Whether the four entries that a load of CR3 reads under PAE are ones it takes.
+/// True if the four entries that a load of CR3 reads under PAE are valid.
 pub(crate) fn has_good_pointers(memory: &Memory, system: &SystemRegisters) -> bool {
     let uses_pae =
         system.cr0 & cr0::PG != 0 && system.cr4 & CR4_PAE != 0 && system.efer & efer::LMA == 0;

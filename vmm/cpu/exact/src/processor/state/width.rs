@@ -1,6 +1,6 @@
-//! How wide the guest's code, stack and addresses are, from CS, SS, EFER and CR0.
+//! Widths of the guest's code, stack and addresses, from CS, SS, EFER and CR0.
 //!
-//! `dispatch` asks when a run enters a block, `system` and `access` ask for addresses.
+//! `dispatch` queries them when a run enters a block, `system` and `access` for addresses.
 
 use belljar_cpu::{Segment, SegmentRegister};
 use belljar_translate::architecture::{attribute, cr0, efer};
@@ -13,7 +13,7 @@ pub(crate) fn is_big(segment: &Segment) -> bool {
 }
 
 impl State {
-    /// What kind of code CS holds.
+    /// The code size of CS.
     pub(crate) fn code_size(&self) -> CodeSize {
         use SegmentRegister::{Cs, Ds, Es, Ss};
         let code = self.segment(Cs);
@@ -45,7 +45,7 @@ impl State {
         Nulls::of(is_null)
     }
 
-    /// Whether 64-bit code runs.
+    /// True if 64-bit code is running.
     pub(crate) fn is_long(&self) -> bool {
         self.is_long_active() && self.segment(SegmentRegister::Cs).attributes & attribute::LONG != 0
     }
@@ -60,7 +60,7 @@ impl State {
         self.system.cr0 & cr0::PE != 0
     }
 
-    /// Cuts a linear address to what this mode can express.
+    /// Truncates a linear address to this mode's width.
     pub(crate) fn wrap_linear(&self, linear: u64) -> u64 {
         if self.is_long() {
             linear

@@ -1,7 +1,7 @@
-//! What is remembered of linear addresses beyond the TLB: pages that code was fetched from, what a change of
-//! address space must forget in the upper half, what the jump caches hold, and when slots were worth a question.
+//! Cached data about linear addresses beyond the TLB: code pages, non-global pages in the upper half, the modes of
+//! the jump caches, and the times of slots' last checks.
 //!
-//! `memory` notes it and forgets by it.
+//! `memory` records it, and uses it for invalidation.
 
 use std::collections::BTreeSet;
 
@@ -10,28 +10,28 @@ use belljar_translate::context::SLOTS;
 
 use crate::processor::mmu::Mapping;
 
-/// Pages remembered of those that code was fetched from.
+/// Number of cached code pages.
 pub(crate) const FETCHED: usize = 64;
 
-/// No page has this number.
+/// An invalid page number.
 pub(crate) const NOT_FETCHED: (u64, u64) = (u64::MAX, 0);
 
-/// What a vCPU remembers of linear addresses beyond the TLB.
+/// A vCPU's cached data about linear addresses beyond the TLB.
 pub(crate) struct Addresses {
-    /// Pages that code was fetched from, supervisor and user: number and physical address.
+    /// Pages from which code was fetched, supervisor and user: number and physical address.
     pub(crate) fetched: Box<[[(u64, u64); FETCHED]; 2]>,
-    /// Large pages of which the TLB may hold parts: bytes and number.
+    /// Large pages that the TLB may have parts of: size and number.
     pub(crate) large: BTreeSet<(u64, u64)>,
-    /// What a change of address space must forget in the upper half.
+    /// Pages of the upper half that a change of address space must invalidate.
     pub(crate) local_above: LocalPages,
-    /// Under which circumstances the jump caches, supervisor's and user's, were filled: the mode and the base of CS.
+    /// The mode and the base of CS for which the jump caches, supervisor's and user's, were filled.
     pub(crate) jumps_of: [(u32, u64); 2],
-    /// Instructions retired when a slot was last asked for its worth.
+    /// Number of instructions retired when a slot's usefulness was last checked.
     pub(crate) slot_asked: Vec<u64>,
 }
 
 impl Default for Addresses {
-    /// Nothing was seen yet.
+    /// No cached data.
     fn default() -> Self {
         Self {
             fetched: Box::new([[NOT_FETCHED; FETCHED]; 2]),
@@ -43,12 +43,12 @@ impl Default for Addresses {
     }
 }
 
-/// Pages of the upper half that are cached and not global. Nothing that is cached of
-/// them reaches beyond the page; `explore` stops there.
+/// Cached pages of the upper half that are not global. No cached range extends beyond such a page; `explore` stops
+/// there.
 #[derive(Default)]
 pub(crate) struct LocalPages {
     pub(crate) pages: Vec<u64>,
-    /// There are more, or large ones, or such that code was fetched from.
+    /// True if there are more, or large ones, or ones from which code was fetched.
     pub(crate) too_many: bool,
 }
 

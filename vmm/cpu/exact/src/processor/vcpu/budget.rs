@@ -1,22 +1,22 @@
-//! What a run may take, and where it ends before that.
+//! The limits of a run.
 //!
-//! Set by `run` when a run begins; translated code counts the rest down in the context.
+//! Set by `run` when a run begins; translated code counts down the rest in the context.
 
 /// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// Ticks granted to the present run.
     pub(crate) granted: i64,
-    /// The present run may end where the budget does not cover a whole block.
+    /// True if the present run may end where the budget does not cover a whole block.
     pub(crate) ends_early: bool,
-    /// Retired instructions at which every run ends.
+    /// Number of retired instructions at which every run ends.
     pub(crate) stop_at: u64,
-    /// Where translated code counts.
+    /// The place of translated code's counter.
     pub(crate) place: BudgetPlace,
 }
 
 impl Budget {
-    /// Nothing is granted yet, and no instruction is one to stop at.
+    /// No grant yet, and no limit on instructions.
     pub(crate) fn new(place: BudgetPlace) -> Self {
         Self {
             granted: 0,
@@ -27,19 +27,19 @@ impl Budget {
     }
 }
 
-/// Where the budget is while translated code runs.
+/// The place of the budget while translated code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BudgetPlace {
-    /// In memory or a vector register of the host, always.
+    /// Always in memory or in a vector register of the host.
     Fixed,
     /// In memory, since the host's x87 holds the guest's.
     Joined,
-    /// In MM7; the guest's x87 is as after reset. See [`apart`](crate::instructions::apart).
+    /// In MM7; the guest's x87 is in its reset state. See [`apart`](crate::instructions::apart).
     Apart,
 }
 
 impl BudgetPlace {
-    /// In MM7 if it may be there at all and `wanted` is true.
+    /// Moves it to MM7 if that is possible at all and `wanted` is true.
     pub(crate) fn moved(self, wanted: bool) -> Self {
         match (self, wanted) {
             (Self::Fixed, _) => Self::Fixed,

@@ -1,50 +1,49 @@
-//! What an instruction that accesses device registers has asked of devices and has to tell
-//! them.
+//! Pending reads and stores of an instruction that accesses device registers.
 //!
-//! An instruction that needs a device's answer ends with an exit and runs again when the answer is
-//! there; `Replies` has the answers of the runs before. `Stores` has what is told to devices when
-//! the instruction is done, before anything else happens. `access` fills both, and saved states
-//! have them.
+//! An instruction that needs a device's answer ends with an exit and runs again after the answer;
+//! `Replies` has the answers to its earlier reads. `Stores` has the stores to be sent to devices at
+//! the instruction's end, before any other event. `access` fills both, and they are part of saved
+//! states.
 
 use std::collections::VecDeque;
 
 use belljar_cpu::Exit;
 use serde::{Deserialize, Serialize};
 
-/// The most that a device is asked for or told at a time.
+/// The largest access to a device, in bytes.
 pub(crate) const DEVICE_BYTES: usize = 8;
 
-/// Everything that stands between an instruction and the devices that it accesses.
+/// All pending state between an instruction and its devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     /// The answer to the last read exit.
     pub(crate) answer: Answer,
     /// The answers before it.
     pub(crate) replies: Replies,
-    /// What devices have to be told before the guest continues.
+    /// Stores to send to devices before the guest continues.
     pub(crate) stores: Stores,
     /// Linear address of the operand in the bounce buffer.
     pub(crate) bounced: u64,
     /// RIP of a WRMSR that the caller may still refuse.
     pub(crate) refusable: Option<u64>,
-    /// It was refused: an exception is to be taken before the next instruction.
+    /// True if it was refused: an exception is due before the next instruction.
     pub(crate) refused: bool,
 }
 
-/// An answer to the question of a read exit, for when its instruction runs again.
+/// An answer to a read exit, for when its instruction runs again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// There is none.
+    /// No answer.
     #[default]
     None,
     /// The value read.
     Value(u64),
-    /// There is no such register.
+    /// The register does not exist.
     Refused,
 }
 
-/// What devices answered to the reads of an instruction that runs again for each of
-/// them, in order: one that reads two registers would ask for ever otherwise.
+/// The answers to the reads of an instruction that runs again after each of them, in order:
+/// otherwise an instruction that reads two registers would repeat forever.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Replies {
     values: Vec<u64>,
@@ -52,12 +51,12 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
-    /// The instruction starts over.
+    /// Starts the instruction again.
     pub(crate) fn begin(&mut self) {
         self.used = 0;
     }
 
-    /// The instruction is done, or a part of it that will not be repeated.
+    /// Clears the answers: the instruction, or a part of it that will not be repeated, is complete.
     pub(crate) fn clear(&mut self) {
         self.values.clear();
         self.used = 0;
@@ -67,12 +66,12 @@ impl Replies {
         self.values.is_empty()
     }
 
-    /// The answer to the next read, when it was given before.
+    /// The answer to the next read, if it was given before.
     pub(crate) fn next(&mut self) -> Option<u64> {
         self.values.get(self.used).copied()
     }
 
-    /// Notes that the next read was answered with `value`.
+    /// Records that the next read was answered with `value`.
     pub(crate) fn keep(&mut self, value: u64) {
         if self.used == self.values.len() {
             self.values.push(value);
@@ -81,16 +80,16 @@ impl Replies {
     }
 }
 
-/// Stores to devices of an instruction that is done, in order: one that stores twice, or more
-/// bytes than [`DEVICE_BYTES`], takes an exit for each.
+/// Stores to devices of a completed instruction, in order: one that stores twice, or more than
+/// [`DEVICE_BYTES`] bytes, needs several exits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Stores {
-    /// Guest-physical address, bytes and value of each.
+    /// Guest-physical address, length and value of each.
     waiting: VecDeque<(u64, u8, u64)>,
 }
 
 impl Stores {
-    /// Notes a store of `data` to the registers at `physical`.
+    /// Adds a store of `data` to the registers at `physical`.
     pub(crate) fn push(&mut self, physical: u64, data: &[u8]) {
         for (at, part) in (physical..)
             .step_by(DEVICE_BYTES)
@@ -103,7 +102,7 @@ impl Stores {
         }
     }
 
-    /// The next one, as an exit.
+    /// The next store, as an exit.
     pub(crate) fn pop(&mut self) -> Option<Exit> {
         let (addr, len, data) = self.waiting.pop_front()?;
         Some(Exit::MmioWrite { addr, len, data })
@@ -113,17 +112,17 @@ impl Stores {
         self.waiting.is_empty()
     }
 
-    /// How many wait.
+    /// Number of pending stores.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Forgets all but the first `kept`.
+    /// Drops all but the first `kept`.
     pub(crate) fn truncate(&mut self, kept: usize) {
         self.waiting.truncate(kept);
     }
 
-    /// The instruction starts over: it has stored nothing.
+    /// Clears the stores, because the instruction starts again.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }

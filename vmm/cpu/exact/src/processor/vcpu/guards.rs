@@ -1,25 +1,25 @@
-//! What keeps a guest from running for ever without a counted instruction.
+//! Protection against guests that run forever without a counted instruction.
 //!
-//! Stub instructions and deliveries of exceptions count for nothing, so a guest that does nothing else would never come to
-//! its run's end. `instructions` notes both, and ends the free allowance of one that abuses it.
+//! Stub instructions and deliveries of exceptions are not counted, so a guest without other instructions would never reach
+//! its run's end. `instructions` records both, and ends the free allowance of a guest that abuses it.
 
-/// Streaks of what does not count, and whether stubs still run free.
+/// Streaks of uncounted events, and whether stubs are still uncounted.
 #[derive(Clone, Debug)]
 pub(crate) struct Guards {
-    /// Stub instructions run uncounted; off for good once a guest abuses them.
+    /// True if stub instructions are not counted; false for good once a guest abuses them.
     pub(crate) free_stubs: bool,
-    /// Magic calls without a counted instruction between them.
+    /// Number of magic calls without a counted instruction in between.
     pub(crate) magic_streak: u32,
-    /// Instructions retired at the last of them.
+    /// Number of instructions retired at the last of them.
     pub(crate) magic_at: u64,
-    /// Exceptions without an instruction between them.
+    /// Number of exceptions without an instruction in between.
     pub(crate) delivery_streak: u32,
-    /// Instructions retired when the last one came.
+    /// Number of instructions retired at the last of them.
     pub(crate) delivered_at: u64,
 }
 
 impl Guards {
-    /// Nothing was abused yet.
+    /// No abuse yet.
     pub(crate) fn new() -> Self {
         Self {
             free_stubs: true,

@@ -1,17 +1,17 @@
-//! What processor the guest is told that it has, and which of its instructions are switched on.
+//! The processor as the guest sees it, and its enabled instructions.
 //!
-//! Made with the vCPU; `find` settles the features again whenever control registers change.
+//! Made with the vCPU; `find` updates the features whenever control registers change.
 
 use belljar_cpu::{CpuidTable, InstructionSet};
 use belljar_translate::guest::features::Features;
 
-/// The guest's processor as it presents itself.
+/// The guest's processor as the guest sees it.
 pub(crate) struct Identity {
-    /// What CPUID answers.
+    /// The answers of CPUID.
     pub(crate) cpuid: CpuidTable,
-    /// The instructions that run; all others raise #UD.
+    /// The available instructions; all others raise #UD.
     pub(crate) instruction_set: InstructionSet,
-    /// Those of them that the control registers allow now.
+    /// The part of them that the control registers enable now.
     pub(crate) features: Features,
     /// The number of `features` in the code store.
     pub(crate) features_number: u8,

@@ -1,7 +1,7 @@
-//! How translated code was left: what comes next, and what the next turn needs of a block that the budget did not
-//! cover.
+//! Results of leaving translated code: the next step, and data on a block that the budget did not cover, for the
+//! next turn.
 //!
-//! `visit` and the parts that serve exit stubs answer by it; `dispatch` goes by the answer.
+//! `visit` and the handlers of exit stubs return it; `dispatch` acts on it.
 
 use belljar_cpu::Exit;
 use belljar_translate::guest::mode::Pace;
@@ -9,25 +9,24 @@ use belljar_translate::host::allocation::Allocation;
 use belljar_translate::host::block::{Block, Charge};
 use belljar_translate::host::exit_stub::ExitStubId;
 
-/// What became of an exit from translated code.
+/// The result of an exit from translated code.
 pub(crate) enum Next {
-    /// The guest stands at an instruction boundary, `state.rip`.
+    /// The guest is at an instruction boundary, `state.rip`.
     Boundary,
     /// As `Boundary`, and the block there must check each access by itself.
     Plain,
-    /// As `Boundary`, and the budget may cover the next instruction alone.
+    /// As `Boundary`, and the budget may only cover the next instruction.
     Single,
-    /// As `Boundary`, where nothing was done but to bring the x87 that the instruction there
-    /// takes.
+    /// As `Boundary`, after merely loading the x87 for the instruction there.
     Joined,
     /// Continue in the middle of a block, at this host address.
     Resume(u64),
-    /// The caller is needed; the guest stands at `state.rip`.
+    /// Exit to the caller; the guest is at `state.rip`.
     Exit(Exit),
 }
 
-/// A block that the budget did not cover, as a short turn needs it: where nodes take turns, the
-/// block itself is in nobody's caches, and its loop is the one in which the next turn ends, too.
+/// A copy of the data of a block that the budget did not cover, for short turns: if nodes take turns, the block
+/// itself is in no cache, and the next turn usually ends in the same loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Uncovered {
     pub(crate) site: ExitStubId,
@@ -42,7 +41,7 @@ pub(crate) struct Uncovered {
 }
 
 impl Uncovered {
-    /// What a turn's end at an exit stub of `block` needs.
+    /// The data for ending a turn at an exit stub of `block`.
     pub(crate) fn new(
         block: &Block,
         (site, generation): (ExitStubId, u64),

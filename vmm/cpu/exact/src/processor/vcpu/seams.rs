@@ -1,29 +1,29 @@
-//! Seams that group checks met lately, and whether to mend one.
+//! Seams that group checks met recently, and whether to map their pages adjacently.
 //!
-//! For speed alone. `memory::beside` asks when a slot was filled too often.
+//! This only affects speed. `memory::beside` queries it when a slot was filled too often.
 
 use std::collections::BTreeSet;
 
-/// Seams remembered. Loops over large arrays meet many, each seldom.
+/// Number of seams kept. Loops over large arrays meet many seams, each rarely.
 pub(crate) const RECENT: usize = 16;
 
-/// Seams that were met lately.
+/// Recent seams.
 #[derive(Debug, Default)]
 pub(crate) struct Seams {
     pub(crate) recent: [u64; RECENT],
     pub(crate) next: usize,
-    /// Slots that met a new one once.
+    /// Slots that met a new seam once.
     pub(crate) excused: BTreeSet<u32>,
 }
 
-/// What to do about a seam.
+/// The action for a seam.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// It was met before: mend it.
+    /// It was met before: map its pages adjacently.
     Mend,
-    /// See whether it is met again.
+    /// Wait until it is met again.
     Wait,
-    /// This slot's seams are always others.
+    /// This slot's seams never repeat.
     Leave,
 }
 

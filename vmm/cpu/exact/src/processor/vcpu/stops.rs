@@ -1,24 +1,24 @@
-//! Where and why runs end, from one run to the next.
+//! Conditions that end runs, kept from one run to the next.
 //!
-//! `run` goes by it; `find` notes what was seen of probes, `instructions` an interrupt that found no way in.
+//! `run` uses it; `find` records probes, `instructions` an interrupt that could not be delivered.
 
 use belljar_cpu::{Probed, ShutdownCause};
 
 use crate::processor::vcpu::left::Uncovered;
 
-/// Ends of runs.
+/// Conditions that end runs.
 #[derive(Default)]
 pub(crate) struct Stops {
-    /// A run ends when an NMI could be taken.
+    /// A run ends when an NMI can be delivered.
     pub(crate) nmi_window_wanted: bool,
-    /// An interrupt that could not be delivered at all: no instruction runs any more.
+    /// The cause if an interrupt could not be delivered at all: no further instruction runs.
     pub(crate) shutdown: Option<ShutdownCause>,
-    /// RIP of the block that the budget did not cover last, and the flags that are dead there.
+    /// RIP of the last block that the budget did not cover, and its dead flags.
     pub(crate) uncovered_at: Option<(u64, u32)>,
-    /// The exit stub by which translated code was last left for that.
+    /// Data on the exit stub of the last such block.
     pub(crate) uncovered: Option<Uncovered>,
-    /// What the vCPU was at the probe of the last exit for one.
+    /// The vCPU's state at the probe of the last probe exit.
     pub(crate) probed: Option<Probed>,
-    /// The watched return address at which it has just told that it stands there.
+    /// The watched return address that the last exit reported.
     pub(crate) passing: Option<u64>,
 }

@@ -1,9 +1,9 @@
-//! Which instruction forms can be run side by side.
+//! Selection of instruction forms that can be compared with the host's processor.
 
 use belljar_cpu::InstructionSet;
 use iced_x86::{Code, CpuidFeature, FlowControl, Mnemonic, OpCodeOperandKind as Kind};
 
-/// Whether a processor with `set` has every feature that `code` names.
+/// True if a processor with `set` has every feature of `code`.
 pub fn is_offered(code: Code, set: &InstructionSet) -> bool {
     use CpuidFeature as F;
     let plain = |name: &str| name.replace(['.', '_'], "").to_lowercase();
@@ -34,8 +34,8 @@ pub fn is_offered(code: Code, set: &InstructionSet) -> bool {
     })
 }
 
-/// Forms that cannot be run side by side: control transfers, and those whose answer
-/// is the machine's own.
+/// True for forms that can be compared; control transfers cannot, nor forms with machine-specific
+/// results.
 pub fn is_comparable(code: Code, set: &InstructionSet) -> bool {
     use Mnemonic as M;
     let op_code = code.op_code();
@@ -50,8 +50,8 @@ pub fn is_comparable(code: Code, set: &InstructionSet) -> bool {
         && code != Code::Movsxd_r16_rm16
 }
 
-/// Instructions that answer with what the system set up, or that change it, and
-/// XSAVE's kin, which tell of state in use as each processor likes.
+/// Instructions that return or change the system's configuration, and XSAVE and similar ones, which
+/// report the state in use differently on each processor.
 fn is_machines_own(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(
@@ -111,7 +111,7 @@ fn names_system_register(code: Code) -> bool {
     })
 }
 
-/// Whether the same form goes with a register and with memory.
+/// True if the form accepts both a register and memory.
 pub fn has_memory_form(code: Code) -> bool {
     code.op_code().op_kinds().iter().any(|kind| {
         matches!(

@@ -1,11 +1,11 @@
-//! What the engine defines by itself, and processors do each in their own way: the comparison
-//! takes it for the same within what the manuals of both makers allow.
+//! Comparison of results that the engine defines itself, and that differ between processors: they count as equal
+//! within the bounds in the manuals of both makers.
 
 use iced_x86::{Code, Instruction, Mnemonic as M, OpKind};
 
 use super::{END, Machine, Outcome};
 
-/// Whether the engine has a definition of its own for a result of `instruction`, or for flags.
+/// True if the engine has its own definition of a result, or of flags, of `instruction`.
 pub fn is_defined(instruction: &Instruction) -> bool {
     bound(instruction.mnemonic()).is_some()
         || is_function(instruction.mnemonic())
@@ -15,8 +15,8 @@ pub fn is_defined(instruction: &Instruction) -> bool {
         || instruction.code() == Code::Bswap_r16
 }
 
-/// Makes `found`, which the engine left, like `expected` where an approximation of the
-/// instruction is about as good, and clears the undefined flags of `expected`.
+/// Replaces values of `found`, the engine's outcome, by the ones of `expected` if an approximation of the instruction
+/// is similarly accurate, and clears the undefined flags of `expected`.
 pub fn settle_defined(
     instruction: &Instruction,
     start: &Machine,
@@ -28,7 +28,7 @@ pub fn settle_defined(
     }
     expected.machine.registers.flags &= !undefined(instruction, start);
     undefined_registers(instruction, expected);
-    // `what_words_are_shifted_by` has what it is.
+    // `what_words_are_shifted_by` tests its result.
     if is_open_shift(instruction, start) {
         expected.machine = found.machine.clone();
         return;
@@ -44,10 +44,10 @@ pub fn settle_defined(
     let theirs = &expected.machine.registers.vectors[number];
     for (ours, theirs) in ours.chunks_exact_mut(bytes).zip(theirs.chunks_exact(bytes)) {
         let (a, b) = (number_of(ours), number_of(theirs));
-        // Also of denormals, which some round to fewer digits.
+        // Also for denormals, which some processors round to fewer digits.
         let numbers = a.is_finite() && b.is_finite() && b != 0.0;
         let close = numbers && ((a - b) / b).abs() < 2.0 * bound;
-        // Half of what is normal, rounded.
+        // Half of a normal number, rounded.
         let tiny = a == 0.0 && b.abs() <= f64::from(f32::MIN_POSITIVE) && a.signum() == b.signum();
         if close || tiny {
             ours.copy_from_slice(theirs);
@@ -55,7 +55,7 @@ pub fn settle_defined(
     }
 }
 
-/// BSWAP of 16 bits gives zero, and BSF and BSR of 32 clear the upper half, of zero, too.
+/// BSWAP of 16 bits gives zero, and 32-bit BSF and BSR clear the upper half, even of zero.
 fn undefined_registers(instruction: &Instruction, expected: &mut Outcome) {
     let mask = match instruction.code() {
         Code::Bswap_r16 => !0xffff,
@@ -66,7 +66,7 @@ fn undefined_registers(instruction: &Instruction, expected: &mut Outcome) {
     expected.machine.registers.gpr[number] &= mask;
 }
 
-/// SHLD or SHRD of words by more than 16, of which the result is undefined.
+/// True for SHLD or SHRD of words by more than 16, whose result is undefined.
 fn is_open_shift(instruction: &Instruction, start: &Machine) -> bool {
     use Code as C;
     let words = matches!(
@@ -76,9 +76,8 @@ fn is_open_shift(instruction: &Instruction, start: &Machine) -> bool {
     words && count(instruction, start) > 16
 }
 
-/// The flags that `instruction` leaves undefined on the machine that it began with, and that the
-/// engine has zero: as Intel's manual lists them, but for what no processor changes and
-/// for AF after logic.
+/// The flags that `instruction` leaves undefined for the initial machine, and that the engine sets to zero: as in
+/// Intel's manual, except for flags that no processor changes and for AF after logic.
 fn undefined(instruction: &Instruction, start: &Machine) -> u64 {
     let [carry, parity, adjust, zero, sign, overflow] =
         [1, 1 << 2, 1 << 4, 1 << 6, 1 << 7, 1 << 11];
@@ -116,7 +115,7 @@ fn count(instruction: &Instruction, start: &Machine) -> u64 {
     count & mask
 }
 
-/// The x87's functions.
+/// True for the x87's functions.
 fn is_function(mnemonic: M) -> bool {
     matches!(
         mnemonic,
@@ -124,14 +123,14 @@ fn is_function(mnemonic: M) -> bool {
     )
 }
 
-/// By how many units in the last place processors' functions may be off.
+/// The largest error of processors' functions, in units in the last place.
 const ULPS: u128 = 3;
 
-/// The same of the x87's functions: the last bits, and the direction of rounding, C1.
+/// The same for the x87's functions: the last bits, and the direction of rounding, C1.
 fn settle_function(mnemonic: M, start: &Machine, found: &mut Outcome, expected: &mut Outcome) {
     let top = st(&start.registers.fx.0, 0);
     let (exponent, fraction) = (top >> 64 & 0x7fff, top as u64);
-    // Where manuals say nothing of the result.
+    // Arguments for which manuals leave the result undefined.
     let beyond = match mnemonic {
         M::F2xm1 => exponent > 0x3fff || exponent == 0x3fff && fraction > 1 << 63,
         M::Fyl2xp1 => exponent > 0x3ffd || exponent == 0x3ffd && fraction > 0x95f6_1998_0c43_36f7,
@@ -156,21 +155,21 @@ fn settle_function(mnemonic: M, start: &Machine, found: &mut Outcome, expected: 
     }
 }
 
-/// Register `place` of the stack: sign, exponent and mantissa in a row.
+/// Register `place` of the stack: sign, exponent and mantissa concatenated.
 fn st(image: &[u8; 512], place: usize) -> u128 {
     let mut bytes = [0; 16];
     bytes[..10].copy_from_slice(&image[32 + 16 * place..][..10]);
     u128::from_le_bytes(bytes)
 }
 
-/// A register without the bit before its point, which follows from the rest: numbers next to each other differ by one,
-/// also where the exponent changes.
+/// A register without its integer bit, which follows from the other bits: adjacent numbers differ by one, even across
+/// exponents.
 fn in_order(register: u128) -> u128 {
     let (above, fraction) = (register >> 64, register as u64);
     above << 63 | u128::from(fraction & !(1 << 63))
 }
 
-/// Bytes of an element, and how large its relative error may be.
+/// Bytes of an element, and the bound on its relative error.
 fn bound(mnemonic: M) -> Option<(usize, f64)> {
     match mnemonic {
         M::Rcpss | M::Rcpps | M::Vrcpss | M::Vrcpps => Some((4, 1.5 / 4096.0)),

@@ -6,15 +6,15 @@ use belljar_exact::VectorState;
 use super::{ARENA, ARENA_PAGES, CODE_AT, END, Machine, Outcome, PAGE, Rights, constant_page};
 use crate::bare::{BEYOND, CODE, DATA, Guest, HANDLERS};
 
-/// Where exceptions push their frames.
+/// Address of exceptions' frames.
 const FRAMES: u64 = 0x38_0000;
-/// An IRETQ, and the frame that it takes code under test from.
+/// Address of an IRETQ, and of its frame, which starts code under test.
 const RETURN: u64 = 0x38_1000;
 const RETURN_FRAME: u64 = 0x38_2000;
 const USER_CODE: u64 = 0x33;
 const USER_DATA: u64 = 0x2b;
 const INTERRUPTS_ON: u64 = 1 << 9;
-/// More than any code under test takes.
+/// A limit on instructions, above any code under test.
 const PATIENCE: u64 = 100_000;
 
 /// A guest in which code runs in user mode until its end or an exception.
@@ -23,12 +23,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// One with the engine's own approximations and undefined flags.
+    /// A guest with the engine's own approximations and undefined flags.
     pub fn new(set: &InstructionSet) -> Self {
         Self::of(Guest::with_set(set))
     }
 
-    /// One with the host's.
+    /// A guest with the host's.
     pub fn with_host_results(set: &InstructionSet) -> Self {
         Self::of(Guest::with_host_results(set))
     }
@@ -60,18 +60,18 @@ impl Engine {
         Self { guest }
     }
 
-    /// Makes `code` what [`run`](Self::run) runs.
+    /// Loads `code` for [`run`](Self::run).
     pub fn load(&mut self, code: &[u8]) {
         self.guest.write(CODE, &[code, &[0xcc]].concat());
     }
 
-    /// Runs the code that was loaded, stopping each `step` instructions; also tells
-    /// how many instructions retired.
+    /// Runs the loaded code, stopping each `step` instructions; also returns the number of retired
+    /// instructions.
     pub fn run(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
         self.run_at(CODE_AT, machine, step)
     }
 
-    /// The same for code that is mapped [`BEYOND`] away, and does not name its own place.
+    /// The same for code mapped at distance [`BEYOND`], which must be position-independent.
     pub fn run_far(&mut self, machine: &Machine, step: u64) -> (Outcome, u64) {
         let (mut outcome, retired) = self.run_at(CODE_AT + BEYOND, machine, step);
         outcome.rip -= BEYOND;

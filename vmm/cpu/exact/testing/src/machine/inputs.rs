@@ -1,5 +1,5 @@
-//! Random machines for an encoding: registers and memory under which its access
-//! falls where something can happen.
+//! Random machines for an encoding: registers and memory for which its access hits interesting
+//! addresses.
 
 use iced_x86::{Mnemonic as M, OpKind, Register};
 
@@ -34,14 +34,14 @@ pub fn random(dice: &mut Dice) -> Machine {
         _ => dice.0.next_u64(),
     });
     if dice.below(4) == 0 {
-        // Other roundings, denormals as zero, and now and then exceptions that trap.
+        // Other roundings, denormals as zero, and sometimes exceptions that trap.
         let mut control = 0x1f80 | dice.0.next_u64() as u32 & 0xe040;
         if dice.below(2) == 0 {
             control &= !(dice.0.next_u64() as u32 & 0x1f80);
         }
         registers.set_mxcsr(control);
     }
-    // As after reset it may not be in the host's at all.
+    // In the reset state, it need not be loaded in the host's at all.
     if dice.below(3) != 0 {
         set_x87(dice, &mut registers);
     }
@@ -59,8 +59,8 @@ pub fn random(dice: &mut Dice) -> Machine {
     Machine { registers, memory }
 }
 
-/// Some values on the stack; rarely another rounding, precision, or exceptions that
-/// trap, pending ones among them.
+/// Some values on the stack; rarely another rounding or precision, or exceptions that trap or are
+/// pending.
 fn set_x87(dice: &mut Dice, registers: &mut Registers) {
     let depth = dice.below(9) as usize;
     let top = (8 - depth) % 8;
@@ -110,7 +110,7 @@ fn extended_bits(dice: &mut Dice) -> [u8; 10] {
     bytes
 }
 
-/// Doubles and pairs of floats, edges among them.
+/// Doubles and pairs of floats, including edge cases.
 fn float_bits(dice: &mut Dice) -> u64 {
     match dice.below(5) {
         0 => dice.pick(&[
@@ -128,12 +128,12 @@ fn float_bits(dice: &mut Dice) -> u64 {
     }
 }
 
-/// Where an access of `size` bytes falls: mostly into memory, aligned or not, also
-/// across pages; sometimes where it faults.
+/// The address of an access of `size` bytes: usually in memory, aligned or not, possibly across
+/// pages; sometimes where it faults.
 pub fn target(dice: &mut Dice, size: u64) -> u64 {
     let spread = (2 * HALF).saturating_sub(size).max(1);
     let choice = match dice.below(16) {
-        // What is as large as a window fills it: nothing outside windows is compared.
+        // An operand as large as a window fills it, because memory outside windows is not compared.
         choice if size >= 2 * HALF && choice > 3 => return INNER,
         0 if size >= 2 * HALF => 2,
         choice => choice,
@@ -149,7 +149,7 @@ pub fn target(dice: &mut Dice, size: u64) -> u64 {
     }
 }
 
-/// Random state under which `form` stays in the arena, or faults.
+/// Random state for which `form` stays in the arena, or faults.
 pub fn inputs(dice: &mut Dice, form: &Form) -> Machine {
     let mut machine = random(dice);
     let size = form.instruction.memory_size().size().max(1) as u64;
@@ -160,7 +160,7 @@ pub fn inputs(dice: &mut Dice, form: &Form) -> Machine {
             *byte = *byte & 0x3f | 1;
         }
     }
-    // Vendors differ in whether they check operands beyond 8 bytes.
+    // Makers differ in the alignment checks of operands beyond 8 bytes.
     let size_checked = (form.instruction.memory_size().size() <= 8 || is_environment(form))
         && form.vector_index.is_none()
         && !has_two_accesses(form)
@@ -190,7 +190,7 @@ pub fn inputs(dice: &mut Dice, form: &Form) -> Machine {
     machine
 }
 
-/// Quotients fit: a small dividend, an odd divisor that is no minus one.
+/// Makes quotients fit: a small dividend, and an odd divisor that is not minus one.
 fn make_quotients_fit(dice: &mut Dice, registers: &mut Registers) {
     registers.gpr[0] = dice.below(0x80);
     registers.gpr[2] = 0;
@@ -206,7 +206,7 @@ fn aim(dice: &mut Dice, form: &Form, registers: &mut Registers, size: u64) {
     let scale = u64::from(form.instruction.memory_index_scale());
     let mut aimed = target(dice, size);
     if let Some((vector, bytes)) = form.vector_index {
-        // Lanes fall next to each other; rarely one does not.
+        // Lanes are adjacent; rarely, one is elsewhere.
         aimed = if dice.below(8) == 0 {
             LAST + dice.below(HALF)
         } else {
@@ -219,7 +219,7 @@ fn aim(dice: &mut Dice, form: &Form, registers: &mut Registers, size: u64) {
         registers.settle();
     }
     if form.vector_index.is_none() && is_whole(form) && dice.below(32) == 0 {
-        // Partly beyond what is canonical.
+        // Partly beyond the canonical addresses.
         aimed = (1 << 47) - 1 - dice.below(size);
     }
     let index = form.index.map_or(0, |index| {
@@ -230,7 +230,7 @@ fn aim(dice: &mut Dice, form: &Form, registers: &mut Registers, size: u64) {
     registers.gpr[base] = aimed.wrapping_sub(index).wrapping_sub(displacement);
 }
 
-/// BT and kin with a register reach as far as the register says: keep it in the window.
+/// BT and similar instructions with a register offset: keeps the bit in the window.
 fn bound_bit_offset(dice: &mut Dice, form: &Form, registers: &mut Registers) {
     if is_bit_string(form) {
         let number = form.instruction.op1_register().number();
@@ -238,7 +238,7 @@ fn bound_bit_offset(dice: &mut Dice, form: &Form, registers: &mut Registers) {
     }
 }
 
-/// What the x87's own instructions save and load as a whole.
+/// True for x87 instructions that save or load its environment or state.
 fn is_environment(form: &Form) -> bool {
     matches!(
         form.instruction.mnemonic(),
@@ -246,7 +246,7 @@ fn is_environment(form: &Form) -> bool {
     )
 }
 
-/// Whether an access of the form is a whole: no byte of it is left out.
+/// True if an access of the form is indivisible: no byte of it is masked out.
 fn is_whole(form: &Form) -> bool {
     let name = form.instruction.mnemonic();
     form.instruction.op_mask() == Register::None
@@ -255,7 +255,7 @@ fn is_whole(form: &Form) -> bool {
             M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq
         )
         && !matches!(name, M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu)
-        // Of what the x87 has there, the parts may be looked at one by one.
+        // The parts of an x87 operand may be accessed one by one.
         && !is_environment(form)
         && !matches!(form.instruction.memory_size().size(), 10 | 512)
 }
@@ -268,7 +268,7 @@ pub fn is_bit_string(form: &Form) -> bool {
         && form.instruction.op1_kind() == OpKind::Register
 }
 
-/// Which of two accesses is looked at first is left open.
+/// True if the form has two accesses, whose order is unspecified.
 fn has_two_accesses(form: &Form) -> bool {
     let kinds = form.instruction.op_kinds();
     let memory = kinds.filter(|kind| {
@@ -287,7 +287,7 @@ pub fn uses_stack(form: &Form) -> bool {
     )
 }
 
-/// Encodings in which one register has two incompatible tasks.
+/// True for encodings in which a register has two incompatible uses.
 pub fn is_wild(form: &Form) -> bool {
     if uses_stack(form) && form.base == Some(4) {
         return true;
@@ -306,8 +306,8 @@ pub fn is_wild(form: &Form) -> bool {
     false
 }
 
-/// Flags that the architecture leaves undefined and a helper leaves as they were;
-/// everything else runs natively and must agree with the host.
+/// Flags that the architecture leaves undefined and a helper leaves unchanged; all other flags come
+/// from the host's instruction and must match.
 pub fn undefined_flags(form: &Form) -> u64 {
     if is_bit_string(form) {
         ARITHMETIC & !1 & !(1 << 6)

@@ -1,6 +1,5 @@
-//! Where makers of processors differ, and the engine has one choice on every host: what the
-//! comparison then takes for the same, by the host's maker, by instruction, and by what
-//! differs. `docs/makers.md` has the kinds and the reasons.
+//! Differences between makers of processors, where the engine has one choice on every host. They count as equal in comparisons, by the host's maker,
+//! by instruction, and by difference. `docs/makers.md` has the kinds and the reasons.
 
 use iced_x86::{Decoder, EncodingKind, Instruction, Mnemonic as M, OpKind, Register};
 
@@ -8,7 +7,7 @@ use super::{ARITHMETIC, CODE_AT, END, Machine, Outcome, PAGE};
 
 mod x87;
 
-/// Who made a processor.
+/// The maker of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Amd,
@@ -17,7 +16,7 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// Of this host, by what CPUID says.
+    /// This host's maker, from CPUID.
     pub fn of_host() -> Self {
         let leaf = std::arch::x86_64::__cpuid(0);
         let words = [leaf.ebx, leaf.edx, leaf.ecx];
@@ -29,9 +28,8 @@ impl Maker {
     }
 }
 
-/// Makes `found`, which the engine left, like `expected`, which a processor of `maker` left,
-/// in what is listed here and in nothing else. `start` is what a single instruction began
-/// with; without it, exceptions of alignment are compared as they are.
+/// Replaces values of `found`, the engine's outcome, by the ones of `expected`, a processor's of `maker`, for the listed differences only. `start` is
+/// the initial state of a single instruction; without it, alignment exceptions are compared unchanged.
 pub fn settle(
     maker: Maker,
     code: &[u8],
@@ -62,10 +60,10 @@ pub fn settle(
     }
 }
 
-/// An instruction at which both sides may have come to differ.
+/// An instruction with possibly different outcomes.
 struct Case<'a> {
     instruction: Instruction,
-    /// Where its memory operand begins, and its bytes.
+    /// The beginning of its memory operand, and its size.
     linear: u64,
     bytes: u64,
     start: Option<&'a Machine>,
@@ -80,12 +78,11 @@ fn is_fault(outcome: &Outcome) -> bool {
     matches!(outcome.vector, 12..=14 | 17)
 }
 
-/// Where a memory operand is. An instruction that faults leaves its registers as they were, and
-/// of those that do not, none named here changes a general register.
+/// The address of a memory operand. A faulting instruction leaves its registers unchanged, and the other ones named here change no general register.
 fn linear(instruction: &Instruction, machine: &Machine) -> u64 {
     let gpr = &machine.registers.gpr;
     let part = |register: Register, scale: u64| match register {
-        // A vector of indices has as many places as elements, and no rule here is about one of them.
+        // A vector of indices has several addresses, but no rule here concerns such instructions.
         Register::None => 0,
         register if register.is_vector_register() => 0,
         register => gpr[register.full_register().number()].wrapping_mul(scale),
@@ -100,7 +97,7 @@ fn linear(instruction: &Instruction, machine: &Machine) -> u64 {
 
 impl Case<'_> {
     fn by_intel(&self, found: &mut Outcome) {
-        // It is the fault that the others then see.
+        // The later rules use the resulting fault.
         self.alignment_first(found);
         if self.is_converted_half() {
             self.paged_halves(found);
@@ -123,8 +120,8 @@ impl Case<'_> {
         self.store_in_parts(found);
     }
 
-    /// Stores of 512 bits and compressing stores that begin in canonical addresses and end beyond: processors that store them in parts (Zen 4) come to
-    /// the page of the first part before they see that a later one is not canonical.
+    /// Stores of 512 bits and compressing stores that begin in canonical addresses and end beyond: processors that store them in parts (Zen 4) access
+    /// the page of the first part before they check that a later one is canonical.
     fn store_in_parts(&self, found: &mut Outcome) {
         let parts = self.bytes == 64
             || matches!(
@@ -148,7 +145,7 @@ impl Case<'_> {
         }
     }
 
-    /// Both stopped at the instruction by a fault of the same kind.
+    /// True if both outcomes are faults of the same kind at the instruction.
     fn fault_alike(&self, found: &Outcome) -> bool {
         is_fault(found) && found.vector == self.expected.vector && found.rip == self.expected.rip
     }
@@ -165,16 +162,15 @@ impl Case<'_> {
         self.stores() && (moves || self.instruction.op_mask() != Register::None)
     }
 
-    /// REPE and REPNE CMPS and SCAS that fault: AMD's processors show the flags of the last
-    /// comparison, Intel's and the engine those from before.
+    /// REPE and REPNE CMPS and SCAS that fault: AMD's processors have the flags of the last comparison, Intel's and the engine the flags from before.
     fn repeated_comparison(&self, found: &mut Outcome) {
         if self.is_repeated_comparison() && self.fault_alike(found) {
             self.take_arithmetic(found);
         }
     }
 
-    /// The same that a single step ends before its last repetition: Intel's processors show the flags from before,
-    /// AMD's and the engine those of the last comparison.
+    /// The same instructions, ended by a single step before their last repetition: Intel's processors have the flags from before, AMD's and the engine
+    /// the flags of the last comparison.
     fn trapped_comparison(&self, found: &mut Outcome) {
         let expected = self.expected;
         let trapped = (found.vector, expected.vector) == (1, 1)
@@ -196,13 +192,13 @@ impl Case<'_> {
         compares && (self.instruction.has_rep_prefix() || self.instruction.has_repne_prefix())
     }
 
-    /// The arithmetic flags that the host left.
+    /// Takes the host's arithmetic flags.
     fn take_arithmetic(&self, found: &mut Outcome) {
         let flags = &mut found.machine.registers.flags;
         *flags = *flags & !ARITHMETIC | self.expected.machine.registers.flags & ARITHMETIC;
     }
 
-    /// Operands that are neither aligned nor canonical: #AC comes before #GP and #SS.
+    /// Operands that are neither aligned nor canonical: #AC precedes #GP and #SS.
     fn alignment_first(&self, found: &mut Outcome) {
         let first = self.linear.wrapping_add(self.to_word_of_bit());
         let last = first.wrapping_add(self.bytes.saturating_sub(1));
@@ -213,7 +209,7 @@ impl Case<'_> {
         }
     }
 
-    /// From the operand's address to the word that holds the bit, of BT and its kin with a register.
+    /// Offset from the operand's address to the word with the bit, for BT and similar instructions with a register offset.
     fn to_word_of_bit(&self) -> u64 {
         let strings = matches!(
             self.instruction.mnemonic(),
@@ -230,8 +226,7 @@ impl Case<'_> {
         (bit.div_euclid(bits as i64) * (bits / 8) as i64) as u64
     }
 
-    /// CR2 of masked, compressing and narrowing stores: some later byte of what the operand has
-    /// in the same page.
+    /// CR2 of masked, compressing and narrowing stores: a later byte of the operand in the same page.
     fn place_of_fault(&self, found: &mut Outcome) {
         let (Some(ours), Some(theirs)) = (found.address, self.expected.address) else {
             return;
@@ -242,7 +237,7 @@ impl Case<'_> {
         }
     }
 
-    /// #AC of the whole operand of an instruction with a mask; the engine looks at its elements.
+    /// #AC for the whole operand of an instruction with a mask; the engine checks its elements.
     fn unaligned_behind_mask(&self, found: &mut Outcome) {
         let masked = self.instruction.op_mask() != Register::None
             && self.instruction.code().op_code().encoding() == EncodingKind::EVEX
@@ -258,7 +253,7 @@ impl Case<'_> {
         matches!(self.instruction.mnemonic(), M::Vcvtph2ps | M::Vcvtps2ph)
     }
 
-    /// No #AC of VCVTPH2PS and VCVTPS2PH.
+    /// VCVTPH2PS and VCVTPS2PH do not raise #AC.
     fn unaligned_halves(&self, found: &mut Outcome) {
         let expected = self.expected;
         let odd = self.bytes == 8 && !self.linear.is_multiple_of(8);
@@ -266,7 +261,7 @@ impl Case<'_> {
         if !(odd && ends && found.vector == 17 && self.is_unchanged(found)) {
             return;
         }
-        // What it is to change, and nothing else.
+        // The instruction's own changes, and no others.
         let mut changed = found.machine.clone();
         let after = &expected.machine;
         changed
@@ -283,7 +278,7 @@ impl Case<'_> {
         }
     }
 
-    /// VCVTPH2PS and VCVTPS2PH that fault: no #AC comes first.
+    /// VCVTPH2PS and VCVTPS2PH that fault: #AC does not take precedence.
     fn paged_halves(&self, found: &mut Outcome) {
         let expected = self.expected;
         let odd = self.bytes == 8 && !self.linear.is_multiple_of(8);
@@ -296,12 +291,11 @@ impl Case<'_> {
         }
     }
 
-    /// VCVTPS2PH to memory that faults: flags of MXCSR are set before, and what they raise
-    /// comes before.
+    /// VCVTPS2PH to memory that faults: flags of MXCSR are set first, and their exceptions take precedence.
     fn flags_of_conversion(&self, found: &mut Outcome) {
         let (expected, ours) = (self.expected, found.machine.registers.mxcsr());
         let theirs = expected.machine.registers.mxcsr();
-        // Where the engine has #AC, there is none; see `unaligned_halves`.
+        // The processor has no #AC where the engine raises it; see `unaligned_halves`.
         let faults = matches!(found.vector, 12..=14) || found.vector == 17 && expected.vector == 19;
         let faults = faults && found.rip == expected.rip;
         if !(self.stores() && faults && theirs & !EXCEPTIONS == ours & !EXCEPTIONS)
@@ -318,7 +312,7 @@ impl Case<'_> {
         }
     }
 
-    /// SHA on what is neither aligned nor there, or nor canonical: #GP.
+    /// SHA with an operand that is misaligned and unmapped or non-canonical: #GP.
     fn digest(&self, found: &mut Outcome) {
         let digests = matches!(
             self.instruction.mnemonic(),
@@ -337,7 +331,7 @@ impl Case<'_> {
         }
     }
 
-    /// Whether `outcome` has what the instruction began with.
+    /// True if `outcome` has the instruction's initial state.
     fn is_unchanged(&self, outcome: &Outcome) -> bool {
         self.start.is_some_and(|start| {
             let mut start = start.clone();
@@ -347,10 +341,10 @@ impl Case<'_> {
     }
 }
 
-/// The flags of MXCSR that tell of exceptions; the bits that mask them are 7 further.
+/// The exception flags of MXCSR; their mask bits are 7 positions higher.
 const EXCEPTIONS: u32 = 0x3f;
 
-/// Copies `bytes` bytes from `first` on, as far as windows hold them.
+/// Copies `bytes` bytes from `first` on, as far as they are in windows.
 fn copy(into: &mut Machine, from: &Machine, first: u64, bytes: u64) {
     for ((place, into), (_, from)) in into.windows_mut().zip(from.windows()) {
         for (at, (into, from)) in into.iter_mut().zip(from).enumerate() {

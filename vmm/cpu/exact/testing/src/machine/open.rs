@@ -1,5 +1,5 @@
-//! What is left open at exceptions: flags that code overwrites before it reads them, as
-//! the tests see it, and which of two operands faults first.
+//! Unspecified results at exceptions: flags that code overwrites before it reads them, as the tests
+//! see it, and the order of two operands' faults.
 
 use iced_x86::{Decoder, FlowControl, Instruction, Mnemonic as M, RflagsBits as F};
 
@@ -8,7 +8,7 @@ use super::{ARITHMETIC, CODE_AT, END, Outcome};
 /// A block's longest straight run.
 const LONGEST: usize = 64;
 
-/// The flags that may show as zero where `code` came to an end: none, but at exceptions.
+/// The flags that may read as zero at the end of `code`: only after exceptions.
 pub fn open_flags(code: &[u8], outcome: &Outcome) -> u64 {
     if outcome.vector == END {
         0
@@ -17,9 +17,8 @@ pub fn open_flags(code: &[u8], outcome: &Outcome) -> u64 {
     }
 }
 
-/// The arithmetic flags that the straight code from `rip` on overwrites, or may leave
-/// undefined, before anything reads them: those that may show as zero where it stops at
-/// `rip`. All others are the processor's.
+/// The arithmetic flags that straight code from `rip` on overwrites, or may leave undefined, before
+/// reading them: these may read as zero at a stop at `rip`. All others must match the processor's.
 fn overwritten(code: &[u8], rip: u64) -> u64 {
     let Some(rest) = rip
         .checked_sub(CODE_AT)
@@ -41,8 +40,8 @@ fn overwritten(code: &[u8], rip: u64) -> u64 {
     bits(gone) & ARITHMETIC
 }
 
-/// Makes exceptions alike of a comparison of two strings neither of which is there: some
-/// processors see the first operand's before, some the second's.
+/// Equalises exceptions of a comparison of two unmapped strings: some processors access the first
+/// operand first, some the second.
 pub fn settle_order(code: &[u8], found: &mut Outcome, expected: &Outcome) {
     let at = expected.rip.wrapping_sub(CODE_AT) as usize;
     let Some(rest) = code.get(at..) else {
@@ -63,7 +62,7 @@ fn reads(instruction: &Instruction) -> u32 {
     instruction.rflags_read() | if rotates { F::CF } else { 0 }
 }
 
-/// A count in CL may be zero, and then nothing is replaced.
+/// A count in CL may be zero, and then no flag is replaced.
 fn replaces(instruction: &Instruction) -> u32 {
     let shifts = matches!(
         instruction.mnemonic(),
@@ -78,7 +77,7 @@ fn replaces(instruction: &Instruction) -> u32 {
             .try_immediate(last)
             .is_ok_and(|count| count & 0x1f == 0)
     {
-        // By 32, 64 bits are shifted, and others are not.
+        // By 32, a 64-bit operand is shifted, and others are not.
         let wide = instruction.op0_register().size() == 8 || instruction.memory_size().size() == 8;
         if !wide
             || instruction

@@ -24,7 +24,7 @@ fn at(state: u64, offset: usize) -> u64 {
     state + offset as u64
 }
 
-/// The glue for address `base`, and where in it code under test ends up.
+/// The glue for address `base`, and the offset to which code under test returns.
 pub(crate) fn build(base: u64, state: u64) -> (Vec<u8>, u64) {
     let mut text = prologue(base, state);
     let landing = base + text.len() as u64;

@@ -1,4 +1,4 @@
-//! The engine on whatever KVM there is, hardware or not, as far as bare guests go.
+//! The engine with bare guests on the host's KVM, hardware or emulated.
 #![allow(clippy::print_stderr)]
 
 use std::time::Duration;
@@ -23,10 +23,10 @@ const LOOK: [u8; 13] = [
 ];
 /// `jmp` to itself.
 const SPIN: [u8; 2] = [0xeb, 0xfe];
-/// A tenth of a second or so.
+/// About a tenth of a second.
 const LONG: u64 = 1 << 28;
 
-/// A processor with `code`; `None`, said loudly, where there is no KVM.
+/// A processor with `code`; `None`, with a message, if there is no KVM.
 fn guest(code: &[u8]) -> Option<KvmVcpu> {
     guest_by(Wanted::default(), code)
 }
@@ -60,7 +60,7 @@ fn guest_by(wanted: Wanted, code: &[u8]) -> Option<KvmVcpu> {
     }
 }
 
-/// As [`guest`], where KVM is what it should be.
+/// As [`guest`], on hosts whose KVM passes the probe.
 fn sound_guest(code: &[u8]) -> Option<KvmVcpu> {
     sound_guest_by(by(Breakpoints::Hardware), code)
 }
@@ -113,15 +113,15 @@ fn stands_while_stopped(mut vcpu: KvmVcpu) {
         "{passed} ns passed for a stopped guest whose counter is moved by {}",
         vcpu.means.tsc
     );
-    // But for a way out that took less than any that was measured.
+    // The clock may be ahead by an exit that took less time than all measured ones.
     let ahead = vcpu.clock.nanoseconds(after.saturating_sub(vcpu.now()));
     assert!(ahead < 1_000_000, "{ahead} ns");
     vcpu.skip_to(vcpu.now() + LONG);
     assert!(look(&mut vcpu) >= clock + LONG);
 }
 
-/// As KVM itself tells it. Moves of less than a second are the ones that KVM takes for nothing
-/// when they come by the register.
+/// Checked against KVM's own report. KVM ignores moves of less than a second if they are made by
+/// the register.
 #[test]
 fn the_counter_goes_where_it_is_moved() {
     const NEARLY: u64 = 200_000_000;
@@ -145,7 +145,7 @@ fn the_counter_goes_where_it_is_moved() {
     }
 }
 
-/// Where KVM is asked whether it has offsets, and where it says that of a processor.
+/// Compares KVM's capability with the vCPU's attribute.
 #[test]
 fn what_moves_the_counter_is_there() {
     let Some(vcpu) = guest(&LOOK) else { return };
@@ -161,8 +161,7 @@ fn what_moves_the_counter_is_there() {
     assert_eq!(register.means.tsc, TscControl::Register);
 }
 
-/// `mov eax, 0x402; mov dr7, rax; jmp` to itself: the guest has breakpoint 0, globally, for
-/// a while.
+/// `mov eax, 0x402; mov dr7, rax; jmp` to itself: the guest sets breakpoint 0, globally.
 const OWN_BREAKPOINT: [u8; 10] = [0xb8, 0x02, 0x04, 0, 0, 0x0f, 0x23, 0xf8, 0xeb, 0xfe];
 /// `mov eax, 0x400; mov dr7, rax; out 0x81, al`.
 const NO_BREAKPOINT: [u8; 10] = [0xb8, 0x00, 0x04, 0, 0, 0x0f, 0x23, 0xf8, 0xe6, 0x81];
@@ -173,7 +172,7 @@ fn breakpoints_that_do_not_work_are_seen_while_a_program_has_them() {
         return;
     };
     assert!(vcpu.report().warnings.is_empty());
-    // On a busy host a turn may be over before the guest was entered.
+    // On a busy host a turn may end before the guest is entered.
     for _ in 0..100 {
         if vcpu.missed_breakpoints {
             break;
@@ -205,7 +204,7 @@ fn a_guest_that_never_comes_back_is_stopped() {
     assert_eq!(vcpu.registers().rip, CODE);
 }
 
-/// Puts `vcpu` before the instruction at `rip`, in user code that may use ports.
+/// Sets `vcpu` to the instruction at `rip`, in user code that may use ports.
 fn enter_user(vcpu: &mut KvmVcpu, rip: u64) -> Registers {
     let mut system = vcpu.system();
     for (place, selector, attributes) in [
@@ -228,7 +227,7 @@ fn enter_user(vcpu: &mut KvmVcpu, rip: u64) -> Registers {
 /// `OUT` of AL to port 0x81.
 const TELL: [u8; 2] = [0xe6, 0x81];
 
-/// Continues to the next number that the guest tells, which must be `told`.
+/// Runs to the guest's next output, which must be the value `told`.
 fn tells(vcpu: &mut KvmVcpu, told: u32) {
     let exit = vcpu.run(vcpu.now() + LONG).unwrap();
     let expected = Exit::PioWrite {
@@ -267,7 +266,7 @@ fn int3_stops_a_call_from_user_code_as_well() {
     calls_from_user_code(vcpu);
 }
 
-/// A gate for `vector` that user code may use, to `handler`.
+/// Sets a gate for `vector` that user code may use, to `handler`.
 fn handles(vcpu: &KvmVcpu, vector: u64, handler: u64) {
     let low = handler & 0xffff | u64::from(KERNEL_CODE) << 16 | 0xee00 << 32;
     let high = handler >> 16 & 0xffff;
@@ -306,7 +305,7 @@ fn programs_that_call_by_cpuid_do_not_go_on_without_hardware_breakpoints() {
     let (Some(mut one), Some(mut other)) = (guest(&LOOK), guest_by(int3, &LOOK)) else {
         return;
     };
-    // A guest without such programs may continue anywhere.
+    // A guest without such programs may continue under any breakpoints.
     other.load(&one.save().unwrap()).unwrap();
     assert!(!other.calls_by_cpuid);
     one.calls_by_cpuid = true;
@@ -327,7 +326,7 @@ fn a_saved_processor_goes_on_in_another() {
     one.skip_to(LONG);
     let saved = one.save().unwrap();
     assert_eq!(saved.cycles, one.now());
-    // After the OUT, which KVM ends only when it is asked to.
+    // After the OUT, which KVM completes only on request.
     assert_eq!(saved.registers.rip, CODE + 11);
     other.load(&saved).unwrap();
     assert_eq!(other.now(), one.now());
@@ -353,7 +352,7 @@ fn an_nmi_that_is_to_be_taken_is_not_left_out_of_a_state() {
 
 #[test]
 fn a_guest_without_handlers_ends_by_itself() {
-    // ud2, with a table of handlers that is empty.
+    // ud2, with an empty table of handlers.
     let Some(mut vcpu) = guest(&[0x0f, 0x0b]) else {
         return;
     };

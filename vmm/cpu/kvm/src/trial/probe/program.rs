@@ -1,7 +1,7 @@
-//! The trial guest's program: what a kernel does and a mere demonstration does not.
+//! The trial guest's program: operations that kernels use and simple demonstrations do not.
 //!
-//! It tells by `STEP_PORT` which step begins and by `WRONG_PORT` that one went wrong, and expects
-//! of the host only what a node's devices do. `probe` assembles it and follows its exits.
+//! It writes each step's number to `STEP_PORT` and errors to `WRONG_PORT`, and only needs the host
+//! to emulate a node's devices. `probe` assembles it and handles its exits.
 
 use belljar_abi::{FACT_ADDRESS, FACT_LEAF, MAGIC_ADDRESS};
 use iced_x86::IcedError;
@@ -11,27 +11,27 @@ use crate::trial::bare::{
     CODE, DATA, GDT, IDT, KERNEL_CODE, KERNEL_DATA, STACK, TASK, TASK_SELECTOR, USER_STACK,
 };
 
-/// The port that tells which step begins.
+/// The port to which the program writes each step's number.
 pub(super) const STEP_PORT: u16 = 0x80;
-/// The port that tells that a step went wrong.
+/// The port to which it writes when a step fails.
 pub(super) const WRONG_PORT: u16 = 0x81;
-/// What the last step is followed by.
+/// The value written after the last step.
 pub(super) const DONE: u32 = 0xff;
 /// The external interrupt that ends the halt.
 pub(super) const VECTOR: u8 = 0x40;
 /// A register of the local APIC, read and written as device memory.
 pub(super) const DEVICE: u64 = 0xfee0_0020;
-/// What reading it has to give.
+/// Its value.
 pub(super) const DEVICE_VALUE: u32 = 0x5a17_0042;
 /// A register of the local APIC by number.
 pub(super) const APIC_MSR: u32 = 0x802;
-/// What reading it has to give.
+/// Its value.
 pub(super) const APIC_VALUE: u32 = 7;
 /// A register that does not exist.
 pub(super) const NO_MSR: u32 = 0x0bad_0000;
-/// What R11 says at a traced call, and at those whose time is taken.
+/// The value of R11 at a traced call, including timed ones.
 pub(super) const CALL: u64 = 5;
-/// Traced calls whose time is taken.
+/// Number of timed traced calls.
 pub(super) const CALLS: u32 = 64;
 
 const END_OF_INTERRUPT: u32 = 0x80b;
@@ -40,19 +40,19 @@ const STAR: u32 = 0xc000_0081;
 const LSTAR: u32 = 0xc000_0082;
 const SFMASK: u32 = 0xc000_0084;
 const GS_BASE: u32 = 0xc000_0101;
-/// Selectors that SYSCALL and SYSRET count from.
+/// The selectors that SYSCALL and SYSRET start from.
 const SELECTORS: u32 = 0x0010_0008;
 /// Interrupts on, ports open to user code.
 const USER_FLAGS: i32 = 0x3202;
 
-/// Where the program counts exceptions and interrupts.
+/// Addresses of the program's counters of exceptions and interrupts.
 const EXCEPTIONS: u64 = DATA;
 const INTERRUPTS: u64 = DATA + 8;
-/// Where the pointers to descriptor tables are.
+/// Addresses of the pointers to descriptor tables.
 const GDTR: u64 = DATA + 0x100;
 const IDTR: u64 = DATA + 0x110;
 
-/// The program, what else is to be in memory, and where a traced call continues.
+/// The program, other contents of memory, and the continuation of a traced call.
 pub(super) struct Program {
     pub code: Vec<u8>,
     pub data: Vec<(u64, Vec<u8>)>,
@@ -154,7 +154,7 @@ fn tables(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.push(i32::from(KERNEL_CODE))?;
     a.lea(rax, ptr(behind))?;
     a.push(rax)?;
-    // RETFQ, which the assembler has no name for.
+    // RETFQ, which the assembler does not support.
     a.db(&[0x48, 0xcb])?;
     a.set_label(&mut behind)?;
     a.mov(eax, u32::from(KERNEL_DATA))?;
@@ -162,7 +162,7 @@ fn tables(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(es, ax)?;
     a.mov(ss, ax)?;
     a.mov(fs, ax)?;
-    // Available again, and busy by loading it.
+    // Mark the task available again; loading it marks it busy.
     a.mov(byte_ptr(GDT + u64::from(TASK_SELECTOR) + 5), 0x89)?;
     a.mov(ax, i32::from(TASK_SELECTOR))?;
     a.ltr(ax)?;
@@ -246,7 +246,7 @@ fn halt(a: &mut CodeAssembler, labels: &Labels) -> Result<(), IcedError> {
     a.cli()
 }
 
-/// Steps 7 and 8, and the calls whose time is taken.
+/// Steps 7 and 8, and the timed calls.
 fn user(a: &mut CodeAssembler, labels: &mut Labels) -> Result<(), IcedError> {
     step(a, 7)?;
     a.lea(rcx, ptr(labels.user))?;
@@ -255,7 +255,7 @@ fn user(a: &mut CodeAssembler, labels: &mut Labels) -> Result<(), IcedError> {
     a.set_label(&mut labels.user)?;
     a.mov(rsp, USER_STACK)?;
     a.int(0x80)?;
-    // A program's own breakpoint is its own.
+    // The program's own INT3, which is not a magic instruction.
     a.int3()?;
     expect(a, (EXCEPTIONS, 6), labels)?;
     a.mov(esi, 3)?;

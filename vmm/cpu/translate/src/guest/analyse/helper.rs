@@ -1,20 +1,19 @@
-//! The one table of instructions that are carried out in Rust: privileged ones,
-//! those that change what code means, string instructions, and those whose result
-//! would differ between hosts.
+//! The table of instructions that are executed in Rust: privileged ones, ones that change the meaning
+//! of code, string instructions, and ones whose result would differ between hosts.
 //!
-//! `classify` asks whether there is a helper; when the instruction is executed, `instructions` looks up
-//! the same helper and calls its function.
+//! `classify` checks whether there is a helper; to execute the instruction, `instructions` finds the
+//! same helper and calls its function.
 
 use iced_x86::{Code, Instruction, Mnemonic as M, OpKind, Register};
 
 use crate::guest::flags::undefined::{self, Count};
 
-/// What carries out an instruction in Rust; `instructions` has a function for each.
+/// The helper that executes an instruction in Rust; `instructions` has a function for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Helper {
-    /// String instructions, repeated or not.
+    /// String instructions, with or without a repeat prefix.
     String,
-    /// Flags of the system, HLT, PUSHF and POPF.
+    /// System flags, HLT, PUSHF and POPF.
     FlagControl,
     /// CPUID.
     Cpuid,
@@ -28,13 +27,13 @@ pub enum Helper {
     Port,
     /// Far transfers, interrupts, system calls and their returns, ENTER.
     ControlTransfer,
-    /// Descriptor tables, segment registers and looks at descriptors.
+    /// Descriptor tables, segment registers and inspection of descriptors.
     SegmentInstruction,
     /// Control and debug registers, INVLPG, cache control.
     ControlInstruction,
-    /// FXSAVE, FNSAVE and their kin.
+    /// FXSAVE, FNSAVE and similar instructions.
     FpuInstruction,
-    /// XSAVE and its kin.
+    /// XSAVE and similar instructions.
     XsaveInstruction,
     /// XRSTOR.
     Xrstor,
@@ -54,15 +53,15 @@ pub enum Helper {
     CheckRange,
     /// ARPL.
     Arpl,
-    /// Near transfers of other widths than 64-bit code has, loops that count CX.
+    /// Near transfers with other widths than in 64-bit code, loops that count CX.
     NearTransfer,
-    /// The x87's functions.
+    /// Transcendental functions of the x87.
     Transcendental,
     /// Approximations to 14 bits.
     ApproximateClosely,
     /// RDPMC.
     NoCounter,
-    /// #UD by intent, and privileged instructions that are not offered.
+    /// Intentional #UD, and privileged instructions that the processor lacks.
     Undefined,
     /// MOV, PUSH and POP with segment registers or other widths.
     MoveGeneral,
@@ -70,9 +69,9 @@ pub enum Helper {
     Leave,
     /// LEA of addresses that 64-bit code cannot compute.
     LoadAddress,
-    /// BT and its kin beyond their operand.
+    /// BT and similar instructions with an offset beyond their operand.
     BitString,
-    /// SHLD and SHRD whose result is undefined.
+    /// SHLD and SHRD with undefined results.
     DoubleShift,
     /// Scatters.
     Scatter,
@@ -82,11 +81,11 @@ pub enum Helper {
 
 #[cfg(test)]
 impl Helper {
-    /// How many there are.
+    /// The number of helpers.
     const COUNT: usize = Self::Gather as usize + 1;
 }
 
-/// What carries out `instruction`; `None` when translated code does it by itself.
+/// The helper that executes `instruction`; `None` if translated code executes it itself.
 pub fn helper_of(instruction: &Instruction) -> Option<Helper> {
     if instruction.is_string_instruction() {
         return Some(Helper::String);
@@ -94,8 +93,7 @@ pub fn helper_of(instruction: &Instruction) -> Option<Helper> {
     by_name(instruction.mnemonic()).or_else(|| by_operands(instruction))
 }
 
-/// Whether `instruction` is carried out in Rust only so that its result is the same on every
-/// host.
+/// True if `instruction` is executed in Rust only to get the same result on every host.
 pub fn is_defined(instruction: &Instruction) -> bool {
     is_open_shift(instruction)
         || matches!(
@@ -164,7 +162,7 @@ fn by_name(mnemonic: M) -> Option<Helper> {
     })
 }
 
-/// Instructions of which only some forms need help.
+/// Instructions with some forms that need a helper.
 fn by_operands(instruction: &Instruction) -> Option<Helper> {
     let helper = match instruction.mnemonic() {
         M::Mov if names(instruction, |r| r.is_cr() || r.is_dr()) => Helper::ControlInstruction,
@@ -186,7 +184,7 @@ fn by_operands(instruction: &Instruction) -> Option<Helper> {
     Some(helper)
 }
 
-/// Whether an explicit register operand satisfies `test`.
+/// True if an explicit register operand satisfies `test`.
 fn names(instruction: &Instruction, test: impl Fn(Register) -> bool) -> bool {
     (0..instruction.op_count())
         .any(|i| instruction.op_kind(i) == OpKind::Register && test(instruction.op_register(i)))
@@ -203,8 +201,8 @@ fn is_wide_pop(instruction: &Instruction) -> bool {
         && !instruction.op0_register().is_segment_register()
 }
 
-/// An address that LEA of 64-bit code cannot compute: relative to RIP or constant
-/// but cut to 16 bits, or made of 16-bit registers.
+/// An address that LEA of 64-bit code cannot compute: RIP-relative or constant but truncated to 16
+/// bits, or made of 16-bit registers.
 fn is_odd_address(instruction: &Instruction) -> bool {
     let (base, index) = (instruction.memory_base(), instruction.memory_index());
     let constant = instruction.is_ip_rel_memory_operand()
@@ -223,7 +221,7 @@ fn is_near64(instruction: &Instruction) -> bool {
         )
 }
 
-/// LOOP and kin whose address size, and so counter, has 16 bits.
+/// LOOP and similar instructions with an address size, and so a counter, of 16 bits.
 fn counts_cx(instruction: &Instruction) -> bool {
     use Code as C;
     matches!(
@@ -237,7 +235,7 @@ fn counts_cx(instruction: &Instruction) -> bool {
     )
 }
 
-/// SHLD or SHRD of 16 bits by more than that, or by what CL says: the result is undefined.
+/// SHLD or SHRD of 16 bits by more than 16, or by CL: the result is undefined.
 fn is_open_shift(instruction: &Instruction) -> bool {
     let words = matches!(
         instruction.code(),
@@ -253,7 +251,7 @@ fn stores(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::Memory
 }
 
-/// BT and kin with a register offset reach beyond their memory operand.
+/// True for BT and similar instructions with a register offset, which may be beyond the memory operand.
 pub fn is_bit_string(instruction: &Instruction) -> bool {
     let name = instruction.mnemonic();
     matches!(name, M::Bt | M::Bts | M::Btr | M::Btc)
@@ -280,7 +278,7 @@ mod tests {
     use crate::guest::features::Features;
     use crate::guest::size::CodeSize;
 
-    /// Beginnings of encodings: what stands before the opcode's last byte.
+    /// Beginnings of encodings: the bytes before the opcode's last byte.
     const BEFORE: [&[u8]; 20] = [
         &[],
         &[0x66],
@@ -304,7 +302,7 @@ mod tests {
         &[0x62, 0xf2, 0xfd, 0x49],
     ];
 
-    /// Every opcode with every ModRM byte, in each of the code sizes, by `each`.
+    /// Calls `each` with every opcode with every ModRM byte, in each of the code sizes.
     fn encodings(mut each: impl FnMut(&Instruction, CodeSize)) {
         for size in [CodeSize::Long, CodeSize::Flat32, CodeSize::Segmented16] {
             for before in BEFORE {
@@ -329,7 +327,7 @@ mod tests {
             let features = Features { size, ..all };
             let helper = helper_of(instruction);
             seen.extend(helper);
-            // An operand of an odd size is refused when it is executed.
+            // Operands of odd sizes are refused at execution.
             let odd = !(1..=64).contains(&instruction.memory_size().size());
             if classify(instruction, &features) == Class::Helper && helper.is_none() && !odd {
                 lost.insert(format!("{:?}", instruction.code()));

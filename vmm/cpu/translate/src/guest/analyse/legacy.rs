@@ -1,15 +1,14 @@
-//! Instructions of 16- and 32-bit code where they differ from those of 64-bit code: their class, and the encoding
-//! that 64-bit code has for them.
+//! Instructions of 16- and 32-bit code that differ from 64-bit code: their class, and an equivalent encoding in
+//! 64-bit code.
 //!
-//! `analyse` and `decode` ask.
+//! Used by `analyse` and `decode`.
 
 use iced_x86::{Code, Instruction};
 
 use crate::guest::analyse::Class;
 use crate::guest::size::CodeSize;
 
-/// How an instruction of 16- or 32-bit code is translated, where that differs from
-/// 64-bit code.
+/// The class of an instruction of 16- or 32-bit code, if it differs from 64-bit code.
 pub(crate) fn classify(instruction: &Instruction, size: CodeSize) -> Option<Class> {
     use Code as C;
     let flat = size == CodeSize::Flat32;
@@ -35,8 +34,8 @@ pub(crate) fn classify(instruction: &Instruction, size: CodeSize) -> Option<Clas
     })
 }
 
-/// The form of an instruction that 64-bit code has: INC and DEC of one byte are
-/// REX prefixes there, and opcode 82 is gone.
+/// The equivalent form of an instruction in 64-bit code, in which one-byte INC and DEC are REX prefixes and
+/// opcode 82 does not exist.
 pub(crate) fn encodable(instruction: &Instruction) -> Instruction {
     use Code as C;
     let code = match instruction.code() {

@@ -1,10 +1,10 @@
-//! Which vector accesses a mask decides about: bytes that it leaves out need not even be mapped.
+//! Vector accesses under a mask: masked-out bytes need not even be mapped.
 //!
-//! Asked when a block is made, and of the mask itself when the access misses the TLB.
+//! Queried when a block is made; the mask itself is read when the access misses the TLB.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
-/// Whether a mask decides which bytes of the memory operand are touched.
+/// True if a mask selects the accessed bytes of the memory operand.
 pub fn is_masked(instruction: &Instruction) -> bool {
     let in_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
     in_memory
@@ -22,9 +22,9 @@ pub fn vector_mask_operand(instruction: &Instruction) -> Option<u32> {
     is_move.then_some(1)
 }
 
-/// Whether an EVEX instruction with a memory operand leaves what is masked out
-/// untouched; those that mix elements touch all of it (exception classes named NF in
-/// the Intel SDM, volume 2, 2.8).
+/// True if an EVEX instruction with a memory operand does not access masked-out elements.
+/// Instructions that mix elements access all of them (exception classes named NF in the Intel SDM,
+/// volume 2, 2.8).
 pub(crate) fn suppresses_faults(instruction: &Instruction) -> bool {
     let counted_by_memory = instruction.op_count() == 3 && instruction.op2_kind() == OpKind::Memory;
     match instruction.mnemonic() {

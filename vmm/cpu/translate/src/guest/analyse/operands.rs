@@ -1,6 +1,6 @@
-//! What an instruction does with its operands.
+//! Accesses of an instruction to its operands.
 //!
-//! `analyse`, `rename` and `rewrite` ask; the answers follow from the encoding alone.
+//! Used by `analyse`, `rename` and `rewrite`; the results follow from the encoding alone.
 
 use std::cell::RefCell;
 
@@ -9,18 +9,17 @@ use iced_x86::{
 };
 
 thread_local! {
-    /// One for all: a factory's two lists are made with it, and translation asks often.
+    /// A shared factory: creating one allocates two lists, and translation queries it often.
     static INFO: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
 }
 
-/// What `instruction` does with operand `operand`.
+/// The access of `instruction` to operand `operand`.
 pub fn operand_access(instruction: &Instruction, operand: u32) -> OpAccess {
     let only = InstructionInfoOptions::NO_MEMORY_USAGE | InstructionInfoOptions::NO_REGISTER_USAGE;
     INFO.with_borrow_mut(|info| info.info_options(instruction, only).op_access(operand))
 }
 
-/// Whether an operand is one of AH, CH, DH, BH, which no instruction with a REX
-/// prefix can name.
+/// True if an operand is one of AH, CH, DH, BH, which cannot be encoded with a REX prefix.
 pub(crate) fn has_high_byte(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).any(|i| {
         instruction.op_kind(i) == OpKind::Register

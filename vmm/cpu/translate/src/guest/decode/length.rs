@@ -1,20 +1,20 @@
-//! Instructions of more bytes than any may have: a #GP, and no #UD (Intel SDM, volume 3, 6.15,
+//! Instructions above the length limit: they raise #GP, not #UD (Intel SDM, volume 3, 6.15,
 //! "Interrupt 13"; AMD64 manual, volume 2, 8.2.14).
 //!
-//! Called by the decoder where bytes are no instruction.
+//! Called by the decoder for invalid bytes.
 
 use iced_x86::{Decoder, DecoderError, Instruction};
 
 use super::{MAX_BYTES, options};
 use crate::guest::features::Features;
 
-/// Prefixes that name a segment, and all others of one byte that there are in every mode.
+/// Segment prefixes, and all other one-byte prefixes that exist in every mode.
 const SEGMENTS: [u8; 6] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65];
 const OTHERS: [u8; 5] = [0x66, 0x67, LOCK, 0xf2, 0xf3];
 const LOCK: u8 = 0xf0;
 
-/// Whether an instruction is invalid because it does not end within as many bytes as any may
-/// have. Of what is undefined anyway, the opcode must.
+/// True if an instruction is invalid because it exceeds the length limit. For undefined
+/// instructions, only the bytes up to the opcode count.
 pub(crate) fn is_too_long(instruction: &Instruction, bytes: &[u8], features: &Features) -> bool {
     let Some(bytes) = bytes.get(..MAX_BYTES).filter(|_| instruction.is_invalid()) else {
         return false;
@@ -25,8 +25,8 @@ pub(crate) fn is_too_long(instruction: &Instruction, bytes: &[u8], features: &Fe
     if body.is_empty() {
         return true;
     }
-    // Each prefix once, and none that make an instruction undefined and not longer. The decoder
-    // tells what lacks bytes from what is none only where it is given fewer.
+    // Keep each prefix once, but drop prefixes that only make an instruction undefined. The decoder
+    // distinguishes a truncated instruction from an undefined one only if it gets fewer bytes.
     let mut fewer = effective(prefixes, body[0]);
     let kept = fewer.len();
     fewer.extend_from_slice(body);
@@ -43,7 +43,7 @@ pub(crate) fn is_too_long(instruction: &Instruction, bytes: &[u8], features: &Fe
     count + length > MAX_BYTES
 }
 
-/// What of `prefixes` an instruction with the opcode `first` needs to be as long as it is.
+/// The subset of `prefixes` that affects the length of an instruction with the opcode `first`.
 fn effective(prefixes: &[u8], first: u8) -> Vec<u8> {
     let encodes_its_own = matches!(first, 0x62 | 0xc4 | 0xc5);
     let mut kept = Vec::new();
@@ -56,7 +56,7 @@ fn effective(prefixes: &[u8], first: u8) -> Vec<u8> {
     kept
 }
 
-/// Bytes up to the opcode's last.
+/// Number of bytes up to the opcode's last one.
 fn opcode_bytes(body: &[u8]) -> usize {
     match body {
         [0x62, ..] => 5,

@@ -1,8 +1,8 @@
-//! Flags that manuals leave undefined, and processors don't leave alike: in this engine they are
+//! Flags that manuals leave undefined and that differ between processors: this engine sets them to
 //! zero.
 //!
-//! Left out are those that no processor changes (of BT and its kin), and AF after AND, OR, XOR and
-//! TEST, which all processors clear.
+//! Exceptions are flags that no processor changes (of BT and similar instructions), and AF after
+//! AND, OR, XOR and TEST, which all processors clear.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register, RflagsBits};
 
@@ -14,19 +14,19 @@ pub(crate) const ALL_FLAGS: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// By how much an instruction shifts or rotates, after the processor masked it.
+/// The shift or rotate count of an instruction, after the processor's masking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// That much.
+    /// A constant.
     Known(u32),
-    /// As CL says.
+    /// The value of CL.
     InCl {
         /// The mask.
         mask: u32,
     },
 }
 
-/// Whether an instruction has a [`count`].
+/// True if an instruction has a [`count`].
 pub(crate) fn shifts(mnemonic: Mnemonic) -> bool {
     clears_adjust(mnemonic)
         || matches!(
@@ -35,7 +35,7 @@ pub(crate) fn shifts(mnemonic: Mnemonic) -> bool {
         )
 }
 
-/// Whether it is one that leaves AF undefined: a shift, not a rotate.
+/// True for shifts, which leave AF undefined, and false for rotates.
 pub(crate) fn clears_adjust(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
@@ -64,7 +64,7 @@ pub fn count(instruction: &Instruction) -> Count {
     }
 }
 
-/// The flags that `instruction` leaves undefined for some count, and that are zero then, in
+/// The flags that `instruction` leaves undefined for some count, and that are then set to zero, in
 /// iced's bits.
 pub(crate) fn zeroed(instruction: &Instruction) -> u32 {
     let mnemonic = instruction.mnemonic();

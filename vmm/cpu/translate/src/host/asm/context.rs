@@ -1,8 +1,8 @@
-//! Words of the context, which GS points at, and entries of its tables, by S1.
+//! Words of the context, relative to GS, and entries of its tables, indexed by S1.
 //!
-//! Each function writes the one instruction that its comment names; offsets are those of
-//! `context::at`. The emitter, and `stubs` for the code that all share, call them. Which ones
-//! change flags follows from the instruction.
+//! Each function writes the instruction in its comment; offsets are those in `context::at`. The
+//! emitter calls them, and `stubs` for shared code. The instruction determines whether flags
+//! change.
 
 use super::{Asm, Reg};
 

@@ -1,8 +1,8 @@
-//! The budget where it stands in a register that the guest has not, or does not use.
+//! The budget in a register that the guest lacks or does not use.
 //!
-//! `emit/count` counts by these in blocks, and `stubs` moves the budget between register and
-//! context on the way in and out. The additions change no flag, so that blocks may be counted where
-//! flags are live.
+//! `emit/count` counts blocks with these instructions, and `stubs` moves the budget between
+//! register and context at entry and exit. The additions do not change flags, so blocks can be
+//! counted while flags are live.
 
 use super::{Asm, Hole, S1};
 
@@ -68,7 +68,7 @@ impl Asm {
         self.imm32(disp);
     }
 
-    /// `movq gs:[disp], mm7`, and `emms`, which makes the register the x87's again.
+    /// `movq gs:[disp], mm7`, and `emms`, which returns the register to the x87.
     pub(crate) fn store_mm7(&mut self, disp: i32) {
         self.bytes(&[0x65, 0x0f, 0x7f, 0x3c, 0x25]);
         self.imm32(disp);

@@ -1,8 +1,7 @@
-//! The arithmetic flags by way of RAX.
+//! Saving and restoring the arithmetic flags through RAX.
 //!
-//! LAHF and SETO take them to AX, ADD and SAHF bring them back, without a stack. What RAX held is
-//! lost; whoever calls this, `emit/kept`, `emit/undefined` and `stubs`, keeps it elsewhere
-//! meanwhile.
+//! LAHF and SETO move them to AX, ADD and SAHF restore them, without a stack. RAX is overwritten;
+//! the callers `emit/kept`, `emit/undefined` and `stubs` save it.
 
 use super::Asm;
 
@@ -12,15 +11,15 @@ const SETO_AL: [u8; 3] = [0x0f, 0x90, 0xc0];
 const ADD_AL_127: [u8; 2] = [0x04, 0x7f];
 
 impl Asm {
-    /// AX: the arithmetic flags.
+    /// Saves the arithmetic flags in AX.
     pub(crate) fn flags_to_ax(&mut self) {
         self.bytes(&LAHF);
         self.bytes(&SETO_AL);
     }
 
-    /// The arithmetic flags: what [`flags_to_ax`](Self::flags_to_ax) made of them.
+    /// Restores the arithmetic flags that [`flags_to_ax`](Self::flags_to_ax) saved.
     pub(crate) fn flags_from_ax(&mut self) {
-        // The sum overflows if AL is one; SAHF leaves OF alone.
+        // The sum overflows if AL is one; SAHF does not change OF.
         self.bytes(&ADD_AL_127);
         self.bytes(&SAHF);
     }

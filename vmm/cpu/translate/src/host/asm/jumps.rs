@@ -1,8 +1,8 @@
-//! Jumps, and the holes that are filled in when it is known where they lead.
+//! Jumps, and holes that are filled in when their target is known.
 //!
 //! A `Hole` is a displacement that is not known yet; each one is landed in the code being written,
-//! or patched when the code has been placed. The emitter and `stubs` write all their jumps by these
-//! functions.
+//! or patched when the code has been placed. The emitter and `stubs` write all their jumps with
+//! these functions.
 
 use super::{Asm, Hole};
 
@@ -80,7 +80,7 @@ impl Asm {
         hole.at as u32
     }
 
-    /// Lets a hole lead here.
+    /// Makes a hole lead here.
     pub(crate) fn land(&mut self, hole: Hole) {
         let width = if hole.short { 1 } else { 4 };
         let rel = (self.code.len() - hole.at - width) as i32;

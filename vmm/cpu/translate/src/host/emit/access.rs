@@ -1,8 +1,8 @@
 //! Guest addresses, and the check that turns one into a host address.
 //!
-//! After the check, S0 and S1 lead to the operand on the host, and no other guest register has
-//! changed. Where flags are live, the check leaves them alone. `open` and `end_access` stand on
-//! either side of every access that belongs to no group, with the access between them.
+//! After the check, S0 and S1 hold the operand's host address, and all other registers are
+//! unchanged. If flags are live, the check preserves them. `open` and `end_access` enclose every
+//! access without a group.
 
 use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};
@@ -15,26 +15,26 @@ use crate::host::exit_stub::CheckForm;
 use crate::host::rewrite::general_number;
 use crate::prices::timing::LINE_BYTES;
 
-/// Guest registers of this number and above live in memory.
+/// Guest registers from this number on are kept in memory.
 pub(super) const FIRST_SPILLED: u8 = 14;
 
-/// An open access: what a miss needs to know once the access is emitted.
+/// An open access: state for the code of a miss, which is emitted later.
 #[must_use]
 pub(super) struct Access {
     cold: Option<usize>,
     resume: u32,
 }
 
-/// Where an access stands, in guest terms.
+/// The guest address of an access.
 #[derive(Clone, Copy)]
 pub(super) enum Address<'a> {
     /// The memory operand of an instruction.
     Of(&'a Instruction),
-    /// A host register that holds the guest's, and a displacement.
+    /// A host register that holds the guest register, and a displacement.
     On(Reg, i32),
 }
 
-/// What one check covers, and the tables that it looks into.
+/// The extent of a check, and the tables that it reads.
 struct Reach {
     bytes: i32,
     entries: usize,
@@ -57,7 +57,7 @@ impl Reach {
         }
     }
 
-    /// A cache line, where caches are modelled.
+    /// A cache line, if caches are modelled.
     fn line(user: bool, write: bool) -> Self {
         Self {
             bytes: LINE_BYTES as i32,
@@ -71,8 +71,8 @@ impl Reach {
 }
 
 impl Emitter {
-    /// Opens the access of the present instruction: the host operand, which uses S0
-    /// and S1 in whatever way. [`end_access`](Self::end_access) must follow it.
+    /// Opens the access of the present instruction. Returns the host operand, which may use S0 and
+    /// S1. [`end_access`](Self::end_access) must follow it.
     pub(super) fn open(
         &mut self,
         address: Address<'_>,
@@ -125,7 +125,7 @@ impl Emitter {
         }
     }
 
-    /// Leaves the linear address of the memory operand in S0. Changes no flag.
+    /// Computes the linear address of the memory operand in S0. Changes no flag.
     pub(super) fn linear_address(&mut self, instruction: &Instruction) {
         if self.mode.size != CodeSize::Long {
             self.legacy_address(instruction);
@@ -176,8 +176,8 @@ impl Emitter {
         );
     }
 
-    /// The host register in which guest register `number` stands: its own, or
-    /// `scratch` loaded from memory.
+    /// The host register that holds guest register `number`: its own, or `scratch` loaded from
+    /// memory.
     pub(super) fn standing(&mut self, number: u8, scratch: Reg) -> Reg {
         if number < FIRST_SPILLED {
             return number;
@@ -248,8 +248,8 @@ impl Emitter {
         self.asm.and32(S1, ((reach.entries - 1) << 3) as u32);
     }
 
-    /// Ends what [`open`](Self::open) began: the code between the
-    /// two is what a store into the bounce buffer repeats.
+    /// Ends the access begun by [`open`](Self::open): a store into the bounce buffer repeats the
+    /// code between the two.
     pub(super) fn end_access(&mut self, access: Access) {
         let end = self.asm.offset();
         if let Some(cold) = access.cold

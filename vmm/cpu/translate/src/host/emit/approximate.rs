@@ -1,8 +1,9 @@
-//! RCPSS, RSQRTSS and their like, as [`defined`](crate::defined::reciprocal) has them, in lanes.
+//! RCPSS, RSQRTSS and similar instructions, as defined in [`defined`](crate::defined::reciprocal),
+//! in lanes.
 //!
-//! Operands for which nothing is special are computed here; for all others the dispatcher is
-//! asked. Instructions of 128 bits use no VEX, so that what they leave of wider registers stays, and
-//! processors for which mixing both is slow don't mix.
+//! Code computes the result of ordinary operands; special ones are left to the dispatcher.
+//! Instructions of 128 bits use no VEX, so that the upper parts of wider registers are kept, and
+//! processors with a penalty for mixing encodings do not mix them.
 
 use std::arch::is_x86_feature_detected;
 
@@ -46,25 +47,25 @@ const LEFT: Operation = (Code::Pslld_xmm_imm8, Code::VEX_Vpslld_ymm_ymm_imm8);
 const RIGHT: Operation = (Code::Psrld_xmm_imm8, Code::VEX_Vpsrld_ymm_ymm_imm8);
 const RIGHT_SIGNED: Operation = (Code::Psrad_xmm_imm8, Code::VEX_Vpsrad_ymm_ymm_imm8);
 
-/// A source: the register of this number, or what stands in the context.
+/// A source: the register of this number, or a field of the context.
 #[derive(Clone, Copy)]
 enum From {
     Register(u8),
     Context(i32),
 }
 
-/// Vector registers while one instruction is emitted.
+/// The vector registers used while an instruction is emitted.
 struct Lanes {
     wide: bool,
-    /// The result, and three more.
+    /// The result, and three others.
     scratch: [u8; 4],
-    /// Whether the first of them is where the result belongs, so that nothing is lost there.
+    /// True if the first of them is the result's register, so that it need not be saved.
     in_place: bool,
 }
 
 impl Emitter {
-    /// Emits an instruction that [approximates](reciprocal::which), whose memory operand has
-    /// `size` bytes.
+    /// Emits an instruction that [approximates](reciprocal::which), with a memory operand of `size`
+    /// bytes.
     pub(super) fn approximate(
         &mut self,
         instruction: &Instruction,
@@ -95,7 +96,7 @@ impl Emitter {
         }
     }
 
-    /// As above, between registers and where flags may change.
+    /// As above, between registers and with dead flags.
     fn in_lanes(
         &mut self,
         instruction: &Instruction,
@@ -135,7 +136,8 @@ impl Emitter {
         self.give_vectors_back(&lanes)
     }
 
-    /// Asks the dispatcher where an operand is special. The registers are the guest's there.
+    /// Leaves for the dispatcher if an operand is special. The registers hold the guest's values
+    /// there.
     fn leave_unless_usual(
         &mut self,
         lanes: &Lanes,
@@ -166,8 +168,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// The coefficients: the first in the first register, where it belongs, the others in words
-    /// of the second.
+    /// Looks up the coefficients: the first in the first register, at its final position, the others
+    /// in words of the second.
     fn look_up(
         &mut self,
         lanes: &Lanes,
@@ -198,7 +200,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Adds what depends on the place in the interval.
+    /// Adds the terms that depend on the position in the interval.
     fn add_parabola(
         &mut self,
         lanes: &Lanes,
@@ -219,7 +221,7 @@ impl Emitter {
         self.vectors(lanes, ADD, first, From::Register(second))
     }
 
-    /// The sign comes with the exponent: taking it off sets it, as it was not set.
+    /// Adds the exponent, and with it the sign: the subtraction sets it, as it was clear.
     fn add_exponent(
         &mut self,
         lanes: &Lanes,
@@ -283,10 +285,10 @@ impl Emitter {
         Ok(())
     }
 
-    /// Whether a lent register is 512 bits wide, and the first of its kind: operations with VEX
-    /// clear what is above them.
+    /// True if a lent register is 512 bits wide, with the first register of that kind: operations
+    /// with VEX clear the bits above them.
     fn widest(&self, lanes: &Lanes) -> (bool, Register) {
-        // A host with AVX-512 counts in memory only where the guest has all of its registers.
+        // A host with AVX-512 counts in memory only if the guest has all of its registers.
         let all = self.shared.counter == Counter::Memory && is_x86_feature_detected!("avx512f");
         match (lanes.wide, all) {
             (true, true) => (true, Register::ZMM0),
@@ -336,7 +338,7 @@ impl Emitter {
 }
 
 impl Lanes {
-    /// For an instruction that names the registers in `named`: target, source, and another one.
+    /// For an instruction with the registers in `named`: target, source, and another one.
     fn new(wide: bool, named: [Register; 3], scalar: bool) -> Self {
         let named = named.map(|register| register.number() as u8);
         let in_place = named[0] != named[1] && !scalar;
@@ -353,7 +355,7 @@ impl Lanes {
         }
     }
 
-    /// Places in `scratch` of registers that are the guest's.
+    /// Indices in `scratch` of the registers borrowed from the guest.
     fn lent(&self) -> std::ops::Range<usize> {
         usize::from(self.in_place)..self.scratch.len()
     }
@@ -368,7 +370,7 @@ fn xmm_or_ymm(number: u8, wide: bool) -> Register {
     first + u32::from(number)
 }
 
-/// An operand at this place of the context.
+/// An operand at this offset of the context.
 fn context(place: i32) -> MemoryOperand {
     MemoryOperand::with_base_displ_size_bcst_seg(
         Register::None,

@@ -1,8 +1,8 @@
-//! Code after the block: what leaves translated code, and what seldom runs.
+//! Code after the block: exits, and rarely executed paths.
 //!
-//! It comes last so that code that runs often lies together. What leaves in the middle of a block
-//! gives back the instructions that were not executed, and goes by the code that restores flags
-//! where they are put away. `emit` calls `emit_cold` once per block.
+//! It comes last so that hot code is contiguous. Exits in the middle of a block refund the
+//! unexecuted instructions, and restore the flags if they are saved. `emit` calls `emit_cold` once
+//! per block.
 
 use super::{Cold, ColdKind, Emitter, Links};
 use crate::context::at;
@@ -10,14 +10,14 @@ use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::cache::CELL_BYTES;
 use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind, Refill};
 
-/// The exit stubs of the block in emission.
+/// The exit stubs of the block being emitted.
 struct ExitStubs {
     block: u32,
     first: ExitStubId,
     list: Vec<ExitStub>,
 }
 
-/// A miss in the TLB and what belongs to it.
+/// A TLB miss and its data.
 struct Miss {
     size: u16,
     write: bool,
@@ -27,14 +27,14 @@ struct Miss {
 }
 
 impl Emitter {
-    /// Emits everything that was put off; returns the block's exit stubs.
+    /// Emits all deferred code; returns the block's exit stubs.
     pub(super) fn emit_cold(&mut self, (block, first): (u32, ExitStubId)) -> Vec<ExitStub> {
         let mut sites = ExitStubs {
             block,
             first,
             list: Vec::with_capacity(self.cold.len()),
         };
-        // What is put off may put off more. The two lists change places, and keep their room.
+        // Deferred code may defer more. The two lists are swapped, to reuse their memory.
         let mut now = std::mem::take(&mut self.settled);
         while !self.cold.is_empty() {
             std::mem::swap(&mut now, &mut self.cold);

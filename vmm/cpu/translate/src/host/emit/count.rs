@@ -1,8 +1,8 @@
 //! Counting guest instructions, and the entry of a block.
 //!
-//! A block's instructions are taken off the budget before the first of them runs; if the budget
-//! does not cover them the block is left with nothing done. Whoever leaves in the middle gives the
-//! rest back. `emit` begins every block by this, `emit/cold` gives back.
+//! A block's instructions are subtracted from the budget before the first of them runs; if the
+//! budget does not cover them, the block exits without executing any. Exits in the middle refund
+//! the rest. `emit` begins every block with this, and `emit/cold` refunds.
 
 use super::{CONDITION_SIGN, ColdKind, Emitter};
 use crate::context::at;
@@ -19,8 +19,8 @@ impl Emitter {
         verify_target(&mut self.asm, rip, lookup);
     }
 
-    /// Counts a run of a block that is not hot, and leaves when there were many. Flags that are
-    /// not dead are put away after it.
+    /// Counts a run of a block that is not hot, and leaves after many. Afterwards, live flags are
+    /// saved.
     pub(super) fn count_run(&mut self, heat: u32, flags_dead: bool) {
         if !flags_dead && !self.flags_kept {
             self.keep_flags();
@@ -30,7 +30,7 @@ impl Emitter {
         self.leave_from(hole, ExitStubKind::Hot, false);
     }
 
-    /// Where this code counts.
+    /// The counter of this code.
     pub(super) fn counter(&self) -> Counter {
         if self.mode.apart {
             Counter::Mm7
@@ -39,7 +39,7 @@ impl Emitter {
         }
     }
 
-    /// Adds what the context has at `number` to the budget in a register. Changes no flag.
+    /// Adds the context's value at `number` to the budget in a register. Changes no flag.
     pub(super) fn add_to_register(&mut self, number: i32) {
         match self.counter() {
             Counter::Mm7 => self.asm.add_to_mm7(number),
@@ -47,7 +47,7 @@ impl Emitter {
         }
     }
 
-    /// S1: the budget. Changes no flag.
+    /// Loads the budget into S1. Changes no flag.
     pub(super) fn load_budget(&mut self) {
         match self.counter() {
             Counter::Memory => self.asm.load(S1, at::COUNT),
@@ -56,8 +56,7 @@ impl Emitter {
         }
     }
 
-    /// Takes the block's instructions off the budget, or leaves when it does not
-    /// cover them.
+    /// Subtracts the block's instructions from the budget, or leaves if it does not cover them.
     pub(super) fn count(&mut self, instructions: i32, free: bool, flags_dead: bool) {
         if free {
             return self.count_in_memory(
@@ -77,8 +76,8 @@ impl Emitter {
         self.leave_if_overdrawn(flags_dead);
     }
 
-    /// As [`count`](Self::count), where instructions have prices. A single instruction
-    /// runs to its end, even if that lies after the deadline.
+    /// As [`count`](Self::count), with prices. A single instruction runs to its end, even if that
+    /// is after the deadline.
     fn count_priced(&mut self, ticks: i32, instructions: i32, flags_dead: bool) {
         let checked = self.mode.pace != Pace::Piece(0);
         if self.counter() == Counter::Xmm31 {
@@ -96,7 +95,7 @@ impl Emitter {
         }
     }
 
-    /// Adds to both halves of XMM31, ticks and instructions.
+    /// Adds ticks and instructions to the halves of XMM31.
     fn add_pair(&mut self, ticks: i32, instructions: i32) {
         let hole = self.asm.add_constant_to_xmm31();
         self.put_off(
@@ -108,14 +107,14 @@ impl Emitter {
         );
     }
 
-    /// Takes S1, changes no flag.
+    /// Adds to a counter in memory. Clobbers S1, changes no flag.
     fn add_in_memory(&mut self, counter: i32, by: i32) {
         self.asm.load(S1, counter);
         self.asm.lea(S1, S1, by);
         self.asm.store(counter, S1);
     }
 
-    /// Leaves when the budget in a register did not cover the block.
+    /// Leaves if the budget in a register did not cover the block.
     fn leave_if_overdrawn(&mut self, flags_dead: bool) {
         if flags_dead {
             self.load_budget();
@@ -145,7 +144,7 @@ impl Emitter {
         self.leave_unless_rcx_zero(kind);
     }
 
-    /// S0 holds what RCX was.
+    /// Leaves unless RCX is zero. S0 holds the guest's RCX.
     fn leave_unless_rcx_zero(&mut self, kind: ExitStubKind) {
         let enough = self.asm.jump_rcx_zero();
         self.asm.mov(RCX, S0);
@@ -155,8 +154,8 @@ impl Emitter {
         self.asm.mov(RCX, S0);
     }
 
-    /// Gives back the instructions from `index` on, which will not be executed.
-    /// Changes no flag, and of the registers S1 at most.
+    /// Refunds the instructions from `index` on, which will not be executed. Changes no flag, and
+    /// no register but S1.
     pub(super) fn give_back(&mut self, index: u16) {
         let left = i32::from(self.counted.saturating_sub(index));
         if left == 0 {
@@ -170,7 +169,7 @@ impl Emitter {
                 self.add_in_memory(at::RETIRED, -left);
             }
             (Counter::Xmm31, Some(ticks)) => self.add_pair(ticks, -left),
-            // Where instructions have prices, nobody counts in MM7.
+            // With prices, MM7 is not used for counting.
             (Counter::Xmm31, None) | (Counter::Mm7, _) => self.add_to_register(at::step(left)),
         }
     }

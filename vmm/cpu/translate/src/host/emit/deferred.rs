@@ -1,8 +1,9 @@
-//! The deferred stack pointer of a trace: pushes and pops that share their group's check note how
-//! far it moved, and the host's register follows where something names it, may fault or may leave.
+//! The deferred stack pointer of a trace: pushes and pops with a group check only record the change
+//! of RSP. The host's register is updated before instructions that use RSP, may fault or may leave.
 //!
-//! What leaves a trace finds the host's RSP to be the guest's, and catching up changes no flag.
-//! `emit` asks before each instruction whether RSP may wait, and pushes and pops move it by this.
+//! At exits of a trace, the host's RSP is the guest's, and updating it changes no flag. `emit`
+//! checks before each instruction if the update may wait; pushes and pops move RSP through these
+//! functions.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
@@ -12,19 +13,19 @@ use crate::guest::decode::{Follow, GuestInstruction};
 use crate::guest::features::Features;
 use crate::host::asm::{RSP, Reg};
 
-/// How far the guest's RSP is from the host's, and whether it may be.
+/// The difference of the guest's RSP and the host's, and whether a difference is allowed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deferred {
     bytes: i32,
-    /// The present instruction lets it wait.
+    /// True if the present instruction allows a difference.
     allowed: bool,
 }
 
-/// The farthest that RSP waits: a displacement of its own keeps far from what 32 bits hold.
+/// The largest difference: with it, an operand's displacement still fits 32 bits easily.
 const FARTHEST: i32 = 1 << 12;
 
 impl Emitter {
-    /// Before `guest`, the present instruction: lets RSP catch up unless it may wait.
+    /// Called before `guest`, the present instruction: updates RSP unless that may wait.
     pub(super) fn begin_deferred(&mut self, guest: &GuestInstruction) {
         self.deferred.allowed = self.deferred.bytes.abs() < FARTHEST && self.may_defer(guest);
         if !self.deferred.allowed {
@@ -40,7 +41,7 @@ impl Emitter {
         }
     }
 
-    /// Lets the host's RSP be the guest's. Changes no flag.
+    /// Updates the host's RSP to the guest's. Changes no flag.
     pub(super) fn catch_up(&mut self) {
         if self.deferred.bytes != 0 {
             self.asm.lea(RSP, RSP, self.deferred.bytes);
@@ -48,7 +49,7 @@ impl Emitter {
         }
     }
 
-    /// What must be added to host register `register` for the guest's value.
+    /// The addend that converts host register `register` to the guest's value.
     pub(super) fn lag_of(&self, register: Reg) -> i32 {
         if register == RSP {
             self.deferred.bytes
@@ -57,8 +58,8 @@ impl Emitter {
         }
     }
 
-    /// Whether `guest` neither faults, nor leaves but for code that is put off, nor takes RSP
-    /// other than by a checked address.
+    /// True if `guest` cannot fault, leaves only through deferred code, and uses RSP only in a
+    /// checked address.
     fn may_defer(&self, guest: &GuestInstruction) -> bool {
         let uses = self.plan.uses.get(self.index as usize);
         let checked = uses.is_some_and(Option::is_some);
@@ -81,7 +82,7 @@ impl Emitter {
     }
 }
 
-/// Whether a register operand is the stack pointer or a part of it.
+/// True if a register operand is the stack pointer or a part of it.
 fn names_stack(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).any(|operand| {
         instruction.op_kind(operand) == OpKind::Register
@@ -89,9 +90,9 @@ fn names_stack(instruction: &Instruction) -> bool {
     })
 }
 
-/// Whether all that `instruction` does is to compute with general registers, constants and an
-/// operand in memory: no fault comes of it. The x87 has faults that wait, and vector
-/// instructions such as CVTSD2SI have their own with the same operands.
+/// True if `instruction` only computes with general registers, constants and a memory operand, so
+/// that it cannot fault. The x87 has deferred faults, and vector instructions such as CVTSD2SI have
+/// faults of their own with the same operands.
 pub(super) fn computes(instruction: &Instruction) -> bool {
     let simple = |operand| match instruction.op_kind(operand) {
         OpKind::Register => instruction.op_register(operand).is_gpr(),
@@ -112,7 +113,7 @@ pub(super) fn computes(instruction: &Instruction) -> bool {
         && !matches!(instruction.mnemonic(), Mnemonic::Div | Mnemonic::Idiv)
 }
 
-/// CBW and its like, which name no operand.
+/// CBW and similar instructions without explicit operands.
 fn widens(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(

@@ -1,8 +1,8 @@
 //! Jumps, calls and returns.
 //!
-//! A jump within the page may be linked to its target, since whoever runs this code has the page
-//! mapped; all others go through the jump caches or the dispatcher. `emit/instruction` calls this
-//! for the last instruction of a block, and for the jumps inside a trace.
+//! A jump within the page may be linked to its target, since the page is mapped while this code
+//! runs; all others go through the jump caches or the dispatcher. `emit/instruction` calls this for
+//! the last instruction of a block, and for jumps inside a trace.
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
@@ -42,15 +42,15 @@ impl Emitter {
         }
     }
 
-    /// Whether indirect jumps look into the jump cache. Out of a free stub they go by way of the
-    /// dispatcher: what came due in there has waited for its end.
+    /// True if indirect jumps use the jump cache. Jumps out of a free stub go through the
+    /// dispatcher, because events due in the stub wait for its end.
     fn jumps_by_cache(&self) -> bool {
         self.mode.pace == Pace::Full && !self.free
     }
 
-    /// Within a page, a jump may lead straight to the next block: whoever runs
-    /// this block has the page mapped. Across pages only the jump cache knows what
-    /// is mapped. Single-stepped blocks return to the dispatcher every time.
+    /// Within a page, a jump may lead directly to the next block: the page is mapped while this
+    /// block runs. Across pages, only the jump cache has the present mapping. Single-stepped blocks
+    /// return to the dispatcher every time.
     fn is_chainable(&self, target: u64) -> bool {
         let linear = target.wrapping_add(u64::from(self.mode.skew));
         self.links != Links::Cached && !self.mode.is_piece() && linear >> PAGE_SHIFT == self.page
@@ -109,7 +109,7 @@ impl Emitter {
         self.asm.jump_short(opcode)
     }
 
-    /// A conditional jump in the middle of a run: one way stays in the run, the other leaves it.
+    /// A conditional jump in the middle of a run: one branch stays in the run, the other leaves it.
     pub(super) fn side_exit(&mut self, instruction: &Instruction, follow: Follow) {
         let condition = condition_nibble(instruction);
         let (condition, target) = if follow == Follow::Taken {
@@ -173,7 +173,7 @@ impl Emitter {
         }
     }
 
-    /// `reg`: a guest address that the code names. Changes no flag.
+    /// Loads a constant guest address into `reg`. Changes no flag.
     pub(super) fn guest_address(&mut self, reg: Reg, address: u64) {
         if self.mode.relative {
             self.asm.load(reg, at::CODE_PAGE);
@@ -183,7 +183,7 @@ impl Emitter {
         }
     }
 
-    /// Continues only if S0 is `expected`. Keeps the flags, which a caller may read.
+    /// Continues only if S0 is `expected`. Keeps the flags, which may be live.
     fn expect_return(&mut self, expected: u64) {
         if self.mode.relative {
             self.asm.mov(S1, RCX);

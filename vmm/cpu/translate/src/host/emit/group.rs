@@ -1,9 +1,8 @@
-//! Groups of accesses: one check, which remembers where it last led.
+//! Groups of accesses: one check, with a slot for the last accessed memory.
 //!
-//! The check compares the group's lowest address with its slot, before the first access and where
-//! flags may be lost; no access of the group runs before it has succeeded. Which accesses are
-//! grouped is decided in `groups`; `emit` and `emit/access` ask here for the check and for
-//! operands.
+//! The check compares the group's lowest address with its slot, before the first access and at a
+//! point where flags may be clobbered; no access of the group runs before it has succeeded.
+//! `groups` decides the grouping; `emit` and `emit/access` get the check and the operands here.
 
 use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};
@@ -59,7 +58,7 @@ impl Emitter {
         let number = base.number() as u8;
         let index = self.index_register(instruction);
         let (index, disp) = match (key.index, index) {
-            // Its value is known.
+            // The register's value is known.
             (None, Some((number, scale))) => {
                 let value = self.plan.symbols.before[self.index as usize][number as usize];
                 (None, disp as i64 + value.offset * i64::from(scale))
@@ -137,8 +136,8 @@ impl Emitter {
         self.put_off(hole, ColdKind::Group { group, resume });
     }
 
-    /// Checks a group whose range is elsewhere each time, and keeps how far the host's memory is
-    /// from the guest's there.
+    /// Checks a scattered group through the TLB, and keeps the difference of host and guest
+    /// addresses.
     fn check_by_tlb(&mut self, group: usize) {
         self.low_address(group, S0);
         let hole = self.look_into_tlb(group);
@@ -147,8 +146,8 @@ impl Emitter {
         self.held_by_s1(group);
     }
 
-    /// S1, and the slot's word for it: how far the host's memory is from the guest's at S0, if
-    /// the TLB has the page and the group's range from there on lies in it.
+    /// Looks up the TLB for the address in S0. If it has the page and the group's range lies in it,
+    /// S1 and the slot's word get the difference of host and guest addresses.
     fn look_into_tlb(&mut self, group: usize) -> Hole {
         let Group { write, .. } = self.plan.groups[group];
         let span = i32::from(self.plan.groups[group].span());
@@ -162,8 +161,8 @@ impl Emitter {
         hole
     }
 
-    /// What [`check_by_tlb`](Self::check_by_tlb) does where it fails: a page that the TLB lacks is
-    /// for the dispatcher, a range that runs over the end of its page for a plain block.
+    /// The slow path of [`check_by_tlb`](Self::check_by_tlb): a page missing in the TLB is left to
+    /// the dispatcher, a range across the end of its page to a plain block.
     pub(super) fn cold_scattered(&mut self, group: usize, resume: u32) -> GroupExits {
         let Group { write, .. } = self.plan.groups[group];
         self.low_address(group, S0);
@@ -183,8 +182,8 @@ impl Emitter {
         }
     }
 
-    /// Leaves the linear address of a group's lowest byte, as of the present
-    /// instruction, in `target`, S0 or S1.
+    /// Computes the linear address of a group's lowest byte, at the present instruction, in
+    /// `target`, S0 or S1.
     pub(super) fn low_address(&mut self, group: usize, target: Reg) {
         let Group { key, low, at, .. } = self.plan.groups[group];
         if key.page.is_some() {
@@ -210,9 +209,9 @@ impl Emitter {
         self.asm.lea_full(target, base, index, disp as i32, false);
     }
 
-    /// What a failed check does: it looks into the TLB. A range that lies there fills
-    /// the slot. One that runs over the end of what the TLB knows to hang together is
-    /// left to a block that checks each access; the rest is for the dispatcher.
+    /// The slow path of a failed check: it looks up the TLB. A range that lies in a known
+    /// contiguous range fills the slot. One that extends beyond it is left to a block that checks
+    /// each access; other cases are left to the dispatcher.
     pub(super) fn cold_group(&mut self, group: usize, resume: u32) -> GroupExits {
         let Group {
             key, low, write, ..
@@ -255,19 +254,19 @@ impl Emitter {
         }
     }
 
-    /// Marks the cluster of a slot that was just filled, for the half of the address space to
-    /// which it leads. Takes S0, changes the flags.
+    /// Marks the cluster of a slot that was just filled, for the half of the address space to which
+    /// it refers. Clobbers S0 and the flags.
     fn mark_filled(&mut self, slot: u32) {
         self.asm.load(S0, at::slot_base(slot));
-        // The highest bit chooses one of two tables.
+        // The highest bit selects one of two tables.
         const TABLE: u32 = (SLOTS / SLOT_CLUSTER) as u32;
         self.asm.rorx(S0, S0, 63 - TABLE.ilog2() as u8);
         self.asm.and32(S0, TABLE);
         self.asm.store_imm8_s0(at::filled(slot), 1);
     }
 
-    /// S0: the group's lowest address; S1 keeps the TLB index, which an index register
-    /// in memory would take. There it goes over the context.
+    /// Computes the group's lowest address in S0; S1 keeps the TLB index. An index register in
+    /// memory, which would need S1, goes through the context.
     fn low_address_keeping_index(&mut self, group: usize) {
         self.asm.store(at::CARRIED, S1);
         self.low_address(group, S0);
@@ -275,13 +274,13 @@ impl Emitter {
     }
 }
 
-/// Where the code of a failed check continues when it cannot fill the slot.
+/// The exits of a failed check that cannot fill the slot.
 pub(super) struct GroupExits {
     pub missed: Vec<Hole>,
     pub crosses: Hole,
-    /// Where the slot was filled often.
+    /// Taken if the slot was filled often.
     pub refilled: Option<Hole>,
-    /// Offset of the code that looks into the TLB for the address in S0.
+    /// Offset of the code that looks up the TLB for the address in S0.
     pub probe: u32,
 }
 

@@ -1,13 +1,13 @@
 //! Guarded loops: rounds of a loop that are checked and counted together.
 //!
-//! A loop checks and counts once per round what changes from round to round by constants
-//! alone. In front of such a loop stands a second form of it: it sees whether the budget and
-//! the groups' slots cover several rounds, and runs them with one counter of its own. What
-//! does not cover them is left to the first form, a round at a time.
+//! A loop's usual form checks and counts once per round, even if addresses change only by
+//! constants. In front of such a loop is a second form: it checks that the budget and the groups'
+//! slots cover several rounds, and runs them with a counter of its own. Otherwise the usual form
+//! runs a round at a time.
 //!
-//! Instructions of rounds to come are taken off the budget before they run. `ahead` in the
-//! context counts them; it is zero outside such rounds. It is always written whole: what leaves
-//! reads it at once.
+//! Instructions of future rounds are subtracted from the budget before they run. `ahead` in the
+//! context counts them; it is zero outside such rounds. It is always written as a whole word,
+//! because exits read it immediately.
 
 use iced_x86::Register;
 
@@ -21,20 +21,20 @@ use crate::guest::strides::Family;
 use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::shared::Counter;
 
-/// GuardedLoop at most, and what it takes at least to be worth a second form.
+/// The largest number of rounds, and the least for which a second form is worthwhile.
 const MOST: i64 = 16;
 const LEAST: i64 = 3;
-/// Bytes that a group moves over in all rounds: it meets the end of what hangs together more
-/// often, the more they are.
+/// The largest distance in bytes that a group moves in all rounds: the larger it is, the more often
+/// it reaches the end of a contiguous range.
 const FARTHEST: i64 = 1024;
 
-/// How several rounds of the present run's loop are run.
+/// The present run's guarded loop.
 pub(super) struct GuardedLoop {
-    /// How many.
+    /// Number of rounds.
     count: i64,
     /// Groups that are checked together, once for all rounds.
     families: Vec<Family>,
-    /// For each group the lead of its family; none if it is checked each round.
+    /// For each group, the lead of its family; `None` if it is checked each round.
     leads: Vec<Option<usize>>,
     /// Host address of the loop's first instruction.
     body: u64,
@@ -50,14 +50,14 @@ impl GuardedLoop {
         self.leads[group].is_some()
     }
 
-    /// The group whose check was that of `group`, too.
+    /// The group whose check covers `group`.
     pub(super) fn lead(&self, group: usize) -> usize {
         self.leads[group].unwrap_or(group)
     }
 }
 
 impl Emitter {
-    /// How several rounds of `block`, a planned run, may run together.
+    /// The guarded loop for `block`, a planned run, if it is possible.
     pub(super) fn plan_guarded_loop(
         &self,
         block: &GuestBlock,
@@ -88,8 +88,8 @@ impl Emitter {
         })
     }
 
-    /// The entry of several rounds: continues after it, or takes one of the returned jumps
-    /// when something does not cover them.
+    /// The entry of several rounds: continues after it, or takes one of the returned jumps if they
+    /// are not covered.
     pub(super) fn begin_guarded_loop(&mut self, mut rounds: GuardedLoop) -> Vec<Hole> {
         let all = rounds.count as i32 * i32::from(self.counted);
         self.asm.spoil();
@@ -118,7 +118,7 @@ impl Emitter {
         self.asm.jump_if(CONDITION_LESS)
     }
 
-    /// Jumps if the slot of the lead of `family` does not cover all groups of it for so many
+    /// Jumps if the slot of the lead of `family` does not cover all groups of it for `rounds`
     /// rounds.
     fn check_guarded_loop(&mut self, family: &Family, rounds: i64, failed: &mut Vec<Hole>) {
         let group = family.lead;
@@ -138,15 +138,15 @@ impl Emitter {
         let Some((number, from, to)) = reach else {
             return self.check_distance(slot, distance, failed);
         };
-        // What lies between the two ends is covered if they are.
+        // If both ends are covered, everything between them is.
         self.add_times(number, from);
         self.check_distance(slot, distance, failed);
         self.add_times(number, to - from);
         self.check_distance(slot, distance, failed);
     }
 
-    /// Jumps if a register's value is not one of 32 bits with a sign: its multiples might go
-    /// around the address space, and its ends say nothing of what is between. Takes S0 and S1.
+    /// Jumps if a register's value is not a sign-extended 32-bit number: its multiples might wrap
+    /// around the address space, so checking both ends would not suffice. Clobbers S0 and S1.
     fn unless_narrow(&mut self, number: u8) -> Hole {
         let register = self.standing(number, S1);
         self.asm.sign_extend32(S0, register);
@@ -154,7 +154,7 @@ impl Emitter {
         self.asm.jump_if(CONDITION_NOT_EQUAL)
     }
 
-    /// Adds a register's value to S0 so many times. Takes S1.
+    /// Adds a multiple of a register's value to S0. Clobbers S1.
     fn add_times(&mut self, number: u8, times: i64) {
         if times != 0 {
             let register = self.standing(number, S1);
@@ -163,8 +163,8 @@ impl Emitter {
         }
     }
 
-    /// Jumps if what is S0 bytes beyond the slot's base is not covered by it, or not what is
-    /// up to `distance` bytes further on, in whichever direction. Takes S1, keeps S0.
+    /// Jumps unless the slot covers the address S0 bytes beyond its base, and the `distance` bytes
+    /// after (or before) it. Clobbers S1, keeps S0.
     fn check_distance(&mut self, slot: u32, distance: i64, failed: &mut Vec<Hole>) {
         if distance == 0 {
             self.asm.cmp_slot(S0, at::slot_limit(slot));
@@ -177,8 +177,8 @@ impl Emitter {
         failed.push(self.asm.jump_if(CONDITION_ABOVE_OR_EQUAL));
     }
 
-    /// Leaves in S0 what the linear address of a group's lowest byte, `by` bytes on, is the
-    /// first time that the run is gone through: all that it is made of is in registers then.
+    /// Computes in S0 the linear address of a group's lowest byte in the first round, plus `by`
+    /// bytes: all terms are in registers then.
     fn first_address(&mut self, group: usize, by: i64) {
         let Group { key, low, .. } = self.plan.groups[group];
         let disp = (low + by) as i32;
@@ -202,7 +202,7 @@ impl Emitter {
         }
     }
 
-    /// The end of a round: the next one, or back to where several are begun.
+    /// The end of a round: jumps to the next one, or back to the loop's entry.
     pub(super) fn end_round(&mut self, body: u64, entry: u64) {
         self.asm.sub_imm(at::AHEAD, i32::from(self.counted));
         self.asm.jump_back_if(CONDITION_ABOVE_OR_EQUAL, body);
@@ -210,8 +210,8 @@ impl Emitter {
         self.asm.jump_to(entry);
     }
 
-    /// Gives back the instructions of rounds to come, in code that leaves them. Changes no
-    /// flag, and of the registers S1 at most.
+    /// Refunds the instructions of future rounds at an exit. Changes no flag, and no register but
+    /// S1.
     pub(super) fn give_guarded_loop(&mut self) {
         if self.counter() != Counter::Memory {
             self.add_to_register(at::AHEAD);
@@ -226,7 +226,7 @@ impl Emitter {
         self.asm.store_imm(at::AHEAD, 0);
     }
 
-    /// After the last of several rounds.
+    /// The code after the last of several rounds.
     pub(super) fn end_guarded_loop(&mut self, failed: Vec<Hole>) {
         self.guarded_loop = None;
         self.forget_held();
@@ -237,8 +237,8 @@ impl Emitter {
     }
 }
 
-/// How many rounds the groups of `family` may go without moving farther than is worth it, if
-/// registers keep these `values`; none where one is not known.
+/// The number of rounds in which the groups of `family` stay within the maximum distance, if
+/// registers keep these `values`; `None` if a value is unknown.
 fn rounds_within_reach(family: &Family, values: Option<&[u64; 16]>) -> Option<i64> {
     let (mut moved, mut left) = (family.stride.bytes.abs(), FARTHEST);
     if let Some((number, from, to)) = family.reach(1) {
@@ -250,7 +250,7 @@ fn rounds_within_reach(family: &Family, values: Option<&[u64; 16]>) -> Option<i6
     (left >= 0).then(|| left / moved.max(1) + 1)
 }
 
-/// Whether `guest` runs without a look at the count and without leaving for good but by jumps.
+/// True if `guest` runs without a check of the budget, and leaves the block only by jumps.
 fn is_plain(guest: &GuestInstruction) -> bool {
     use Class as C;
     let computes = matches!(
@@ -260,7 +260,7 @@ fn is_plain(guest: &GuestInstruction) -> bool {
     computes || matches!(guest.class, C::Jump | C::JumpIf)
 }
 
-/// Whether `last`, the last of `block`, jumps to its beginning.
+/// True if `last`, the last of `block`, jumps to its beginning.
 fn leads_to(last: &GuestInstruction, block: &GuestBlock) -> bool {
     matches!(last.class, Class::Jump | Class::JumpIf)
         && match last.follow {

@@ -1,9 +1,9 @@
-//! What scratch and lent registers hold from one access to the next: the deltas of groups
-//! that were checked.
+//! Contents of scratch and lent registers that later accesses can reuse: the deltas of checked
+//! groups.
 //!
-//! Scratch registers are forgotten where code that did not load them joins in. Lent ones are given
-//! back at every exit: outside the trace guest registers stand where they always do. `emit` lends,
-//! `emit/group` asks for what is held.
+//! Scratch registers are invalidated where code joins that did not load them. Lent ones are
+//! restored at every exit: outside the trace, guest registers are in their usual places. `emit`
+//! lends, `emit/group` queries the contents.
 
 use std::collections::BTreeSet;
 
@@ -17,24 +17,24 @@ use crate::guest::decode::{GuestBlock, GuestInstruction};
 use crate::host::allocation::{Lent, unused};
 use crate::host::asm::{Reg, S0, S1};
 
-/// What a register holds: a group's delta, or with `based` its delta and the value of that
-/// symbol, its base.
+/// A register's content: a group's delta, or with `based` the sum of the delta and the value of
+/// that symbol, its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     group: usize,
     based: Option<u32>,
 }
 
-/// What the lent registers hold, and which were loaded already.
+/// The contents of the lent registers, and whether they were loaded already.
 pub(super) type Lending = [Option<(Held, bool)>; LENT];
 
-/// Loads and additions that a lent register must save each time a trace is run: it is saved
-/// before the trace and restored after it, but not between the rounds of a loop.
+/// Number of loads and additions that a lent register must save in each run of a trace: it costs a
+/// save before the trace and a restore after it, but not between the rounds of a loop.
 const WORTH: usize = 5;
 const WORTH_IN_LOOP: usize = 3;
 
 impl Emitter {
-    /// Lends registers of the present run, which was planned, to what is loaded most often.
+    /// Lends registers of the present run, which was planned, to the most frequently loaded values.
     pub(super) fn lend(&mut self, block: &GuestBlock) -> Lent {
         let run = &block.instructions;
         let again = |last: &GuestInstruction| last.instruction.near_branch_target() == block.rip;
@@ -53,8 +53,8 @@ impl Emitter {
         lent
     }
 
-    /// What the run's accesses want in registers, with the instructions that each would save
-    /// beyond what the two scratch registers do.
+    /// The values that the run's accesses use in registers, with the number of instructions that
+    /// each would save compared to the two scratch registers.
     fn saved_by_lending(&self, run: &[GuestInstruction]) -> Vec<(Held, usize)> {
         let checks: BTreeSet<usize> = self.plan.groups.iter().map(|group| group.at).collect();
         let mut saved: Vec<(Held, usize)> = Vec::new();
@@ -78,14 +78,14 @@ impl Emitter {
             let cost = 1 + usize::from(wanted.based.is_some());
             match saved.iter_mut().find(|(held, _)| *held == wanted) {
                 Some((_, saved)) => *saved += cost,
-                // The first time it is loaded in either case.
+                // The first load is needed in any case.
                 None => saved.push((wanted, 0)),
             }
         }
         saved
     }
 
-    /// What the access of instruction `index` wants in a register.
+    /// The value that the access of instruction `index` uses in a register.
     fn wanted(&self, index: usize, guest: &GuestInstruction) -> Option<Held> {
         let group = self.plan.uses[index]?;
         let key = self.plan.groups[group].key;
@@ -103,8 +103,8 @@ impl Emitter {
         Some(Held { group, based })
     }
 
-    /// A register that holds the group's delta, or with `based` its delta and the value of
-    /// its base's symbol. `finish` makes the second from the first.
+    /// A register that holds the group's delta, or with `based` the sum of its delta and its base's
+    /// symbol. `finish` computes the second from the first.
     pub(super) fn hold(
         &mut self,
         group: usize,
@@ -149,7 +149,7 @@ impl Emitter {
         register
     }
 
-    /// S1 was just loaded with the delta of `group`.
+    /// Records that S1 was just loaded with the delta of `group`.
     pub(super) fn held_by_s1(&mut self, group: usize) {
         let _own = self.asm.take_written(1);
         let held = Held { group, based: None };
@@ -157,7 +157,7 @@ impl Emitter {
         self.last_held = 1;
     }
 
-    /// Loads what lent registers hold in `rounds` from the first to the last.
+    /// Loads the values that lent registers hold throughout `rounds`.
     pub(super) fn lend_to_guarded_loop(&mut self, rounds: &GuardedLoop) {
         let registers = self.allocation.lent;
         for (place, &register) in registers.registers().iter().enumerate() {
@@ -179,7 +179,7 @@ impl Emitter {
         }
     }
 
-    /// Forgets what registers hold: code that did not load it comes here.
+    /// Invalidates the registers' contents: code that did not load them joins here.
     pub(super) fn forget_held(&mut self) {
         self.held = [None; 2];
         for (_, loaded) in self.lending.iter_mut().flatten() {
@@ -202,7 +202,7 @@ impl Emitter {
         if register == S0 { S1 } else { S0 }
     }
 
-    /// The entry of a trace: guest registers go where its allocation has them. Takes S1,
+    /// The entry of a trace: moves guest registers to their places in its allocation. Clobbers S1,
     /// changes no flag.
     pub(super) fn allocate(&mut self) {
         self.exchange_renamed();
@@ -212,8 +212,8 @@ impl Emitter {
         }
     }
 
-    /// An exit of a trace: guest registers go where they always are. Takes S1, keeps S0
-    /// and the flags.
+    /// An exit of a trace: moves guest registers to their usual places. Clobbers S1, keeps S0 and
+    /// the flags.
     pub(super) fn release(&mut self) {
         let lent = self.allocation.lent;
         for (place, &register) in lent.registers().iter().enumerate() {
@@ -222,7 +222,7 @@ impl Emitter {
         self.exchange_renamed();
     }
 
-    /// Lets R14 and R15 and what stands in for them change places.
+    /// Exchanges R14 and R15 with the registers renamed to them.
     fn exchange_renamed(&mut self) {
         let Some(pairs) = self.allocation.renamed else {
             return;
@@ -237,7 +237,7 @@ impl Emitter {
     }
 }
 
-/// Whether a scratch register stands in for an operand.
+/// True if an operand uses a scratch register.
 fn names_spilled(guest: &GuestInstruction) -> bool {
     let instruction = &guest.instruction;
     let spilled = |register: Register| {

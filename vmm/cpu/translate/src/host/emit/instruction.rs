@@ -1,8 +1,8 @@
-//! One guest instruction, by its class.
+//! Emits a guest instruction by its class.
 //!
-//! The class decides which part of the emitter writes the code; what none of them can write leaves
-//! for the dispatcher, which carries it out in Rust. `emit` calls `instruction` for each
-//! instruction of a block in turn.
+//! The class selects the part of the emitter that writes the code; all other instructions leave for
+//! the dispatcher, which executes them in Rust. `emit` calls `instruction` for each instruction of
+//! a block in turn.
 
 use iced_x86::Instruction;
 
@@ -19,7 +19,8 @@ use crate::host::exit_stub::ExitStubKind;
 impl Emitter {
     pub(super) fn instruction(&mut self, guest: &GuestInstruction, flags_dead: bool) {
         let (instruction, follow) = (&guest.instruction, guest.follow);
-        // Of the same class as elsewhere: what is known of flags must not depend on it.
+        // The class must be the same as in other modes, because the analysis of flags depends on
+        // it.
         if self.mode.apart && touches_x87(instruction) && guest.class.is_native() {
             let mut own = *instruction;
             if let Some(pairs) = self.allocation.renamed {
@@ -73,7 +74,7 @@ impl Emitter {
         }
     }
 
-    /// The approximation that an instruction is, where the host's own is not asked for.
+    /// The approximation that an instruction computes, unless the host's own is requested.
     fn defines(&self, instruction: &Instruction, class: Class) -> Option<Approximation> {
         let computes = matches!(class, Class::Plain | Class::Memory { .. });
         if !computes || self.host_results {
@@ -82,13 +83,13 @@ impl Emitter {
         reciprocal::which(instruction)
     }
 
-    /// Lets the dispatcher carry an instruction out.
+    /// Leaves the instruction to the dispatcher.
     pub(super) fn helper(&mut self, instruction: &Instruction) {
         let hole = self.asm.jump();
         self.leave_from(hole, ExitStubKind::Helper(Box::new(*instruction)), false);
     }
 
-    /// As [`helper`](Self::helper), if the context's word at `flag` is not zero. Takes S0,
+    /// As [`helper`](Self::helper), if the context's word at `flag` is nonzero. Clobbers S0,
     /// changes no flag.
     pub(super) fn helper_unless_zero(&mut self, flag: i32, instruction: &Instruction) {
         self.asm.mov(S0, RCX);
@@ -100,8 +101,8 @@ impl Emitter {
         self.asm.mov(RCX, S0);
     }
 
-    /// Encodes a rewritten guest instruction here. One for which there is no encoding
-    /// is one that is not implemented, and raises #UD.
+    /// Encodes a rewritten guest instruction here. One without an encoding is not implemented, and
+    /// raises #UD.
     pub(super) fn encode(&mut self, instruction: &Instruction) {
         let at = self.asm.here();
         let start = self.asm.offset();

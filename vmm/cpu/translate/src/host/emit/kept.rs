@@ -1,10 +1,9 @@
-//! Saved flags: those that are put away while checks change them.
+//! Saved flags: stored in the context while checks change them.
 //!
-//! A check of an access is short where it may change flags. Where they are not dead it takes
-//! twice the code. A block may have no such place: one of loads, stores and a call that never
-//! names a flag. Where several accesses follow each other like that, the flags wait in the
-//! context meanwhile: in a trace while what its groups of accesses need is checked at its
-//! beginning, in a plain block from check to check.
+//! A check of an access is short if it may clobber flags; if they are live it takes twice the code.
+//! Flags may be live throughout a block, such as one of loads, stores and a call that never uses a
+//! flag. For several consecutive accesses of that kind, flags are saved in the context: in a trace
+//! during the group checks at its beginning, in a plain block from check to check.
 
 use iced_x86::OpKind;
 
@@ -19,17 +18,17 @@ use crate::guest::mode::Pace;
 use crate::guest::size::CodeSize;
 use crate::host::asm::{RAX, S1};
 
-/// Accesses that must be checked in groups for it to be worth keeping flags.
+/// Number of additional grouped accesses for which saving flags is worthwhile.
 const WORTH: usize = 2;
-/// Checks that must follow each other in a plain block.
+/// Number of consecutive checks in a plain block for which it is worthwhile.
 const WORTH_PLAIN: usize = 2;
 
-/// Where flags are put away.
+/// The points at which flags are saved.
 #[derive(Debug, Default)]
 pub(super) struct Keeps {
-    /// While a trace's groups are checked at its beginning.
+    /// True during the group checks at a trace's beginning.
     pub(super) checks: bool,
-    /// In a plain block: over each of its instructions, or not.
+    /// In a plain block: for each instruction, true if flags are saved over it.
     over: Vec<bool>,
 }
 
@@ -41,7 +40,7 @@ impl Keeps {
 }
 
 impl Emitter {
-    /// Plans the checks of `run`, before whose instructions flags are `dead` or not.
+    /// Plans the checks of `run`; `dead` is true for instructions before which flags are dead.
     pub(super) fn plan_checks(
         &mut self,
         run: &[GuestInstruction],
@@ -61,7 +60,7 @@ impl Emitter {
         }
     }
 
-    /// Plans over which instructions of the plain block `run` flags are put away.
+    /// Plans the instructions of the plain block `run` over which flags are saved.
     pub(super) fn plan_keeping(&mut self, run: &[GuestInstruction], dead: &[bool]) {
         self.keeps.over.resize(run.len(), false);
         if self.mode.size != CodeSize::Long || self.mode.pace != Pace::Full {
@@ -73,7 +72,7 @@ impl Emitter {
             let length = rest.take_while(|(guest, dead)| !**dead && leaves_flags(guest));
             let length = length.count();
             let end = begin + length;
-            // At the entry there are checks that need no access.
+            // The entry has checks without an access.
             let entry = usize::from(begin == 0);
             let checks: usize = run[begin..end].iter().map(accesses).sum();
             if checks + entry >= WORTH_PLAIN {
@@ -89,7 +88,7 @@ impl Emitter {
         }
     }
 
-    /// Puts flags away, or gives them back, as it is planned for instruction `index`.
+    /// Saves or restores flags as planned for instruction `index`.
     pub(super) fn keep_over(&mut self, index: usize) {
         let keeps = self.keeps.over.get(index).copied().unwrap_or(false);
         match (keeps, self.flags_kept) {
@@ -99,7 +98,7 @@ impl Emitter {
         }
     }
 
-    /// Puts the arithmetic flags away. Takes S1.
+    /// Saves the arithmetic flags. Clobbers S1.
     pub(super) fn keep_flags(&mut self) {
         self.asm.mov(S1, RAX);
         self.asm.flags_to_ax();
@@ -108,7 +107,7 @@ impl Emitter {
         self.flags_kept = true;
     }
 
-    /// Gives flags back that are put away. Takes S1.
+    /// Restores saved flags. Clobbers S1.
     pub(super) fn end_kept_flags(&mut self) {
         if !self.flags_kept {
             return;
@@ -126,8 +125,8 @@ fn grouped(plan: &Plan) -> usize {
     plan.uses.iter().flatten().count()
 }
 
-/// Whether an instruction of a plain block neither names flags nor faults on the host, and
-/// leaves translated code at a check or after all that it does, if at all.
+/// True if an instruction of a plain block neither uses flags nor faults on the host, and leaves
+/// translated code, if at all, only at a check or at its end.
 fn leaves_flags(guest: &GuestInstruction) -> bool {
     let instruction = &guest.instruction;
     match guest.class {
@@ -146,7 +145,7 @@ fn leaves_flags(guest: &GuestInstruction) -> bool {
     }
 }
 
-/// How many accesses of an instruction that [`leaves_flags`] are checked.
+/// Number of checked accesses of an instruction that [`leaves_flags`].
 fn accesses(guest: &GuestInstruction) -> usize {
     let in_memory = usize::from(guest.instruction.op0_kind() == OpKind::Memory);
     match guest.class {

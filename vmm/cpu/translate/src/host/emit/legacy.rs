@@ -1,8 +1,8 @@
 //! 16- and 32-bit code, emitted as 64-bit code.
 //!
-//! Registers keep their places. A 32-bit result clears the upper half of its host
-//! register; addresses are computed in 32 bits, so what an upper half holds does
-//! not matter. What 64-bit code cannot say is rewritten or carried out in Rust.
+//! Registers keep their places. A 32-bit result clears the upper half of its host register;
+//! addresses are computed in 32 bits, so the content of an upper half does not matter. Instructions
+//! that 64-bit code lacks are rewritten or executed in Rust.
 
 use iced_x86::{Instruction, OpKind, Register};
 
@@ -54,7 +54,7 @@ impl Asm {
     }
 }
 
-/// Size of an address in bytes, as the memory operand has it.
+/// Size of an address in bytes, from the memory operand.
 fn address_size(instruction: &Instruction) -> usize {
     match (instruction.memory_base(), instruction.memory_index()) {
         (Register::None, Register::None) => match instruction.memory_displ_size() {
@@ -67,8 +67,8 @@ fn address_size(instruction: &Instruction) -> usize {
 }
 
 impl Emitter {
-    /// An instruction of 16- or 32-bit code that is emitted in another way than in
-    /// 64-bit code. Whether it was one.
+    /// Emits an instruction of 16- or 32-bit code that differs from 64-bit code. Returns true if it
+    /// was one.
     pub(super) fn legacy_instruction(
         &mut self,
         instruction: &Instruction,
@@ -95,7 +95,7 @@ impl Emitter {
                 self.asm.load(S0, at::CARRIED);
                 self.jump_cached();
             }
-            // What `classify` does not name is emitted as in 64-bit code.
+            // Other classes are emitted as in 64-bit code.
             _ => return false,
         }
         true
@@ -199,7 +199,7 @@ impl Emitter {
         self.jump_cached();
     }
 
-    /// The first operand, register or memory of 32 bits, to S0.
+    /// Loads the first operand, register or memory of 32 bits, into S0.
     fn branch_target32(&mut self, instruction: &Instruction, flags_dead: bool) {
         if instruction.op0_kind() == OpKind::Memory {
             self.legacy_address(instruction);

@@ -1,8 +1,8 @@
-//! Instructions that compute: registers as they stand, memory through a check.
+//! Instructions that compute: on registers directly, on memory through a check.
 //!
-//! The host executes the guest's own instruction, with S0 standing in for R14 or R15 and a host
-//! address for the memory operand. A fault in it is mapped back to the guest's instruction.
-//! `emit/instruction` calls these by the instruction's class.
+//! The host executes the guest's own instruction, with S0 in place of R14 or R15 and a host address
+//! as memory operand. A fault in it is mapped back to the guest's instruction. `emit/instruction`
+//! calls these by the instruction's class.
 
 use iced_x86::{Code, Instruction, OpKind, Register};
 
@@ -24,8 +24,8 @@ impl Emitter {
         scratch
     }
 
-    /// An instruction without memory operand. The host's R14 and R15 stand in for
-    /// the guest's while it runs.
+    /// An instruction without memory operand. The host's R14 and R15 hold the guest's while it
+    /// runs.
     pub(super) fn plain(&mut self, instruction: &Instruction) {
         let spilled = spilled_operands(instruction);
         for (index, register) in [S0, S1].into_iter().enumerate() {
@@ -41,7 +41,7 @@ impl Emitter {
         }
     }
 
-    /// LEA computes; a segment does not matter to it.
+    /// LEA only computes, and ignores segments.
     pub(super) fn lea(&mut self, instruction: &Instruction) {
         let mut instruction = *instruction;
         instruction.set_segment_prefix(Register::None);
@@ -71,7 +71,7 @@ impl Emitter {
         }
     }
 
-    /// LEA of an address that the code names.
+    /// LEA of a constant address.
     fn lea_constant(&mut self, instruction: &Instruction) {
         let target = instruction.op0_register();
         let address = instruction.memory_displacement64();
@@ -124,9 +124,8 @@ impl Emitter {
         self.end_access(access);
     }
 
-    /// BT and its like with a bit offset in a register: the host's own, where the bit lies in
-    /// the operand that the address names. Others, and all where caches are modelled, are
-    /// carried out in Rust.
+    /// BT and similar instructions with a bit offset in a register: executed by the host if the bit
+    /// lies in the addressed operand. Others, and all if caches are modelled, are executed in Rust.
     pub(super) fn bit_string(&mut self, instruction: &Instruction, size: u16, write: bool) {
         if self.lines {
             return self.helper(instruction);
@@ -142,8 +141,8 @@ impl Emitter {
         self.memory(instruction, size, write, false);
     }
 
-    /// AH and its like cannot stand together with a REX prefix, which the scratch
-    /// registers need: RSI lends itself as the base.
+    /// AH to DH cannot be encoded with a REX prefix, which the scratch registers need: RSI is
+    /// borrowed as the base.
     fn with_high_byte(&mut self, mut instruction: Instruction, operand: Operand) {
         self.asm.store(at::BORROWED, RSI);
         self.asm.lea_operand(RSI, operand);
@@ -157,7 +156,7 @@ impl Emitter {
         self.asm.load(RSI, at::BORROWED);
     }
 
-    /// One register operand is R14 or R15, for which S0 stands in.
+    /// One register operand is R14 or R15, replaced by S0.
     fn with_spilled(&mut self, mut instruction: Instruction, spilled: Spilled, operand: Operand) {
         let number = if spilled.loads[0] { S0 } else { S1 };
         let operand = self.free_first(operand);
@@ -170,8 +169,8 @@ impl Emitter {
         }
     }
 
-    /// Both R14 and R15 are register operands: the memory operand, which is read only
-    /// by all such instructions, goes through the context.
+    /// Both R14 and R15 are register operands: the memory operand, which all such instructions only
+    /// read, goes through the context.
     fn with_both_spilled(
         &mut self,
         mut instruction: Instruction,

@@ -1,8 +1,7 @@
-//! System instructions that kernels, and the C library's clocks, execute at every turn.
+//! System instructions that kernels and the C library's clocks execute often.
 //!
-//! They leave for the dispatcher where translated code could not do the same: RDTSC where the
-//! context says that time is more than the count, SWAPGS where a user executes it.
-//! `emit/instruction` calls these.
+//! They leave for the dispatcher if translated code cannot execute them: RDTSC if the context marks
+//! the counter as hidden, SWAPGS in user mode. `emit/instruction` calls these.
 
 use iced_x86::{Instruction, Mnemonic};
 
@@ -18,7 +17,7 @@ mod interrupts;
 mod repeat;
 
 impl Emitter {
-    /// SWAPGS. A run ends here: what was found out about GS does not hold after it.
+    /// SWAPGS. A run ends here, because checks of addresses through GS are invalid after it.
     pub(super) fn swap_gs(&mut self, instruction: &Instruction) {
         if self.mode.user {
             return self.helper(instruction);
@@ -30,14 +29,14 @@ impl Emitter {
         self.jump_to_guest(instruction.next_ip());
     }
 
-    /// RDTSC and RDTSCP, where time is a matter of the count alone. Changes no flag.
+    /// RDTSC and RDTSCP, if the counter follows from the count alone. Changes no flag.
     pub(super) fn read_tsc(&mut self, instruction: &Instruction) {
         if self.free {
             return self.helper(instruction);
         }
         self.helper_unless_zero(at::TSC_HIDDEN, instruction);
         self.load_budget();
-        // The entry took this instruction and those after it off the count.
+        // The entry subtracted this instruction and all later ones from the count.
         let early = i32::from(self.counted) - i32::from(self.index);
         self.asm.load(S0, at::TSC_AT_ZERO);
         self.asm.not(S1);

@@ -1,7 +1,7 @@
-//! Flags that an instruction leaves undefined become zero, where they are not dead; and the few
-//! results that are undefined become what the engine has them.
+//! Sets flags that an instruction leaves undefined to zero, unless they are dead, and undefined
+//! results to the engine's definition.
 //!
-//! Called around each instruction, unless the host's own results are asked for.
+//! Called around each instruction, unless the host's own results are requested.
 
 use iced_x86::{Code, Instruction, Mnemonic, RflagsBits};
 
@@ -14,7 +14,7 @@ use crate::host::asm::{RAX, RCX, S0, S1};
 const CONDITION_ZERO: u8 = 4;
 
 impl Emitter {
-    /// Emits `instruction` if all of its result is undefined: BSWAP of 16 bits, which gives zero.
+    /// Emits `instruction` if its whole result is undefined: BSWAP of 16 bits, which gives zero.
     pub(super) fn undefined_result(&mut self, instruction: &Instruction) -> bool {
         let swaps_word = instruction.code() == Code::Bswap_r16;
         if swaps_word {
@@ -23,8 +23,8 @@ impl Emitter {
         swaps_word
     }
 
-    /// BSF and BSR of zero leave their destination. Of 32 bits, it loses its upper half like that of
-    /// every other instruction: processors differ in that. Changes no flag.
+    /// BSF and BSR of zero keep their destination. Here, the 32-bit forms clear its upper half, as
+    /// all other instructions do; processors differ in that. Changes no flag.
     pub(super) fn clear_upper_half(&mut self, instruction: &Instruction) {
         if !matches!(instruction.code(), Code::Bsf_r32_rm32 | Code::Bsr_r32_rm32) {
             return;
@@ -35,14 +35,14 @@ impl Emitter {
         }
     }
 
-    /// Keeps CL for [`zero_undefined`](Self::zero_undefined), as the instruction may change it.
+    /// Saves CL for [`zero_undefined`](Self::zero_undefined), as the instruction may change it.
     pub(super) fn keep_count(&mut self, instruction: &Instruction) {
         if by_cl(instruction).is_some() {
             self.asm.store(at::SHIFT_COUNT, RCX);
         }
     }
 
-    /// Makes what `instruction` left undefined zero. Takes both scratch registers.
+    /// Sets the flags that `instruction` left undefined to zero. Clobbers both scratch registers.
     pub(super) fn zero_undefined(&mut self, instruction: &Instruction) {
         self.asm.spoil();
         self.asm.mov(S1, RAX);
@@ -55,7 +55,7 @@ impl Emitter {
         self.asm.mov(RAX, S1);
     }
 
-    /// As the count says: zero leaves all flags, and one defines OF.
+    /// Depends on the count: zero leaves all flags, and one defines OF.
     fn keep_by_count(&mut self, mnemonic: Mnemonic, mask: u32) {
         self.asm.load(S0, at::SHIFT_COUNT);
         self.asm.and32(S0, mask);
@@ -71,7 +71,7 @@ impl Emitter {
         self.asm.land(none);
     }
 
-    /// Clears `flags`, in iced's bits, in AX as LAHF and SETO fill it.
+    /// Clears `flags`, in iced's bits, in AX, in the format of LAHF and SETO.
     fn keep_in_ax(&mut self, flags: u32) {
         let places = [
             (RflagsBits::OF, 0x1),

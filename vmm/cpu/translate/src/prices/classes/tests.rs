@@ -1,4 +1,4 @@
-//! Every instruction that a guest may have is of one class, and of the one that is expected.
+//! Every instruction of a guest has a class, the expected one.
 use super::*;
 use crate::prices::timing::TICKS_PER_CYCLE;
 

@@ -1,4 +1,5 @@
-//! Large packets leave as the frames that the guest's own stack would make, and frames arrive as large packets.
+//! Large sent packets are cut as the guest's own stack would cut them, and received frames are joined to large
+//! packets.
 use etherparse::{PacketBuilder, TcpHeader};
 use proptest::prelude::*;
 
@@ -19,7 +20,7 @@ fn with_offloads() -> Driver<Net> {
     Driver::start(Mmio::new(Net::new([2, 0, 0, 0, 0, 1], link())))
 }
 
-/// A packet from one host to another, with sound checksums.
+/// A packet from one host to another, with valid checksums.
 fn packet(set: impl FnOnce(&mut TcpHeader), data: &[u8]) -> Vec<u8> {
     let mut tcp = TcpHeader::new(4000, 5000, 0xffff_f000, 500);
     (tcp.ack, tcp.acknowledgment_number) = (true, 77);
@@ -41,7 +42,7 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at ^ at >> 8) as u8).collect()
 }
 
-/// The header of a packet that the card has to cut.
+/// The header of a packet for segmentation by the card.
 fn cut(segment: u16) -> PacketHeader {
     PacketHeader {
         flags: 1,
@@ -114,7 +115,7 @@ fn packets_that_make_no_frames_are_counted() {
         ..cut(0)
     };
     let short = packet(|_| {}, b"x");
-    // Segments longer than frames, or of no size; another protocol; a checksum outside; longer than a frame as it is.
+    // Segments longer than frames, or of size zero; another protocol; a checksum outside; an oversized frame.
     for (header, packet) in [
         (cut(1453), &whole),
         (cut(0), &whole),
@@ -140,7 +141,7 @@ fn listening(buffers: u16) -> Driver<Net> {
     driver
 }
 
-/// The next packet that the guest gets, put together from its buffers, and its header.
+/// The next packet that the guest receives, assembled from its buffers, and its header.
 fn next_packet(driver: &mut Driver<Net>, first: &mut u16) -> Option<(PacketHeader, Vec<u8>)> {
     let (mut bytes, mut count) = (Vec::new(), 1);
     let mut done = 0;
@@ -215,7 +216,7 @@ fn a_stream_keeps_its_order() {
     let last = packet(|tcp| (tcp.sequence_number, tcp.fin) = (100, true), b"");
     let mut broken = part(100, 100);
     broken[80] ^= 1;
-    // Second frames that end the first packet before its time, with the packets that the guest gets.
+    // Second frames that end the first packet early, with the packets that the guest receives.
     for (second, packets) in [
         (part(300, 100), 1),
         (part(100, 101), 1),
@@ -276,7 +277,7 @@ fn nine_streams_are_more_than_a_card_collects() {
 }
 
 proptest! {
-    /// Frames of any packet are legal, and hold its data.
+    /// Segmentation and aggregation yield legal frames, and preserve the data.
     #[test]
     fn packets_survive_both_cards(len in 1usize..9000, segment in 48u16..1448, psh: bool) {
         let data = data(len);
@@ -296,7 +297,7 @@ proptest! {
         prop_assert_eq!(joined, data);
     }
 
-    /// Nothing that a guest writes into a header or a packet breaks the card.
+    /// Arbitrary headers and packets of a guest do not break the card.
     #[test]
     fn hostile_packets_are_survived(header: [u8; 12], bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0usize..80) {
         let mut whole = packet(|_| {}, &data(300));

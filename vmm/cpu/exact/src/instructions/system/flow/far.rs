@@ -1,6 +1,5 @@
-//! Far jumps, calls and returns, and IRET, in every mode (Intel SDM vol. 3, 5.8 and
-//! 6.14; vol. 2, "IRET"). Task switches and virtual-8086 mode are not there: what
-//! asks for one raises #GP.
+//! Far jumps, calls and returns, and IRET, in every mode (Intel SDM vol. 3, 5.8 and 6.14; vol. 2,
+//! "IRET"). Task switches and virtual-8086 mode are not supported: requests for them raise #GP.
 
 use belljar_cpu::{Segment, SegmentRegister};
 use belljar_translate::architecture::flag;
@@ -27,15 +26,15 @@ fn refuse(selector: u16) -> Fault {
 }
 
 impl ExactVcpu {
-    /// Loads CS in real mode, where a selector is a base.
+    /// Loads CS in real mode, where the selector determines the base.
     pub(crate) fn set_real_code(&mut self, selector: u16) {
         let segment = self.state.segment_mut(SegmentRegister::Cs);
         segment.selector = selector;
         segment.base = u64::from(selector) << 4;
     }
 
-    /// Where a far transfer to `rip` leads: to code that is not of 64 bits, none of the bits
-    /// above the lower 32 counts, as on Intel's processors.
+    /// The target of a far transfer to `rip`: outside 64-bit code, the bits above the lower 32 are
+    /// ignored, as on Intel's processors.
     fn target_in(&self, code: &CodeDescriptor, rip: u64) -> Result<u64, Fault> {
         let to_long = self.state.is_long_active() && code.is_long();
         let rip = if to_long { rip } else { rip & 0xffff_ffff };
@@ -43,7 +42,7 @@ impl ExactVcpu {
         Ok(rip)
     }
 
-    /// Whether code described by `code` may stand at `rip`.
+    /// Checks that `rip` is valid in the code segment `code`.
     pub(crate) fn check_target(&self, code: &CodeDescriptor, rip: u64) -> Result<(), Fault> {
         let good = if self.state.is_long_active() && code.is_long() {
             is_canonical(rip)
@@ -57,7 +56,7 @@ impl ExactVcpu {
         }
     }
 
-    /// What a far return or IRET may go back to.
+    /// The code segment of a far return or IRET, if it may return there.
     fn return_descriptor(&mut self, selector: u16) -> Result<CodeDescriptor, Fault> {
         let requested = (selector & 3) as u8;
         if requested < self.state.privilege() {
@@ -104,7 +103,7 @@ impl ExactVcpu {
         };
         self.pop_flags(rflags, size);
         self.state.in_nmi = false;
-        // Code breakpoints leave the next instruction alone.
+        // Code breakpoints ignore the next instruction.
         self.state.flags |= rflags & flag::RF;
         match stack {
             Some((rsp, ss)) => self.go_outward(cs, &code, rsp, ss),
@@ -128,14 +127,14 @@ impl ExactVcpu {
         self.drop_stack(3 * bytes);
         self.pop_flags(rflags, size);
         self.state.in_nmi = false;
-        // Code breakpoints leave the next instruction alone.
+        // Code breakpoints ignore the next instruction.
         self.state.flags |= rflags & flag::RF;
         self.set_real_code(cs);
         self.state.rip = rip & 0xffff_ffff;
         Ok(())
     }
 
-    /// Checks a stack segment to go back to; nothing is loaded yet.
+    /// Checks a stack segment for a return, without loading it.
     fn return_stack(
         &mut self,
         ss: u16,
@@ -157,8 +156,8 @@ impl ExactVcpu {
         self.stack_segment(ss, level)
     }
 
-    /// Loads CS, SS and the stack pointer of a return to an outer level, or of any
-    /// return that pops them all.
+    /// Loads CS, SS and the stack pointer of a return to an outer level, or of any return that pops
+    /// them all.
     fn go_outward(&mut self, cs: u16, code: &CodeDescriptor, rsp: u64, ss: Segment) {
         self.set_code_segment(cs, code);
         *self.state.segment_mut(SegmentRegister::Ss) = ss;
@@ -169,7 +168,7 @@ impl ExactVcpu {
         }
     }
 
-    /// On a return to an outer level, data segments of inner levels become null.
+    /// Sets data segments of inner levels to null, for a return to an outer level.
     pub(crate) fn drop_inner_segments(&mut self, level: u8) {
         use SegmentRegister::{Ds, Es, Fs, Gs};
         for register in [Es, Ds, Fs, Gs] {
@@ -217,7 +216,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// The pointer that a far jump or call names: offset and selector.
+    /// The far pointer of a jump or call: offset and selector.
     fn far_pointer(&mut self, instruction: &Instruction, size: usize) -> Result<(u64, u16), Stop> {
         match instruction.op0_kind() {
             OpKind::FarBranch16 => Ok((

@@ -1,8 +1,8 @@
 //! Segment registers and descriptor tables (Intel SDM vol. 3, chapters 3 and 5).
 //!
-//! A descriptor is checked for type, privilege and presence before a register takes it, in the
-//! order of the manual, since that decides which exception comes. MOV and POP with segment
-//! registers, far transfers, gates and the LGDT family come here.
+//! A descriptor is checked for type, privilege and presence before a register is loaded, in the
+//! manual's order, which determines the exception. MOV and POP with segment registers, far
+//! transfers, gates and the LGDT family use this.
 
 use belljar_cpu::{DescriptorTable, Segment, SegmentRegister};
 use belljar_translate::architecture::vector;
@@ -21,7 +21,7 @@ pub(crate) struct CodeDescriptor {
 }
 
 impl CodeDescriptor {
-    /// The level that it belongs to.
+    /// Its privilege level.
     pub(crate) fn own_level(&self) -> u8 {
         (self.raw >> 45 & 3) as u8
     }
@@ -79,8 +79,7 @@ impl ExactVcpu {
         self.state.segment(register_of(register)).selector
     }
 
-    /// Reads descriptor `selector` of the GDT or LDT; `fault` is the exception
-    /// that a bad one raises.
+    /// Reads descriptor `selector` of the GDT or LDT; `fault` is the exception for an invalid one.
     fn descriptor(&mut self, selector: u16, fault: u8, bytes: u64) -> Result<(u64, u64), Fault> {
         let refuse = Fault {
             vector: fault,
@@ -111,8 +110,7 @@ impl ExactVcpu {
         Ok((low, high))
     }
 
-    /// A code descriptor for a gate or a far transfer. Who may go there is for the
-    /// caller to check.
+    /// A code descriptor for a gate or a far transfer. The caller must check privileges.
     pub(crate) fn load_code_descriptor(&mut self, selector: u16) -> Result<CodeDescriptor, Fault> {
         let (raw, _) = self.descriptor(selector, vector::PROTECTION, 8)?;
         let error = Some(u32::from(selector) & !3);
@@ -131,7 +129,7 @@ impl ExactVcpu {
         Ok(CodeDescriptor { raw })
     }
 
-    /// Loads CS. Outside long mode the descriptor's L bit means nothing.
+    /// Loads CS. Outside long mode, the descriptor's L bit is ignored.
     pub(crate) fn set_code_segment(&mut self, selector: u16, code: &CodeDescriptor) {
         *self.state.segment_mut(SegmentRegister::Cs) = segment_of(selector, code.raw);
     }
@@ -142,8 +140,7 @@ impl ExactVcpu {
         Ok(segment)
     }
 
-    /// The null selector that SS gets when a 64-bit handler is entered from an
-    /// outer level.
+    /// Sets SS to the null selector, as when a 64-bit handler is entered from an outer level.
     pub(crate) fn set_null_stack(&mut self, level: u8) {
         *self.state.segment_mut(SegmentRegister::Ss) = Segment {
             selector: u16::from(level),
@@ -161,8 +158,7 @@ impl ExactVcpu {
         }
         let level = self.state.privilege();
         let segment = if !self.state.is_protected() {
-            // Real mode changes the base and nothing else, which is how a limit of
-            // 4 GiB survives there.
+            // Real mode only changes the base, so a limit of 4 GiB persists there.
             Segment {
                 selector,
                 base: u64::from(selector) << 4,
@@ -369,7 +365,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// LAR, LSL, VERR, VERW: tell of a descriptor in ZF, without a fault.
+    /// LAR, LSL, VERR, VERW: report on a descriptor in ZF, without a fault.
     fn probe_segment(&mut self, instruction: &Instruction) -> Result<(), Stop> {
         const ZF: u64 = 1 << 6;
         let mnemonic = instruction.mnemonic();

@@ -1,9 +1,9 @@
-//! Approximations of which the dispatcher is asked: those of single numbers that are special, and
-//! the more exact ones of AVX-512.
+//! Approximations left to the dispatcher: reciprocals of special numbers, and the more precise instructions of
+//! AVX-512.
 //!
-//! The results are bit for bit those of [reciprocal](belljar_translate::defined::reciprocal) or of IEEE 754's
-//! division and root, on every host. `system` and its table call these where the engine's own
-//! results are asked for.
+//! On every host, the results are bit-identical to [reciprocal](belljar_translate::defined::reciprocal), or to
+//! IEEE 754's division and square root. `system` and its table call these if the engine's own results are
+//! requested.
 
 use belljar_translate::defined::reciprocal::{self, Approximation};
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
@@ -15,7 +15,7 @@ use crate::processor::mmu::is_canonical;
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
-/// Flush denormal results to zero, take denormal operands as zero: bits of MXCSR.
+/// Flush denormal results to zero, treat denormal operands as zero: bits of MXCSR.
 const FLUSH: u32 = 1 << 15;
 const DENORMALS_ARE_ZEROS: u32 = 1 << 6;
 
@@ -46,8 +46,8 @@ impl ExactVcpu {
         self.context.vectors[target.number()].0 = result;
     }
 
-    /// VRCP14PS and its like: what IEEE 754's division makes of them, rounded to nearest, and the
-    /// root before. Neither raises a flag.
+    /// VRCP14PS and similar instructions: the result of IEEE 754's division, rounded to nearest, after the
+    /// square root if there is one. They set no exception flags.
     pub(crate) fn approximate_closely(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let last = instruction.op_count() - 1;
         let scalar = last == 2;
@@ -87,8 +87,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Whether all elements of a vector operand in memory that are looked at have canonical addresses: that is
-    /// seen before any page is looked for.
+    /// Checks that all accessed elements of a vector operand in memory have canonical addresses, which happens
+    /// before any page is accessed.
     fn check_lanes(
         &self,
         instruction: &Instruction,
@@ -107,7 +107,7 @@ impl ExactVcpu {
         Ok(())
     }
 
-    /// Where element `lane` of the operand in memory is.
+    /// The address of element `lane` of the operand in memory.
     fn element_address(&self, instruction: &Instruction, lane: usize, bytes: usize) -> u64 {
         let offset = if instruction.is_broadcast() {
             0
@@ -117,7 +117,7 @@ impl ExactVcpu {
         self.linear(instruction).wrapping_add(offset as u64)
     }
 
-    /// Element `lane` of a vector operand, of a register or of memory.
+    /// Element `lane` of a vector operand, in a register or in memory.
     fn lane_operand(
         &mut self,
         instruction: &Instruction,
@@ -145,7 +145,7 @@ fn element_bytes(mnemonic: M) -> usize {
     }
 }
 
-/// One over a number, or over its root.
+/// The reciprocal of a number, or of its square root.
 fn close(mnemonic: M, operand: u64, mxcsr: u32) -> u64 {
     let root = matches!(
         mnemonic,

@@ -1,6 +1,6 @@
 //! The x87's functions: FSIN, FCOS, FSINCOS, FPTAN, FPATAN, F2XM1, FYL2X, FYL2XP1 (Intel SDM,
-//! volume 2). Processors differ in the last bits of their results; here they are those of
-//! [`functions`](crate::instructions::defined::functions), rounded.
+//! volume 2). Processors differ in the last bits of their results; here they are the rounded
+//! results of [`functions`](crate::instructions::defined::functions).
 
 use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic as M};
@@ -14,22 +14,22 @@ use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::x87::{FxImage, has_pending, load_x87, save_x87};
 
-/// The registers, by their places on the stack.
+/// The registers, by their positions on the stack.
 struct Stack {
     image: FxImage,
 }
 
-/// What an instruction makes of the stack.
+/// An instruction's effect on the stack.
 enum Outcome {
-    /// An unmasked exception of its operands: nothing changes but the status word.
+    /// None, because of an unmasked exception of its operands: only the status word changes.
     Nothing,
-    /// The argument is too large: C2.
+    /// The argument is too large: sets C2.
     OutOfRange,
     /// Replaces the top.
     Top(Extended),
     /// Replaces the top, then pushes.
     Push(Extended, Extended),
-    /// Replaces what is below the top, and pops.
+    /// Replaces the register below the top, and pops.
     Pop(Extended),
 }
 
@@ -50,7 +50,7 @@ impl Stack {
         Control(u16::from_le_bytes([self.image.0[0], self.image.0[1]]))
     }
 
-    /// The physical register at `place`.
+    /// The tag bit of the physical register at `place`.
     fn bit(&self, place: u16) -> u8 {
         1 << ((self.top() + place) & 7)
     }
@@ -71,7 +71,7 @@ impl Stack {
         self.image.0[4] |= self.bit(place);
     }
 
-    /// Moves the top by `by`, and what stands in the image with it.
+    /// Moves the top by `by`, and rotates the registers in the image accordingly.
     fn turn(&mut self, by: u16) {
         let top = (self.top() + by) & 7;
         self.image.0[32..160].rotate_left(16 * usize::from(by));
@@ -91,14 +91,14 @@ impl Stack {
     }
 }
 
-/// A computation on the stack, and the exceptions that it raised.
+/// A computation on the stack, and its exceptions.
 struct Computation {
     control: Control,
     raised: u16,
 }
 
 impl Computation {
-    /// Rounds a result; what it raises counts, C1 as well.
+    /// Rounds a result, and records its exceptions and C1.
     fn rounded(&mut self, value: Wide, inexact: bool) -> Extended {
         let Rounded { number, status } = round(value, inexact, self.control);
         self.raised = self.raised & !status::C1 | status;
@@ -113,8 +113,8 @@ impl Computation {
             .then_some(Extended::INDEFINITE)
     }
 
-    /// Looks at the kinds of operands: `Err` with the result, or nothing if that is an unmasked
-    /// exception, where they are no numbers.
+    /// Checks the operands for invalid encodings and NaNs: `Err` with the result, or with `None`
+    /// for an unmasked exception, if there are any.
     fn check(&mut self, operands: &[Extended]) -> Result<(), Option<Extended>> {
         let kinds: Vec<Kind> = operands.iter().map(|operand| operand.kind()).collect();
         if kinds.contains(&Kind::Unsupported) {
@@ -127,7 +127,7 @@ impl Computation {
         if signals && self.invalid().is_none() {
             return Err(None);
         }
-        // The larger one, and of equal ones the positive. A quiet one goes before a signaling one.
+        // The larger one, and of equal ones the positive one. A quiet one precedes a signaling one.
         let quiet_first = |operand: &&Extended| {
             let is_quiet = operand.kind() == Kind::QuietNan;
             (is_quiet && signals, operand.mantissa, !operand.negative)
@@ -138,7 +138,7 @@ impl Computation {
         Ok(())
     }
 
-    /// Notes denormal operands: `None` if that is an unmasked exception.
+    /// Records denormal operands: `None` if that is an unmasked exception.
     fn note_denormals(&mut self, operands: &[Extended]) -> Option<()> {
         let any = operands
             .iter()
@@ -151,7 +151,7 @@ impl Computation {
 }
 
 impl ExactVcpu {
-    /// Carries one of the functions out.
+    /// Executes one of the functions.
     pub(crate) fn transcendental(&mut self, instruction: &Instruction) -> Result<Done, Stop> {
         let mut image = FxImage::reset();
         save_x87(&mut image);
@@ -161,7 +161,7 @@ impl ExactVcpu {
         let mut stack = Stack { image };
         let control = stack.control();
         let (outcome, raised) = outcome(instruction.mnemonic(), &stack);
-        // What the condition codes were, but for C1 and, of functions with a range, C2.
+        // Keeps the condition codes, except C1 and, for functions with a range, C2.
         let mut status = stack.status() & !status::C1 | raised;
         if has_range(instruction.mnemonic()) {
             status &= !status::C2;
@@ -202,7 +202,7 @@ fn pushes(mnemonic: M) -> bool {
     matches!(mnemonic, M::Fsincos | M::Fptan)
 }
 
-/// What the instruction does to the stack, and what it raises.
+/// The instruction's effect on the stack, and its exceptions.
 fn outcome(mnemonic: M, stack: &Stack) -> (Outcome, u16) {
     let mut computation = Computation {
         control: stack.control(),
@@ -221,7 +221,7 @@ fn outcome(mnemonic: M, stack: &Stack) -> (Outcome, u16) {
     (outcome.unwrap_or(Outcome::Nothing), computation.raised)
 }
 
-/// C1 where an operand is missing or there is no room on the stack; `None` where there is neither.
+/// C1 if an operand is missing or the stack has no room; `None` if neither is the case.
 fn broken_stack(mnemonic: M, stack: &Stack) -> Option<u16> {
     if stack.is_empty(0) || takes_two(mnemonic) && stack.is_empty(1) {
         return Some(0);
@@ -229,7 +229,7 @@ fn broken_stack(mnemonic: M, stack: &Stack) -> Option<u16> {
     (pushes(mnemonic) && !stack.is_empty(7)).then_some(status::C1)
 }
 
-/// A NaN wherever a result goes.
+/// Puts a NaN into all results.
 fn spread(mnemonic: M, nan: Extended) -> Outcome {
     match mnemonic {
         _ if takes_two(mnemonic) => Outcome::Pop(nan),
@@ -238,7 +238,7 @@ fn spread(mnemonic: M, nan: Extended) -> Outcome {
     }
 }
 
-/// Functions of one number. `None` where an unmasked exception changes nothing.
+/// Functions of one number. `None` if an unmasked exception prevents any change.
 fn one(mnemonic: M, computation: &mut Computation, x: Extended) -> Option<Outcome> {
     if let Err(result) = computation.check(&[x]) {
         return result.map(|nan| spread(mnemonic, nan));
@@ -247,7 +247,7 @@ fn one(mnemonic: M, computation: &mut Computation, x: Extended) -> Option<Outcom
         Kind::Infinity if mnemonic != M::F2xm1 => {
             return computation.invalid().map(|nan| spread(mnemonic, nan));
         }
-        // 2^x - 1 at both ends.
+        // 2^x - 1 at both infinities.
         Kind::Infinity if x.negative => {
             return Some(Outcome::Top(Extended {
                 negative: true,
@@ -288,7 +288,7 @@ fn one(mnemonic: M, computation: &mut Computation, x: Extended) -> Option<Outcom
     })
 }
 
-/// F2XM1. Beyond its range, from -1 to 1, the operand stays, of which nothing is said.
+/// F2XM1. Outside its range, from -1 to 1, the result is undefined: the operand stays unchanged.
 fn power_less_one(computation: &mut Computation, x: Extended) -> Extended {
     let value = x.value();
     match value.magnitude().compare_magnitude(Wide::ONE) {
@@ -301,7 +301,7 @@ fn power_less_one(computation: &mut Computation, x: Extended) -> Extended {
     }
 }
 
-/// Functions of y and x, the top.
+/// Functions of y and x; x is the top.
 fn two(mnemonic: M, computation: &mut Computation, y: Extended, x: Extended) -> Option<Extended> {
     if let Err(result) = computation.check(&[y, x]) {
         return result;

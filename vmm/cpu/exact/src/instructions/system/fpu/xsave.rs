@@ -1,8 +1,8 @@
-//! XSAVE and its kin (Intel SDM, volume 1, chapter 13).
+//! XSAVE and similar instructions (Intel SDM, volume 1, chapter 13).
 //!
-//! A state component is in use if, and only if, it is not in its initial state:
-//! processors may say otherwise, but all of them differently. XSAVEOPT saves what
-//! is in use, whatever was saved before.
+//! A state component is in use if, and only if, it is not in its initial state: processors may
+//! report otherwise, but all differently. XSAVEOPT saves all components in use, even if they were
+//! saved before.
 
 use belljar_cpu::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, Feature, Registers,
@@ -28,7 +28,7 @@ const LEAF_STATE: u32 = 0xd;
 const OSXSAVE: u32 = 1 << 27;
 
 impl ExactVcpu {
-    /// Fills in what CPUID tells of control registers.
+    /// Fills in the CPUID bits that depend on control registers.
     pub(crate) fn show_xsave(&self, leaf: u32, subleaf: u32, answer: &mut [u32; 4]) {
         match (leaf, subleaf) {
             (LEAF_FEATURES, _) if self.state.system.cr4 & cr4::OSXSAVE != 0 => answer[2] |= OSXSAVE,
@@ -70,7 +70,7 @@ impl ExactVcpu {
         Ok(Done::Next)
     }
 
-    /// The components that an instruction is about: EDX:EAX under XCR0.
+    /// The components that an instruction requests: EDX:EAX under XCR0.
     fn requested(&self) -> u64 {
         let gpr = &self.context.gpr;
         let mask = gpr[Registers::RAX] & 0xffff_ffff | gpr[Registers::RDX] << 32;
@@ -136,7 +136,7 @@ impl ExactVcpu {
         self.write_parts(at, &parts)
     }
 
-    /// Writes what is in use of `requested` in the compacted format.
+    /// Writes the components of `requested` that are in use in the compacted format.
     fn xsavec(
         &mut self,
         at: u64,
@@ -231,8 +231,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Loads `loaded` of `requested` from an area in the standard format, and puts
-    /// the rest into its initial state.
+    /// Loads `loaded` of `requested` from an area in the standard format, and sets the others to
+    /// their initial state.
     fn load_components(&mut self, area: &[u8; XSAVE_BYTES], requested: u64, loaded: u64) {
         if requested & xcr0::X87 != 0 {
             let mut image = FxImage::reset();
@@ -323,7 +323,7 @@ impl ExactVcpu {
     }
 }
 
-/// Which bytes of which vector registers a component holds.
+/// The vector registers, and the bytes of them, in a component.
 fn vector_part(component: StateComponent) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     match component {
         COMPONENT_AVX => (0..16, 16..32),

@@ -1,19 +1,19 @@
-//! What string instructions cost under a time model.
+//! Costs of string instructions under a time model.
 //!
-//! Lines are touched in the order of bytes, so that it does not show in how many steps an
-//! instruction copies. `string` calls `touch_elements` for what it has copied, and `pay_elements`
-//! once for each part of an instruction.
+//! Lines are accessed in the order of bytes, so the number of steps of a copy has no effect.
+//! `string` calls `touch_elements` for each copy, and `pay_elements` once for each part of an
+//! instruction.
 
 use belljar_translate::prices::timing::LINE_BYTES;
 
 use super::{Operation, StringOp};
 use crate::processor::vcpu::ExactVcpu;
 
-/// The lines, source's and target's, that a string instruction touched last.
+/// The last lines accessed by a string instruction: the source's and the target's.
 pub(super) type Trail = [Option<u64>; 2];
 
 impl Operation {
-    /// Whether there are a source and a target in memory.
+    /// True for operations with a source in memory, and true for ones with a target in memory.
     pub(super) fn sides(self) -> [bool; 2] {
         match self {
             Self::Move | Self::Compare => [true, true],
@@ -28,9 +28,9 @@ impl Operation {
 }
 
 impl ExactVcpu {
-    /// Accounts for `elements` elements that were done from the addresses `from` on, upward.
-    /// Lines are touched in the order of bytes, the source's before the target's, each
-    /// when the instruction comes to it: in how many steps does not show.
+    /// Accounts for `elements` elements from the addresses `from` on, ascending. Lines are accessed
+    /// in the order of bytes, the source's before the target's, each once: the number of steps has
+    /// no effect.
     pub(super) fn touch_elements(
         &mut self,
         op: StringOp,
@@ -63,8 +63,8 @@ impl ExactVcpu {
         }
     }
 
-    /// Takes what `done` elements of a repeated instruction cost besides its own price,
-    /// which is `paid` or not: REP MOVS and REP STOS move 64 bytes at a time.
+    /// Charges for `done` elements of a repeated instruction, beyond its own price, which is `paid`
+    /// or not: REP MOVS and REP STOS move 64 bytes at a time.
     pub(super) fn pay_elements(&mut self, op: StringOp, done: u64, paid: bool) {
         let units = match op.operation {
             Operation::Move | Operation::Store => (done * op.size as u64).div_ceil(LINE_BYTES),

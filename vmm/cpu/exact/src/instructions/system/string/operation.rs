@@ -1,11 +1,11 @@
-//! What a string instruction does, and with which registers.
+//! Decoded string instructions: operation and registers.
 //!
-//! A plain value, made from the instruction and true for all of its repetitions. Called by the
-//! loop that carries them out.
+//! A plain value, made from the instruction and constant over its repetitions. Used by the loop
+//! that executes them.
 
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
-/// What a string instruction does with each element.
+/// The operation on each element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Move,

@@ -5,14 +5,14 @@ use iced_x86::{Mnemonic as M, OpKind};
 use super::{Case, copy};
 use crate::machine::{END, Fx, Outcome, PAGE};
 
-/// Of the status word: the exceptions and what sums them up, whether the stack was empty, the direction of a
-/// rounding, and the top of the stack.
+/// Fields of the status word: exceptions with their summary, stack fault, the direction of a rounding, and
+/// the top of the stack.
 const RAISED: u16 = 0x3f;
 const SUMMARY: u16 = 0x8080;
 const STACK_FAULT: u16 = 1 << 6;
 const ROUNDED_UP: u16 = 1 << 9;
 const TOP: u16 = 7 << 11;
-/// The tags of a stack that is full, as MMX instructions leave them.
+/// The tags of a full stack, as after MMX instructions.
 const FULL: u8 = 0xff;
 
 fn control(fx: &Fx) -> u16 {
@@ -23,7 +23,7 @@ fn status(fx: &Fx) -> u16 {
     u16::from_le_bytes([fx.0[2], fx.0[3]])
 }
 
-/// The eight registers by their own numbers, and not by their place on the stack.
+/// The eight registers by their physical numbers, not by their positions on the stack.
 fn physical(fx: &Fx) -> [[u8; 10]; 8] {
     let top = usize::from(status(fx) >> 11 & 7);
     std::array::from_fn(|number| {
@@ -33,7 +33,7 @@ fn physical(fx: &Fx) -> [[u8; 10]; 8] {
 }
 
 impl Case<'_> {
-    /// MMX stores that fault: top of stack and tags are those of an MMX instruction before.
+    /// MMX stores that fault: top of stack and tags are already changed as by an MMX instruction.
     pub(crate) fn store_from_mmx(&self, found: &mut Outcome) {
         let names_mmx = (0..self.instruction.op_count()).any(|at| {
             self.instruction.op_kind(at) == OpKind::Register
@@ -54,8 +54,8 @@ impl Case<'_> {
         }
     }
 
-    /// Stores that raise an exception of the x87 by what they store: it is kept for the next
-    /// instruction that waits, and memory is not accessed.
+    /// Stores that raise an x87 exception by their value: it is kept for the next waiting instruction, and
+    /// memory is not accessed.
     pub(crate) fn store_from_x87(&self, found: &mut Outcome) {
         let name = self.instruction.mnemonic();
         let stores = self.stores()
@@ -75,7 +75,7 @@ impl Case<'_> {
             return;
         }
         if self.start.is_none() {
-            // What comes after it has run on.
+            // The outcome of the following code cannot be compared.
             *found = self.expected.clone();
             return;
         }
@@ -89,7 +89,7 @@ impl Case<'_> {
         }
     }
 
-    /// FSTP and FBSTP of 10 bytes over the end of a page: those before it are stored.
+    /// FSTP and FBSTP of 10 bytes across the end of a page: the bytes before it are stored.
     pub(crate) fn store_of_ten_bytes(&self, found: &mut Outcome) {
         let place = self.linear / PAGE * PAGE + PAGE;
         let stores = self.stores()

@@ -1,17 +1,17 @@
-//! Traced calls of a guest that is interrupted on its way to them.
+//! Traced calls of a guest that is interrupted just before the magic instruction.
 
 use belljar_abi::RETURN_ADDRESS;
 
 use super::*;
 
-/// External interrupts come by this vector.
+/// The vector of external interrupts.
 const VECTOR: u8 = 0x41;
-/// Where a call that nobody saw continues, from [`CODE`].
+/// The continuation of an undetected call, relative to [`CODE`].
 const MISSED: u64 = 0x40;
-/// `iretq`, from [`CODE`].
+/// `iretq`, relative to [`CODE`].
 const RETURN: u64 = 0x48;
 
-/// Where calls continue, seen and not, and the interrupt's handler.
+/// The continuations of detected and undetected calls, and the interrupt's handler.
 fn program() -> Vec<u8> {
     let mut code = TELL.to_vec();
     code.resize(MISSED as usize, 0x90);
@@ -32,9 +32,9 @@ fn put_stub(vcpu: &KvmVcpu) {
     ram.write_slice(&stub, GuestAddress(place)).unwrap();
 }
 
-/// An interrupt that comes just before the magic instruction is taken after it: with a
-/// processor that has RFLAGS.RF set when it returns from the interrupt, as QEMU's has, the
-/// breakpoint would not be seen.
+/// An interrupt that arrives just before the magic instruction is taken after it. Otherwise, a
+/// processor that has RFLAGS.RF set after the return from the interrupt, such as QEMU's, would miss
+/// the breakpoint.
 fn interrupted_at(mut vcpu: KvmVcpu, rip: u64) {
     handles(&vcpu, VECTOR.into(), CODE + RETURN);
     put_stub(&vcpu);
@@ -84,8 +84,8 @@ const PAGE_FAULT: u64 = 14;
 /// `out 0x82, al`.
 const TELL_MISSED: [u8; 2] = [0xe6, 0x82];
 
-/// A call whose stub is in another page, when that of the magic instruction is not mapped:
-/// the guest's handler maps it and returns with RFLAGS.RF set, as from every fault.
+/// A call whose stub is in another page than the magic instruction, which is not mapped: the
+/// guest's handler maps it and returns with RFLAGS.RF set, as from every fault.
 fn faults_at(mut vcpu: KvmVcpu, rip: u64) {
     handles(&vcpu, PAGE_FAULT, CODE + 0x20);
     put_stub(&vcpu);

@@ -1,11 +1,11 @@
-//! SYSCALL and SYSRET: from a user's code to the kernel's and back, through the jump cache of
-//! the other privilege level.
+//! SYSCALL and SYSRET: from user code to the kernel and back, through the jump cache of the other
+//! privilege level.
 //!
-//! Here they change what translated code can see of them: RCX, R11 and the flags. Segments,
-//! and with them the privilege level, are settled when translated code is left, which tells
-//! by the context's `crossed` that they are due. Where the flags would come to be unusual,
-//! somebody waits for them, or the other cache was filled under other circumstances, the
-//! dispatcher carries the instruction out; see `open_crossing`.
+//! Here they change the state that translated code uses: RCX, R11 and the flags. Segments, and so
+//! the privilege level, are updated when translated code is left; the context's `crossed` records
+//! that this is due. The dispatcher executes the instruction if the flags would become unusual, if
+//! an interrupt window is requested, or if the other cache was filled in another mode; see
+//! `open_crossing`.
 
 use iced_x86::Instruction;
 
@@ -17,7 +17,7 @@ use crate::host::emit::Emitter;
 use crate::host::stubs::jump_cached;
 
 impl Emitter {
-    /// SYSCALL of a user.
+    /// SYSCALL from user mode.
     pub(crate) fn system_call(&mut self, instruction: &Instruction) {
         if !self.mode.user || !self.may_cross() {
             return self.helper(instruction);
@@ -28,14 +28,14 @@ impl Emitter {
         self.guest_address(RCX, instruction.next_ip());
         self.cross(ENTERED_KERNEL);
         self.asm.store_imm32(at::INTERRUPT_FLAG, 0);
-        // Leaves all flags clear.
+        // Clears all flags.
         self.asm.mov_imm(S1, 1);
         self.asm.cmp(S1, 0);
         self.asm.load(S0, at::SYSTEM_ENTRY);
         jump_cached(&mut self.asm, false);
     }
 
-    /// SYSRET to a user's 64-bit code.
+    /// SYSRET to 64-bit user code.
     pub(crate) fn system_return(&mut self, instruction: &Instruction) {
         if self.mode.user || !self.may_cross() {
             return self.helper(instruction);
@@ -65,7 +65,7 @@ impl Emitter {
         self.mode.pace == Pace::Full && !self.free && self.allocation.is_usual()
     }
 
-    /// After either, no system flag is set but IF.
+    /// Afterwards, all system flags but IF are clear.
     fn cross(&mut self, way: u64) {
         self.asm.store_imm32(at::PUSHED_FLAGS, flag::FIXED as u32);
         self.asm.store_imm32(at::CROSSED, way as u32);

@@ -1,9 +1,9 @@
-//! The interrupt flag, which stands in the context by itself, so that no other flag
-//! changes with it.
+//! The interrupt flag, which is a separate field of the context, so that its changes leave other
+//! flags alone.
 //!
-//! What depends on IOPL, and an STI at a block's end or while somebody waits for interrupts, is
-//! left to the dispatcher. `emit/instruction` calls these; `emit/crossing` reads and sets RFLAGS by
-//! them.
+//! Operations that depend on IOPL, and an STI at a block's end or while an interrupt window is
+//! requested, are left to the dispatcher. `emit/instruction` calls these; `emit/crossing` uses them
+//! to read and set RFLAGS.
 
 use iced_x86::Instruction;
 
@@ -14,7 +14,7 @@ use crate::host::asm::{RSP, S0, S1};
 use crate::host::emit::Emitter;
 
 impl Emitter {
-    /// CLI. What a user may depends on IOPL, which only the dispatcher knows.
+    /// CLI. In user mode it depends on IOPL, which the dispatcher checks.
     pub(crate) fn clear_interrupts(&mut self, instruction: &Instruction) {
         if self.mode.user {
             return self.helper(instruction);
@@ -22,9 +22,8 @@ impl Emitter {
         self.asm.store_imm32(at::INTERRUPT_FLAG, 0);
     }
 
-    /// STI. Interrupts come at the earliest after the instruction that follows: that
-    /// one is in the same block, so nothing stops between the two, unless somebody
-    /// waits for interrupts to be possible.
+    /// STI. Interrupts are possible after the following instruction at the earliest: it is in the
+    /// same block, which does not stop in between, unless an interrupt window is requested.
     pub(crate) fn set_interrupts(&mut self, instruction: &Instruction, follow: Follow) {
         if self.mode.user || follow != Follow::Next {
             return self.helper(instruction);
@@ -33,14 +32,14 @@ impl Emitter {
         self.asm.store_imm32(at::INTERRUPT_FLAG, flag::IF as u32);
     }
 
-    /// PUSHFQ: the host's stack lends a place to see the flags.
+    /// PUSHFQ: reads the flags through the host's stack.
     pub(crate) fn push_flags(&mut self, flags_dead: bool) {
         self.flags_to_s1();
         self.asm.store(at::CARRIED, S1);
         self.push_carried(flags_dead);
     }
 
-    /// S1: RFLAGS. Takes S0, changes no flag.
+    /// Loads RFLAGS into S1. Clobbers S0, changes no flag.
     pub(crate) fn flags_to_s1(&mut self) {
         self.asm.mov(S0, RSP);
         self.asm.load(RSP, at::HOST_RSP);
@@ -54,7 +53,7 @@ impl Emitter {
         }
     }
 
-    /// Lets the arithmetic flags be those in S1, which has no other bit. Takes S0.
+    /// Sets the arithmetic flags from S1, which has no other bits. Clobbers S0.
     pub(crate) fn flags_from_s1(&mut self) {
         self.asm.mov(S0, RSP);
         self.asm.load(RSP, at::HOST_RSP);
@@ -63,7 +62,7 @@ impl Emitter {
         self.asm.mov(RSP, S0);
     }
 
-    /// Clears the bits of S1 that the mask at `mask` lacks. Changes no flag.
+    /// Clears the bits of S1 outside the mask at `mask`. Changes no flag.
     pub(crate) fn keep_of_s1(&mut self, mask: i32) {
         self.asm.pext(S1, S1, mask);
         self.asm.pdep(S1, S1, mask);

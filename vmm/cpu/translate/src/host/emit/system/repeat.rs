@@ -1,6 +1,6 @@
-//! REP STOS and REP MOVS within pages that the TLB knows, upward: the host's own, on host
-//! addresses. All others are carried out in Rust, and so are all where elements have a price,
-//! caches are modelled, or instructions run one by one.
+//! REP STOS and REP MOVS within pages in the TLB, ascending: executed by the host on host
+//! addresses. All others are executed in Rust, and so are all if elements have a price, caches are
+//! modelled, or instructions run one by one.
 
 use iced_x86::Instruction;
 
@@ -9,7 +9,7 @@ use crate::host::asm::{RAX, RCX, RDI, RSI, Reg, S0, S1};
 use crate::host::emit::Emitter;
 
 impl Emitter {
-    /// One that stores or `moves` elements of `size` bytes. Changes no flag.
+    /// A REP instruction that stores or `moves` elements of `size` bytes. Changes no flag.
     pub(crate) fn repeat(&mut self, instruction: &Instruction, size: u8, moves: bool) {
         if self.lines || self.prices.is_some() || self.mode.is_piece() {
             return self.helper(instruction);
@@ -31,7 +31,8 @@ impl Emitter {
         self.run_on_host(size, moves);
     }
 
-    /// RAX: not zero if RCX counts more elements than fit into a page, or DF is set. Takes S0.
+    /// Sets RAX to nonzero if RCX counts more elements than fit into a page, or if DF is set.
+    /// Clobbers S0.
     fn begin_reach(&mut self) {
         self.asm.pext(RAX, RCX, at::PAGE_MASK);
         self.asm.load(S0, at::PUSHED_FLAGS);
@@ -39,9 +40,9 @@ impl Emitter {
         self.asm.lea_sum(RAX, RAX, S0, 0);
     }
 
-    /// Adds to RAX what is not zero unless the first and the last of RCX elements from
-    /// `pointer` on lie in one page that the TLB has. What is added has 52 bits each time, so
-    /// that no sum wraps around. Takes S0 and S1.
+    /// Adds a nonzero value to RAX unless the first and the last of RCX elements from `pointer` on
+    /// lie in one page in the TLB. Each addend has 52 bits, so the sum cannot wrap around. Clobbers
+    /// S0 and S1.
     fn add_reach(&mut self, pointer: Reg, size: u8, write: bool) {
         self.asm.pext(S1, pointer, at::TLB_MASK);
         self.asm.load_table8(S0, at::tags(self.mode.user, write));
@@ -55,8 +56,8 @@ impl Emitter {
         }
     }
 
-    /// Executes the instruction with pointers into the host's memory. S0 and S1 keep how far
-    /// those are from the guest's.
+    /// Executes the instruction with host addresses as pointers. S0 and S1 hold their differences
+    /// to the guest's.
     fn run_on_host(&mut self, size: u8, moves: bool) {
         if moves {
             self.asm.pext(S1, RSI, at::TLB_MASK);
@@ -75,7 +76,7 @@ impl Emitter {
         }
     }
 
-    /// CLD: the flag is seldom set. Changes no other.
+    /// CLD: the flag is seldom set. Changes no other flag.
     pub(crate) fn clear_direction(&mut self, instruction: &Instruction) {
         self.asm.load(S0, at::PUSHED_FLAGS);
         self.asm.mov(S1, RCX);
