@@ -25,7 +25,7 @@ pub enum WriteError {
     Image {
         /// The image.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
     /// A node of the tree can't stand in an image.
