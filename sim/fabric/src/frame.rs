@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use segment::Segment;
 pub use segment::{HEADERS, MARK_BYTES, headers};
 
-/// An Ethernet frame from destination address to payload, without preamble and checksum, as a NIC receives it. Zeros at its end may be stored as a
+/// An Ethernet frame from destination address to payload, without preamble and checksum, as a NIC passes it on. Zeros at its end may be stored as a
 /// count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "FrameState", into = "FrameState")]
