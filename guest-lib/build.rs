@@ -1,5 +1,4 @@
-//! Compiles the preloaded library: a freestanding shared object of its own, which
-//! cargo's profiles (and their unwinding) must not touch.
+//! Compiles the preloaded library: a freestanding shared object, independent of cargo's profiles (and their unwinding).
 
 use std::env;
 use std::fmt::Write;
@@ -9,7 +8,7 @@ use std::process::Command;
 
 use belljar_abi as abi;
 
-/// Rules by which unwinders find the callers of traced calls.
+/// Unwind rules for the callers of traced calls.
 #[path = "build/unwind.rs"]
 mod unwind;
 
@@ -20,7 +19,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write(&out.join("constants.rs"), &constants());
     write(&out.join("functions.s"), &functions());
-    // Nothing else of it is anybody's: what is used before it is relocated must not be looked for.
+    // All other symbols are local, because code that runs before relocation must not need symbol lookup.
     write(
         &out.join("exports"),
         "{ global: MPI_*; PMPI_*; MPIX_*; PMPIX_*; local: *; };\n",
@@ -36,8 +35,8 @@ fn main() {
     former_part(&out);
 }
 
-/// The library that stands for parts of glibc that have been in `libc.so.6` since 2.34: without code, with the versions
-/// that programs linked to an older glibc need of them.
+/// Compiles a stand-in for parts of glibc that have been in `libc.so.6` since 2.34: without code, with the versions
+/// that programs linked to an older glibc need.
 fn former_part(out: &Path) {
     let before = ["2.2.5", "2.2.6", "2.3", "2.3.2", "2.3.3", "2.3.4"].map(str::to_owned);
     let numbered = (4..=33).map(|minor| format!("2.{minor}"));
@@ -70,8 +69,8 @@ fn write(path: &Path, text: &str) {
         .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
 
-/// An object file by rustc, linked by the C compiler's driver: rustc's own link
-/// step would export nothing that the assembly defines.
+/// Compiles an object file with rustc and links it with the C compiler's driver: rustc's own link step would not export
+/// symbols defined in assembly.
 fn compile(out: &Path) {
     let rustc = env::var_os("RUSTC").expect("cargo sets RUSTC");
     let remap = format!("{}=preload", out.display());
@@ -200,8 +199,8 @@ fn constants() -> String {
     text
 }
 
-/// The functions' names in the profiling interface, one after the other, and where each begins. In
-/// one piece, they have no addresses that a dynamic linker would have to fill in.
+/// The functions' names in the profiling interface, concatenated, and the offset of each. In one piece, they contain no
+/// addresses that a dynamic linker would have to relocate.
 fn names() -> (String, Vec<usize>) {
     let (mut names, mut starts, mut at) = (String::new(), Vec::new(), 0);
     for function in belljar_mpi::FUNCTIONS {
@@ -212,8 +211,8 @@ fn names() -> (String, Vec<usize>) {
     (names, starts)
 }
 
-/// Assembly for every operation: an exported indirect function, whose resolver answers with the
-/// stub under Belljar and with a forward elsewhere.
+/// Assembly for every operation: an exported indirect function, whose resolver returns the stub under Belljar and a
+/// forward elsewhere.
 fn functions() -> String {
     let mut text = String::from(COMMON);
     text += &unwind::returned();
@@ -249,8 +248,8 @@ fn functions() -> String {
     text
 }
 
-/// The resolvers' common part, and that of the first calls: r11 is the operation, everything else
-/// is as its caller left it, and is so again when the call continues.
+/// The common part of the resolvers and of first calls: r11 is the operation; all other registers are the caller's, and
+/// are restored before the call continues.
 const COMMON: &str = "\
 .text
 belljar_pick:

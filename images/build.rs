@@ -1,10 +1,10 @@
-//! Lists the recipes, their locks and the files that they name, for the program to have in it.
+//! Lists the recipes, their locks and the files that they name, for inclusion in the binary.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What lies next to the recipes and is theirs.
+/// Folders of files that built-in recipes name.
 const FOLDERS: [&str; 2] = ["guest", "programs"];
 
 fn main() -> std::io::Result<()> {

@@ -1,7 +1,7 @@
-//! Removal of unfinished outputs when the process ends before they are done.
+//! Removal of unfinished outputs if the process ends early.
 //!
-//! Every output is registered while it is written. A signal's handler cannot drop the values of other threads, so [`abandon`] removes what is
-//! registered, and no output of the process gets its name afterwards.
+//! Every output is registered while it is written. A signal handler cannot drop values of other threads, so [`abandon`] removes all
+//! registered outputs, and no output of the process can be finished afterwards.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,19 +22,19 @@ pub(crate) enum Rest {
     File(Arc<OwnedFd>, OsString),
     /// A folder with its entries.
     Folder(PathBuf),
-    /// The entries of a folder that stays.
+    /// The entries of a folder that is kept.
     Entries(PathBuf),
 }
 
 impl Rest {
-    /// Removes it. A rest that stays only takes room.
+    /// Removes it; on failure it only uses disk space.
     pub(crate) fn remove(&self) {
         match self {
             Self::File(folder, name) => {
                 let _ = unlinkat(folder, &**name, UnlinkatFlags::NoRemoveDir);
             }
             Self::Folder(path) => {
-                // Another thread may still fill it.
+                // Another thread may still write into it.
                 let _ = (0..TRIES).find(|_| fs::remove_dir_all(path).is_ok() || !path.exists());
             }
             Self::Entries(path) => {
@@ -99,13 +99,13 @@ impl Drop for Registration {
     }
 }
 
-/// Unfinished outputs are removed; while this value lives, threads that finish or begin one wait.
+/// Proof that unfinished outputs were removed; while this value lives, threads that finish or begin an output wait.
 #[derive(Debug)]
 pub struct Abandoned {
     _all: MutexGuard<'static, Unfinished>,
 }
 
-/// Removes the unfinished outputs of the process, which is to end while the returned value lives.
+/// Removes the unfinished outputs of the process, which should exit while the returned value lives.
 pub fn abandon() -> Abandoned {
     let mut all = unfinished();
     for (_, rest) in std::mem::take(&mut all.rests) {
@@ -123,10 +123,10 @@ mod tests {
     use super::*;
     use crate::{OutputFile, OutputFolder, write_file};
 
-    /// Names the folder in which this test's own process abandons outputs.
+    /// Variable with the folder in which this test's child process abandons outputs.
     const FOLDER: &str = "BELLJAR_FILES_ABANDON";
 
-    /// In a process of its own: outputs of the other tests are not to be removed.
+    /// In a child process, so that the outputs of other tests are not removed.
     #[test]
     fn unfinished_outputs_are_removed_and_finished_ones_stay() {
         if let Some(folder) = env::var_os(FOLDER) {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(fs::read_dir(above.join("empty")).unwrap().count(), 0);
         drop(abandoned);
         drop((registration, folder, there));
-        // Its file is gone, so that it cannot get its name.
+        // Its temporary file is removed, so it cannot be finished.
         assert!(file.finish().is_err());
         assert_eq!(names(), ["empty", "whole"]);
     }

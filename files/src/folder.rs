@@ -1,13 +1,13 @@
-//! A folder whose files stay in it: run directories and what is in them.
+//! A folder whose accesses stay inside: run directories and their contents.
 //!
-//! Run directories may come from anybody. What stands in one in the place of a file may be a
-//! link that leads elsewhere, and a run that continues would cut and write there. So every file
-//! in a [`Folder`] is opened beneath it (openat2): no name and no link leads out, a file that
-//! is new is created exclusively, and one that is written on is a plain file without a second
-//! name. A name may have folders in it, separated by `/`.
+//! Run directories may come from untrusted sources. A link in place of a file may lead elsewhere,
+//! and a resumed run would truncate and write its target. Therefore every file in a [`Folder`] is
+//! opened beneath it (openat2): no name and no link leads out, a new file is created exclusively,
+//! and a file that is appended to is a regular file without other hard links. A name may have
+//! folders in it, separated by `/`.
 //!
-//! What must last is synced by whoever gives the folder a name that says so
-//! ([`Folder::settle`]), files first, then folders.
+//! Durability is the caller's responsibility: it syncs files first, then folders
+//! ([`Folder::settle`]), before it publishes the folder's name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -27,13 +27,13 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use crate::abandoned::{Registration, Rest};
 use crate::output::temporary;
 
-/// Temporary files of one output at once, at most: each has a process that writes it.
+/// Limit on temporary files of one output: each belongs to a process that writes it.
 const MOST_WRITERS: u32 = 100;
 
-/// Where a pipe stands in the place of a file, nobody waits for its other end.
+/// Opens a pipe in place of a file without waiting for its other end.
 const UNWAITING: OFlag = OFlag::O_NONBLOCK;
 
-/// A folder that is open.
+/// An open folder.
 #[derive(Debug)]
 pub struct Folder {
     file: File,
@@ -41,10 +41,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder at `path`, wherever that leads: it is the user's own word.
+    /// Opens the folder at `path`, following links, because the user chose the path.
     ///
     /// # Errors
-    /// When it is none, or the host refuses.
+    /// When it is not a folder, or the system call fails.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = libc::O_DIRECTORY;
         let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -54,20 +54,20 @@ impl Folder {
         })
     }
 
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder itself, such as to lock it.
+    /// The folder's file, for example to lock it.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// A new file called `name`, in place of what stands there, to be written and read.
+    /// Creates a file called `name`, replacing an existing one, open for writing and reading.
     ///
     /// # Errors
-    /// When the host refuses, or a link stands in the way to it.
+    /// When the system call fails, or the path has a link in it.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let (folder, name) = self.place(name)?;
         unlink(&folder, name)?;
@@ -75,30 +75,30 @@ impl Folder {
         Ok(open_in(&folder, name, flags)?.into())
     }
 
-    /// The file called `name`, to be written on from wherever one likes.
+    /// Opens the file called `name` for writing at any position.
     ///
     /// # Errors
-    /// When it is not there, is no plain file of this folder alone, or the host refuses.
+    /// When it does not exist, is not a regular file with one name, or the system call fails.
     pub fn existing(&self, name: &str) -> io::Result<File> {
         let (folder, name) = self.place(name)?;
         plain(open_in(&folder, name, OFlag::O_WRONLY | UNWAITING)?)
     }
 
-    /// The file called `name`, created if need be, to be written on at its end.
+    /// Opens or creates the file called `name` for writing at its end.
     ///
     /// # Errors
-    /// As [`existing`](Self::existing).
+    /// As for [`existing`](Self::existing).
     pub fn append(&self, name: &str) -> io::Result<File> {
         let (folder, name) = self.place(name)?;
         let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | UNWAITING;
         plain(open_in(&folder, name, flags)?)
     }
 
-    /// Makes the file called `name`, in place of what stands there, of all that `fill` writes,
-    /// on the disk, or not at all.
+    /// Writes the file called `name` atomically with `fill`, and syncs it to the disk. An existing
+    /// file is replaced; on error it is kept.
     ///
     /// # Errors
-    /// What `fill` fails with, or when the host refuses.
+    /// Errors of `fill` and of system calls.
     pub fn write_whole<E: From<io::Error>>(
         &self,
         name: &str,
@@ -107,10 +107,10 @@ impl Folder {
         self.put(name, |file| fill(file).and_then(|()| Ok(file.sync_all()?)))
     }
 
-    /// As [`write_whole`](Self::write_whole), of `bytes`, but that the disk may take its time.
+    /// Like [`write_whole`](Self::write_whole), with `bytes`, but without syncing.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// When a system call fails.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.put(name, |file| file.write_all(bytes))
     }
@@ -125,21 +125,21 @@ impl Folder {
         Ok(own.keep()?)
     }
 
-    /// A temporary file that becomes the one called `name`, and its guard.
+    /// Creates a temporary file for the file called `name`, and its guard.
     pub(crate) fn unfinished(&self, name: &str) -> io::Result<(File, Unfinished)> {
         let (folder, name) = self.place(name)?;
         Unfinished::begin(folder, name.as_ref())
     }
 
-    /// As [`unfinished`](Self::unfinished), for a name in the folder itself.
+    /// Like [`unfinished`](Self::unfinished), for a name directly in the folder.
     pub(crate) fn unfinished_os(&self, name: &OsStr) -> io::Result<(File, Unfinished)> {
         Unfinished::begin(self.file.as_fd().try_clone_to_owned()?, name)
     }
 
-    /// Opens the file called `name` to be read.
+    /// Opens the file called `name` for reading.
     ///
     /// # Errors
-    /// When it is not there, is no regular file, or the host refuses.
+    /// When it does not exist, is not a regular file, or the system call fails.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
         let (folder, name) = self.place(name)?;
         let file = File::from(open_in(&folder, name, OFlag::O_RDONLY | UNWAITING)?);
@@ -152,19 +152,19 @@ impl Folder {
         }
     }
 
-    /// Makes the folder called `name`, which is not there yet.
+    /// Creates the folder called `name`.
     ///
     /// # Errors
-    /// When something has that name, or the host refuses.
+    /// When the name exists, or the system call fails.
     pub fn new_folder(&self, name: &str) -> io::Result<Self> {
         mkdirat(&self.file, name, Mode::from_bits_truncate(0o777))?;
         self.folder(name)
     }
 
-    /// The folder called `name`, which is made if need be, with those above it.
+    /// Opens the folder called `name`, creating it and its parents if they are missing.
     ///
     /// # Errors
-    /// When it is something else, or the host refuses.
+    /// When it is not a folder, or the system call fails.
     pub fn folder(&self, name: &str) -> io::Result<Self> {
         let mut file = self.file.try_clone()?;
         for part in name.split('/') {
@@ -178,41 +178,41 @@ impl Folder {
         Ok(Self { file, path })
     }
 
-    /// Gives the file `from` the name `to`, in place of what stands there.
+    /// Renames the file `from` to `to`, replacing an existing one.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// When the system call fails.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let ((from_folder, from), (to_folder, to)) = (self.place(from)?, self.place(to)?);
         Ok(renameat(&from_folder, from, &to_folder, to)?)
     }
 
-    /// Removes the file called `name`, if it is there.
+    /// Removes the file called `name`, if it exists.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// When the system call fails.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let (folder, name) = self.place(name)?;
         unlink(&folder, name)
     }
 
-    /// Sees that what was done to the names in it lasts.
+    /// Syncs the names in the folder to the disk.
     ///
     /// # Errors
-    /// When the host fails.
+    /// When the system call fails.
     pub fn sync(&self) -> io::Result<()> {
         match self.file.sync_all() {
-            // Some file systems have nothing to sync of folders.
+            // Some file systems do not support syncing folders.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             synced => synced,
         }
     }
 
-    /// Sees everything that is in it onto the disk: files, then the folders that name them.
-    /// Links and sockets are passed over.
+    /// Syncs all contents to the disk: files, then the folders that name them. Links and sockets
+    /// are skipped.
     ///
     /// # Errors
-    /// When the disk does not take it: which file or folder, and why.
+    /// When syncing fails: the file or folder, and the error.
     pub fn settle(&self) -> Result<(), (PathBuf, io::Error)> {
         let here = |error| (self.path.clone(), error);
         for entry in fs::read_dir(&self.path).map_err(here)? {
@@ -235,7 +235,7 @@ impl Folder {
         self.sync().map_err(here)
     }
 
-    /// The folder that holds the file called `name`, and what it is called there.
+    /// Resolves `name`: the folder with the file, and the file's name in it.
     fn place<'a>(&self, name: &'a str) -> io::Result<(OwnedFd, &'a str)> {
         match name.rsplit_once('/') {
             Some((above, name)) => {
@@ -247,14 +247,13 @@ impl Folder {
     }
 }
 
-/// Gives the folder or file at `from` the name `to`, which nothing has, and sees that it
-/// keeps it.
+/// Renames the folder or file at `from` to `to`, which must not exist, and syncs the parent folder.
 ///
 /// # Errors
-/// `AlreadyExists` when something has that name; when the host refuses.
+/// `AlreadyExists` when the name exists; errors of system calls.
 pub fn publish(from: &Path, to: &Path) -> io::Result<()> {
     match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
-        // File systems that cannot tell: what is no empty folder is refused all the same.
+        // For file systems without this flag: `rename` refuses everything except an empty folder.
         Err(Errno::EINVAL) if !to.exists() => fs::rename(from, to)?,
         renamed => renamed?,
     }
@@ -262,19 +261,19 @@ pub fn publish(from: &Path, to: &Path) -> io::Result<()> {
     Folder::open(above.unwrap_or(Path::new(".")))?.sync()
 }
 
-/// A temporary file beside the one that it becomes; removed unless [kept](Self::keep).
+/// A temporary file next to its final name; removed unless [kept](Self::keep).
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     folder: Arc<OwnedFd>,
     name: OsString,
     temporary: OsString,
-    /// The open file, whose lock says that it is being written.
+    /// The open file, whose lock marks it as being written.
     file: Option<File>,
     registration: Registration,
 }
 
 impl Unfinished {
-    /// Creates a temporary file for `name`, and replaces one that an ended process left.
+    /// Creates a temporary file for `name`, replacing one that a dead process left.
     fn begin(folder: OwnedFd, name: &OsStr) -> io::Result<(File, Self)> {
         for number in 1..=MOST_WRITERS {
             let temporary = temporary(name, number);
@@ -297,7 +296,7 @@ impl Unfinished {
         )))
     }
 
-    /// Gives the file its name; a file of this name is replaced.
+    /// Renames the file to its final name, replacing an existing file.
     pub(crate) fn keep(mut self) -> io::Result<()> {
         self.registration
             .finish(|| renameat(&self.folder, &*self.temporary, &self.folder, &*self.name))?;
@@ -309,20 +308,20 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // A rest would only take room.
+            // On failure it only uses disk space.
             let _ = unlink(&self.folder, &*self.temporary);
         }
     }
 }
 
-/// The new file called `name`, locked; `None` where another process is writing it.
+/// Creates and locks the file called `name`; `None` if another process is writing it.
 fn claim(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<File>> {
     let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
     for _ in 0..2 {
         match open_in(folder, name, flags) {
             Ok(file) => {
                 let file = File::from(file);
-                // Another process may have taken it for a rest before the lock.
+                // Another process may have removed it as abandoned before it was locked.
                 let own = file.try_lock().is_ok() && file.metadata()?.nlink() == 1;
                 return Ok(own.then_some(file));
             }
@@ -349,7 +348,7 @@ fn unlink<P: ?Sized + nix::NixPath>(folder: &impl AsFd, name: &P) -> io::Result<
     }
 }
 
-/// Opens what is beneath `folder`, and nothing that a link leads to.
+/// Opens a path beneath `folder`, without following links.
 fn open_in<P: ?Sized + nix::NixPath>(
     folder: &impl AsFd,
     name: &P,
@@ -370,7 +369,7 @@ fn open_in<P: ?Sized + nix::NixPath>(
     })
 }
 
-/// The file, if it is a plain one that has no second name.
+/// Returns the file if it is a regular one with a single hard link.
 fn plain(file: OwnedFd) -> io::Result<File> {
     let file = File::from(file);
     let data = file.metadata()?;

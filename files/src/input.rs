@@ -1,21 +1,22 @@
 //! Input files, opened without waiting.
 //!
-//! A run directory may have a pipe or a device in place of a file. Opening or reading it would
-//! wait for its other end, or never end.
+//! A run directory may have a pipe or a device in place of a file. Opening or reading it might wait
+//! for its other end, or never end.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Folders whose pipes and devices a user names on purpose, as shells do for `<(command)`.
+/// Folders whose pipes and devices users name on purpose, as shells do for `<(command)`.
 const STREAMS: [&str; 2] = ["/dev", "/proc"];
 
-/// Opens the file at `path` to be read. Only paths below `/dev` and `/proc` may be pipes or
+/// Opens the file at `path` for reading. Only paths below `/dev` and `/proc` may be pipes or
+/// devices.
 /// devices.
 ///
 /// # Errors
-/// When it is no regular file, or the host refuses.
+/// When it is not a regular file, or the system call fails.
 pub fn open_input(path: impl AsRef<Path>) -> io::Result<File> {
     let path = path.as_ref();
     if STREAMS.iter().any(|folder| path.starts_with(folder)) {
@@ -34,20 +35,20 @@ pub fn open_input(path: impl AsRef<Path>) -> io::Result<File> {
     }
 }
 
-/// The bytes of the file at `path`.
+/// Reads the bytes of the file at `path`.
 ///
 /// # Errors
-/// As [`open_input`].
+/// As for [`open_input`].
 pub fn read_input(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_input(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of the file at `path`.
+/// Reads the text of the file at `path`.
 ///
 /// # Errors
-/// As [`open_input`]; when it is not UTF-8.
+/// As for [`open_input`]; and when it is not UTF-8.
 pub fn read_input_text(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::new();
     open_input(path)?.read_to_string(&mut text)?;
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
         std::fs::write(at("text"), "text").unwrap();
         assert_eq!(read_input_text(at("text")).unwrap(), "text");
-        // The user's own word.
+        // Streams are allowed at these paths.
         assert!(open_input(Path::new("/dev/null")).is_ok());
     }
 }

@@ -1,9 +1,9 @@
 //! Files that commands read and write.
 //!
-//! An output file is whole or as it was before ([`OutputFile`]); files of a folder that anybody
-//! may have made are opened beneath it and through no link ([`Folder`]); an input that is a pipe
-//! or a device is refused rather than waited for ([`open_input`]). A process that a signal ends removes its unfinished
-//! outputs ([`abandon`]). Knows no format.
+//! An output file is written atomically ([`OutputFile`]). Files of an untrusted folder are opened beneath it and
+//! without following links ([`Folder`]). An input that is a pipe or a device is refused instead of waited for
+//! ([`open_input`]). A process ended by a signal removes its unfinished outputs ([`abandon`]). Independent of file
+//! formats.
 
 mod abandoned;
 mod folder;

@@ -1,8 +1,8 @@
-//! Output files that are whole or as they were before.
+//! Atomic output files.
 //!
-//! An output is written under another name beside its own, and renamed when all of it is there.
-//! A failed or abandoned write removes its temporary file. The rename replaces a link in place of the
-//! file, so that nothing outside of its folder is written.
+//! An output is written to a temporary file next to it, and renamed when it is complete. A failed or
+//! abandoned write removes its temporary file. The rename replaces a link in place of the file, so
+//! that files outside the folder are not written.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -19,9 +19,9 @@ const STREAMS: [&str; 2] = ["/dev", "/proc"];
 /// A file that is being written. [`finish`](Self::finish) gives it its name.
 pub struct OutputFile {
     to: BufWriter<File>,
-    /// The temporary file; `None` where the output is a stream.
+    /// The temporary file; `None` if the output is a stream.
     own: Option<Unfinished>,
-    /// True where it replaces a file.
+    /// True if it replaces a file.
     replaces: bool,
     path: PathBuf,
 }
@@ -33,10 +33,10 @@ impl fmt::Debug for OutputFile {
 }
 
 impl OutputFile {
-    /// Begins the file at `path`, in place of the one that has that name.
+    /// Begins the file at `path`, which will replace an existing one.
     ///
     /// # Errors
-    /// When a folder, pipe or socket has that name, or the host refuses. The error names the
+    /// When a folder, pipe or socket has that name, or the system call fails. The error names the
     /// file.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::begin(path).map_err(|error| named(path, &error))
@@ -45,7 +45,7 @@ impl OutputFile {
     /// Begins the file called `name` in a folder.
     ///
     /// # Errors
-    /// When the host refuses. The error names the file.
+    /// When the system call fails. The error names the file.
     pub fn create_in(folder: &Folder, name: &str) -> io::Result<Self> {
         let path = folder.path().join(name);
         let begun = folder.unfinished(name);
@@ -95,16 +95,16 @@ impl OutputFile {
         Ok(Self::new(file, Some(own), path.to_owned()))
     }
 
-    /// Writes the rest of the buffer and gives the file its name.
+    /// Flushes the buffer and renames the file to its final name.
     ///
     /// # Errors
-    /// When the disk takes no more, or the host refuses: the file is as it was before then. The
-    /// error names the file.
+    /// When the disk is full, or the system call fails: the file is then unchanged. The error names
+    /// the file.
     pub fn finish(mut self) -> io::Result<()> {
         let own = self.own.take();
         let mut done = self.to.flush();
         if self.replaces {
-            // Otherwise a crash of the host may leave neither the old nor the new one.
+            // Without this, a crash of the host may leave neither the old nor the new file.
             done = done.and_then(|()| self.to.get_ref().sync_data());
         }
         if let Some(own) = own {
@@ -132,10 +132,10 @@ impl Seek for OutputFile {
     }
 }
 
-/// Writes the file at `path`: all of `bytes`, or the file stays as it was.
+/// Writes the file at `path` atomically.
 ///
 /// # Errors
-/// As [`OutputFile::create`] and [`OutputFile::finish`].
+/// As for [`OutputFile::create`] and [`OutputFile::finish`].
 pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = OutputFile::create(path)?;
     file.write_all(bytes.as_ref())?;
@@ -144,12 +144,12 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 
 /// True if a temporary file can replace the file of this name.
 fn is_plain_or_absent(path: &Path) -> bool {
-    // Below /proc, and through links from /dev, a regular file is a process's open one.
+    // Below /proc, and through links from /dev, a regular file is one that a process has open.
     let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     path.starts_with("/dev/shm") && canonical.starts_with("/dev/shm")
 }
 
-/// An error that names the file; an interruption stays one, so that writers try again.
+/// Adds the file's name to an error; an interruption keeps its kind, so that writers retry.
 fn named(path: &Path, error: &io::Error) -> io::Error {
     if matches!(
         error.kind(),

@@ -1,6 +1,6 @@
-//! Output folders that are whole or not there.
+//! Atomic output folders.
 //!
-//! A new folder has another name until all of it is there. A failed or abandoned one is removed.
+//! A new folder has a temporary name until it is complete. A failed or abandoned one is removed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 use crate::abandoned::{Registration, Rest};
 use crate::folder::{Folder, publish};
 
-/// Names that are tried: each that is taken has a process that fills it.
+/// Limit on temporary names: each name in use belongs to a process that fills the folder.
 const MOST_WRITERS: u32 = 100;
 
 /// A folder that is being filled. [`finish`](Self::finish) gives it its name.
 #[derive(Debug)]
 pub struct OutputFolder {
-    /// The folder while it is filled.
+    /// The folder's temporary path.
     path: PathBuf,
-    /// Its final name, where it has another one now.
+    /// Its final name, if that differs from the current one.
     named: Option<PathBuf>,
-    /// Its lock says that a process fills it.
+    /// The lock that marks it as being filled.
     _lock: Folder,
     registration: Registration,
     finished: bool,
 }
 
 impl OutputFolder {
-    /// Begins the folder at `path`, with the folders above it. An empty one may be there.
+    /// Begins the folder at `path`, and creates its parents. An empty folder may exist there.
     ///
     /// # Errors
-    /// `AlreadyExists` when something else has that name; when the host refuses. The error names
+    /// `AlreadyExists` when anything else has that name; errors of system calls. The error names
     /// the folder.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::begin(path).map_err(|error| {
@@ -71,15 +71,15 @@ impl OutputFolder {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// The folder while it is filled.
+    /// The folder's temporary path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it its name.
+    /// Renames it to its final name.
     ///
     /// # Errors
-    /// When something has that name by now, or the host refuses.
+    /// When the name exists by now, or the system call fails.
     pub fn finish(mut self) -> io::Result<()> {
         self.registration.finish(|| match &self.named {
             Some(named) => publish(&self.path, named),
@@ -114,7 +114,7 @@ fn unfinished(path: &Path, number: u32) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// The new folder at `path`, locked, in place of the rest of an ended process; `None` where
+/// Creates and locks the folder at `path`, replacing one that a dead process left; `None` if
 /// another process fills it.
 fn claim(path: &Path) -> io::Result<Option<Folder>> {
     for _ in 0..2 {
@@ -155,7 +155,7 @@ mod tests {
         drop(half);
         second.finish().unwrap();
         assert_eq!(fs::read_dir(above.path().join("deep")).unwrap().count(), 1);
-        // The empty one that is there is filled, and emptied again.
+        // The existing empty folder is filled, and emptied again on failure.
         let again = OutputFolder::create(&path).unwrap();
         fs::write(again.path().join("a"), "a").unwrap();
         drop(again);

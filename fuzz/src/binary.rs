@@ -1,17 +1,17 @@
-//! Programs of any content: unwound from, and asked for names.
+//! Programs of any content: unwinding, and symbol lookup.
 //!
-//! The file stands in a process that returns into it, and on all paths of a guest's files, so that its debug links
-//! lead to itself. Called by name from `lib.rs`.
+//! The file is mapped in a process whose stack returns into it, and is at all paths of a guest, so that its debug
+//! links lead to itself. Called by name from `lib.rs`.
 
 use std::sync::Arc;
 
 use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_unwind::{Code, Files, Mappings, Memory, PAGE, Unwinder};
 
-/// Where the file is mapped.
+/// Address of the file's mapping.
 const BASE: u64 = 0x5555_0000_0000;
 
-/// A process with nothing but the file, whose stack is in the file, too.
+/// A process with only the file, which contains its stack, too.
 struct Process(Vec<u8>);
 
 impl Memory for Process {
@@ -27,7 +27,7 @@ impl Memory for Process {
     }
 }
 
-/// A guest whose files are all the same.
+/// A guest whose files are all equal.
 struct Same<'a>(&'a [u8]);
 
 impl FileSource for Same<'_> {
@@ -36,7 +36,7 @@ impl FileSource for Same<'_> {
     }
 }
 
-/// Goes up a stack of the file's, and asks for names in it.
+/// Unwinds a stack in the file, and looks up symbols in it.
 pub(crate) fn target(data: &[u8]) {
     let mut memory = data.to_vec();
     memory.resize(memory.len().next_multiple_of(PAGE) + PAGE, 0);
@@ -87,7 +87,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     put(0x408, &(BASE + 0x1020).to_le_bytes());
     put(0x500, &[1, 0x1b, 0xff, 0xff]);
     put(0x504, &(0x600i32 - 0x504).to_le_bytes());
-    // A rule for all code, then a function at 0x1000.
+    // A rule for all code, then for a function at 0x1000.
     put(0x600, &[20, 0, 0, 0, 0, 0, 0, 0, 1]);
     put(0x609, b"zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01");
     put(0x618, &[16, 0, 0, 0, 28, 0, 0, 0]);

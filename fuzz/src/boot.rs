@@ -1,7 +1,8 @@
-//! Kernel files of any content: opened, loaded, and entered for a while with all devices.
+//! Kernel files of any content: opened, loaded, and run for a while with all devices.
 //!
-//! Virtual time bounds each run, and whatever the file holds the node stops in order or runs on. Other
-//! targets make their small nodes with [`config`](boot::config), too. Called by name from `lib.rs`.
+//! Virtual time bounds each run, and for any file the node stops with an error or continues to the
+//! bound. Other targets create their small nodes with [`config`](boot::config), too. Called by name
+//! from `lib.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use belljar_vmm::{DiskConfig, KernelImage, NetConfig, Node, NodeConfig, NodeStop
 pub(crate) const MEMORY: u64 = 64 << 20;
 /// A cycle is a nanosecond.
 const HERTZ: u64 = 1_000_000_000;
-/// Virtual microseconds that a kernel has.
+/// Virtual microseconds for a kernel's run.
 const RUN: u64 = 8;
 
-/// Boots what `data` holds after its first byte, which says what comes before the payload
-/// of a compressed kernel.
+/// Boots the content of `data` after its first byte, which selects the header before the payload of a
+/// compressed kernel.
 pub(crate) fn target(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else {
         return;
@@ -44,7 +45,7 @@ pub(crate) fn target(data: &[u8]) {
         u.arbitrary::<[u8; 16]>().unwrap_or_default().to_vec(),
     );
     node.deliver_frame(at(5), vec![0xff; 64]);
-    // A stub's call continues after it, where the guest's own registers lead.
+    // A stub's call continues after it, at the address in the guest's registers.
     for _ in 0..100 {
         match node
             .run_until(at(RUN))
@@ -106,7 +107,7 @@ pub(crate) fn config(kernel: KernelImage) -> NodeConfig {
     }
 }
 
-/// A bzImage around `payload`, which it says has `length` bytes.
+/// A bzImage around `payload`, with the payload length `length` in its header.
 fn bzimage(payload: &[u8], length: u32) -> Vec<u8> {
     let mut bytes = vec![0; 1040];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -126,8 +127,8 @@ fn bzimage(payload: &[u8], length: u32) -> Vec<u8> {
     bytes
 }
 
-/// A bzImage that holds `elf` packed, and at its end the packed kernel's size, as
-/// Linux' build puts it there.
+/// A bzImage with compressed `elf`, and the compressed kernel's size at its end, as Linux's build
+/// writes it.
 fn compressed(elf: &[u8]) -> Vec<u8> {
     let Ok(mut packed) = zstd::bulk::compress(elf, 1) else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! Checkpoints that came from anybody: records and packs of pages.
+//! Untrusted checkpoints: records and packs of pages.
 //!
-//! Whatever they hold, a whole one is chosen or none, and no file is changed. The list of targets in
-//! `lib.rs` names these functions; `tests/bounded.rs` and `cargo xtask fuzz checkpoint` run them.
+//! For any content, a whole checkpoint is chosen or none, and no file is changed. The list of targets
+//! in `lib.rs` names these functions; `tests/bounded.rs` and `cargo xtask fuzz checkpoint` run them.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use belljar_cluster::results::run_directory::RunDirectory;
 use belljar_cluster::run::checkpoint::{Choice, FOLDER, sample};
 use twox_hash::XxHash3_64;
 
-/// What a record begins with, and the length of that.
+/// Length of a record's header.
 const HEAD: usize = 16;
-/// Of the checkpoint that is replaced.
+/// The checkpoint that inputs replace.
 const RECORD: &str = "2.checkpoint";
 const PACK: &str = "2.pages";
 
-/// A run directory with two sound checkpoints, of which each input replaces the second.
+/// A run directory with two valid checkpoints; each input replaces the second.
 struct Sample {
     _folder: tempfile::TempDir,
     directory: RunDirectory,
@@ -40,16 +40,16 @@ impl Sample {
         }
     }
 
-    /// The one that all inputs share, one at a time.
+    /// The sample that all inputs share, one at a time.
     fn shared() -> &'static Mutex<Self> {
         static SAMPLE: OnceLock<Mutex<Sample>> = OnceLock::new();
         SAMPLE.get_or_init(|| Mutex::new(Self::new()))
     }
 }
 
-/// Chooses among the sample's checkpoints, of which the second is `data`: a kind, two bytes of its
-/// record's length, the record and the pack. The kind's first bit has the record's checksums made good,
-/// its second leaves the pack as it was.
+/// Chooses among the sample's checkpoints, where `data` replaces the second: a kind, two bytes of its
+/// record's length, the record and the pack. The kind's first bit corrects the record's checksums; its
+/// second keeps the original pack.
 pub(crate) fn target(data: &[u8]) {
     let [kind, low, high, rest @ ..] = data else {
         return;
@@ -77,7 +77,7 @@ pub(crate) fn target(data: &[u8]) {
 
 fn choose(path: &Path, sample: &Sample) {
     let mut choice = Choice::among(path).expect("there are two");
-    // The first is sound: the second is chosen, or it is.
+    // The first is valid: either it or the second is chosen.
     let found = choice
         .settle(&sample.directory)
         .expect("the first is whole");
@@ -85,7 +85,7 @@ fn choose(path: &Path, sample: &Sample) {
     assert!(!found.files(path).is_empty(), "it has files");
 }
 
-/// The record with the checksums of its parts made good, as far as it has parts.
+/// The record with corrected checksums of its parts, as far as it has parts.
 fn sealed(mut record: Vec<u8>) -> Vec<u8> {
     let mut at = HEAD;
     while let Some(head) = record.get(at..at + 16) {
@@ -104,7 +104,7 @@ fn sealed(mut record: Vec<u8>) -> Vec<u8> {
     record
 }
 
-/// The sound one, with its pack and with all checksums made good.
+/// The valid one, with its pack and with all checksums corrected.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let sample = Sample::new();
     let length = (sample.record.len() as u16).to_le_bytes();

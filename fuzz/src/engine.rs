@@ -1,7 +1,6 @@
 //! The exact engine under hostile code and hostile page tables.
 //!
-//! Both targets drive one small `machine`, whose memory has nothing but what the input puts there. Called by name from
-//! `lib.rs`.
+//! Both targets drive one small `machine`, whose memory has only the input's contents. Called by name from `lib.rs`.
 
 /// Arbitrary code, in every mode and at both privilege levels.
 pub(crate) mod code;

@@ -1,11 +1,11 @@
-//! Files that people are sent: traces, tables and scenarios.
+//! Files that users receive: traces, tables and scenarios.
 //!
-//! A trace may have its lengths and checksums made good, so that mutations get as far as the decoder. What
-//! is read is listed and analysed as well. Called by name from `lib.rs`.
+//! The lengths and checksums of a trace may be corrected, so that mutations reach the decoder. Files that can be read
+//! are also listed and analysed. Called by name from `lib.rs`.
 
-/// What a program is and whom it waits for, by its trace.
+/// Program structure and waiting times of a trace.
 mod analyses;
-/// Traces of which some iterations were kept.
+/// Traces with only some iterations kept.
 mod collected;
 /// Traces in other tools' formats.
 mod exports;
@@ -13,9 +13,9 @@ mod exports;
 mod imports;
 /// Models of programs.
 mod models;
-/// What runs write besides traces.
+/// Other files of runs than traces.
 mod records;
-/// What a trace would be on another network.
+/// Replays of traces on other networks.
 mod replays;
 
 use std::io::Write;
@@ -50,13 +50,13 @@ const DICTIONARY: u8 = 2;
 
 /// Reads and analyses a trace file of any content.
 ///
-/// The first byte says whether the rest is a file as it stands, or chunks whose lengths and
-/// checksums are made good: a kind, a length of two bytes, and the chunk's content. Its bits also select the version.
+/// The first byte selects a plain file, or chunks whose lengths and checksums are corrected: a kind, a length of two
+/// bytes, and the chunk's content. Its bits also select the version.
 pub(crate) fn archive(data: &[u8]) {
     analyse_file(data, archive_chunks(data));
 }
 
-/// How chunks of `data` become a file.
+/// The function that builds a file from chunks of `data`.
 fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
     match data.first().map_or(0, |kind| kind & 6) {
         0 => |rest| chunked(UNCOUNTED_VERSION, rest),
@@ -66,7 +66,7 @@ fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
     }
 }
 
-/// A file of what `data` stands for: bytes as they are, or chunks.
+/// A file with the bytes of `data` as they are, or as chunks.
 fn stored(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) -> Option<tempfile::NamedTempFile> {
     let (&kind, rest) = data.split_first()?;
     let bytes = if kind & 1 == 0 {
@@ -83,7 +83,7 @@ fn analyse_file(data: &[u8], chunked: fn(&[u8]) -> Vec<u8>) {
     let Some(file) = stored(data, chunked) else {
         return;
     };
-    // What is wrong with a file is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     for format in [DumpFormat::Text, DumpFormat::Json] {
         let mut lines = Vec::new();
         let names = FrameNames::new(|_, _| Vec::new());
@@ -125,7 +125,7 @@ const TABLES: &[u8] = br#"{
     "collective=gather": {"algorithm=MPIR_Gather_intra_binomial": {}}
 }"#;
 
-/// Writes a matrix in every form.
+/// Writes a matrix in all formats.
 fn written(matrix: &Matrix) {
     let mut out = Vec::new();
     let all = matrix.write(&mut out).and_then(|()| {
@@ -137,7 +137,7 @@ fn written(matrix: &Matrix) {
     assert!(std::str::from_utf8(&out).is_ok(), "a matrix is text");
 }
 
-/// Decision tables, as a document and in a library; and a run's `wire.csv`. What they choose has a schedule.
+/// Decision tables, as a document and in a library; and a run's `wire.csv`. Every choice has a schedule.
 pub(crate) fn tables(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && let Ok(matrix) = Matrix::of_wire(text, 1_000_000)
@@ -166,7 +166,7 @@ pub(crate) fn tables_seeds() -> Vec<Vec<u8>> {
     vec![TABLES.to_vec(), library.into_bytes(), wire]
 }
 
-/// Reads structure alone: it has the calls that the whole has, where that is complete.
+/// Reads structure alone: for a complete trace, it has the same calls as a full read.
 fn compare_readers(path: &Path) {
     let Ok(mut structures) = StructureReader::open(path) else {
         return;
@@ -184,7 +184,7 @@ fn compare_readers(path: &Path) {
     }
 }
 
-/// How a file of this version begins.
+/// The beginning of a file of this version.
 fn beginning(version: u16) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(version.to_le_bytes());
@@ -219,7 +219,7 @@ fn chunked(version: u16, mut rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Dictionaries and footers are packed with zstd.
+/// Dictionaries and footers are compressed with zstd.
 fn is_packed(kind: u8) -> bool {
     kind == 1 || kind == DICTIONARY
 }
@@ -242,7 +242,7 @@ fn header() -> TraceHeader {
     TraceHeader::new("fuzz", &[rate; 2])
 }
 
-/// A sound trace without events, of the version that runs write.
+/// A valid trace without events, of the version that runs write.
 fn small_trace() -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
     let contents = Contents {
@@ -257,7 +257,7 @@ fn small_trace() -> Vec<u8> {
     std::fs::read(file.path()).expect("it was just written")
 }
 
-/// The contents of a trace's chunks after its header, kinds and lengths before them.
+/// The contents of a trace's chunks after its header, each after its kind and length.
 fn payloads(trace: &[u8]) -> Vec<u8> {
     let mut rest = &trace[MAGIC.len() + 2..];
     let mut bytes = vec![1];
@@ -280,7 +280,7 @@ fn put_payload(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     bytes.extend(payload);
 }
 
-/// Sound traces with and without calls, as files and as chunks.
+/// Valid traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
     let small = small_trace();
     let whole = [FILES[0], FILES[1], FILES[2], FILES[3], &small];
@@ -310,7 +310,7 @@ pub(crate) fn scenario(data: &[u8]) {
     let overrides: Vec<String> = overrides.iter().map(|line| line[1..].to_owned()).collect();
     let text = lines.join("\n");
     let path = Path::new("folder/scenario.toml");
-    // What is wrong with a scenario is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     let read = Scenario::parse(path, &text, &overrides);
     let folder = Path::new("/folder");
     if let Ok(again) = Scenario::standalone(path, &text, &overrides, folder)

@@ -1,6 +1,5 @@
-//! The targets under libFuzzer. `BELLJAR_FUZZ_TARGET` names one; arguments are
-//! libFuzzer's own. With `BELLJAR_FUZZ_SEEDS` naming a folder, it writes the seeds there
-//! and ends.
+//! The targets under libFuzzer. `BELLJAR_FUZZ_TARGET` names one; arguments are libFuzzer's own. If
+//! `BELLJAR_FUZZ_SEEDS` names a folder, it writes the seeds there and exits.
 #![no_main]
 #![allow(clippy::print_stderr)]
 

@@ -1,21 +1,20 @@
-//! Fuzz targets: functions that give arbitrary bytes to what guests and files can reach.
+//! Fuzz targets: functions that pass arbitrary bytes to interfaces for guests and files.
 //!
-//! A target must neither panic, nor abort, nor run without end, whatever the bytes; and
-//! most compare what they see with a second opinion. The tests of this crate run each
-//! on its seeds and on mutations of them; `cargo xtask fuzz TARGET` lets libFuzzer look
-//! for bytes that reach what none reached before.
+//! A target must neither panic, nor abort, nor run endlessly, for any input; most targets compare
+//! results with a second implementation. The tests of this crate run each on its seeds and on
+//! mutations of them; `cargo xtask fuzz TARGET` has libFuzzer search for inputs with new coverage.
 
-/// Programs of any content, unwound from.
+/// Programs of any content: unwinding.
 mod binary;
 /// Kernel files of any content.
 mod boot;
-/// Checkpoints that came from anybody: records and packs of pages.
+/// Untrusted checkpoints: records and packs of pages.
 mod checkpoint;
 /// Devices under hostile guests.
 mod devices;
 /// The exact engine under hostile code and hostile page tables.
 mod engine;
-/// Files that people are sent: traces, tables and scenarios.
+/// Files that users receive: traces, tables and scenarios.
 mod files;
 /// Saved states of simulations of many jobs.
 mod mix;
@@ -23,7 +22,7 @@ mod mix;
 pub mod mutate;
 /// Networks from files, and their saved states.
 mod network;
-/// What talks to a run: other hosts of it, and clients of its control socket.
+/// Peers of a run: its other hosts, and clients of its control socket.
 mod peers;
 /// Archives of root file systems and container images.
 mod root;
@@ -34,13 +33,13 @@ mod state;
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is about, for people.
+    /// Description for display.
     pub about: &'static str,
-    /// Runs it on an input; panics where it finds a defect.
+    /// Runs it on an input; panics if it finds a defect.
     pub run: fn(&[u8]),
-    /// Inputs that get somewhere, to mutate from.
+    /// Useful inputs, to mutate from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Longest input worth trying, in bytes.
+    /// Longest useful input, in bytes.
     pub longest: usize,
 }
 
@@ -244,7 +243,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target of that name.
+/// The target with that name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

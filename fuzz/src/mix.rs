@@ -1,6 +1,6 @@
 //! Saved states of simulations of many jobs: of constant flows, and of messages that contend.
 //!
-//! A state is refused, or what it is of ends without a panic. Called by name from `lib.rs`.
+//! A state is refused, or the restored simulation ends without a panic. Called by name from `lib.rs`.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use belljar_trace::Implementation;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// More than any job that came from a state can take: asked so often, each at most some ten thousand events.
+/// Limit on calls for a job from a state, where each call handles at most some ten thousand events.
 const PATIENCE: u32 = 64;
 
 fn star() -> Topology {
@@ -70,7 +70,7 @@ fn policies(topology: &Topology) -> Policies {
     }
 }
 
-/// Restores a simulation of constant flows and plays it to its end.
+/// Restores a simulation of constant flows and runs it to its end.
 pub(crate) fn matrix(data: &[u8]) {
     let Ok(state) = decode::<MixState>(data) else {
         return;
@@ -108,7 +108,7 @@ pub(crate) fn matrix_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Two jobs of two ranks that send each other something.
+/// Two jobs of two ranks that send each other messages.
 fn contending() -> Joined {
     let mut builder = Builder::new(2);
     for tag in 0..4 {
@@ -141,7 +141,7 @@ fn setting(frames: bool) -> Setting {
     }
 }
 
-/// Restores jobs that contend and plays them; the first byte says on which network.
+/// Restores jobs that contend and replays them; the first byte selects the network.
 pub(crate) fn messages(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else {
         return;
@@ -154,7 +154,7 @@ pub(crate) fn messages(data: &[u8]) {
     if contention.restore(state).is_err() {
         return;
     }
-    // Nothing says that a job of anybody's state began only once.
+    // An untrusted state may have a job that began already.
     contention.begin(1 << 40, 1, &[2, 3]);
     for _ in 0..PATIENCE {
         if contention.next_end(Some(1 << 50)) == NextEnd::Nothing {
@@ -165,7 +165,7 @@ pub(crate) fn messages(data: &[u8]) {
     let _ = contention.save();
 }
 
-/// States of both networks, of the beginning and of the middle.
+/// States of both networks, at the beginning and in the middle.
 pub(crate) fn messages_seeds() -> Vec<Vec<u8>> {
     let joined = contending();
     let mut seeds = Vec::new();

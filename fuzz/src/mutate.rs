@@ -1,11 +1,11 @@
-//! Mutations of inputs, for where nothing tells which inputs reach something new.
+//! Mutations of inputs, for use without coverage feedback.
 //!
-//! The same generator and seeds give the same inputs, so a failure is found again. Called by this crate's
-//! tests; libFuzzer has mutations of its own.
+//! The same generator and seeds give the same inputs, so a failure is reproducible. Called by this
+//! crate's tests; libFuzzer has mutations of its own.
 
 use belljar_sim::Random;
 
-/// Values at which comparisons and sums turn over.
+/// Boundary values of comparisons and sums.
 const EDGES: [u64; 10] = [
     0,
     1,
@@ -23,7 +23,7 @@ fn below(random: &mut Random, bound: usize) -> usize {
     (random.next_u64() % bound.max(1) as u64) as usize
 }
 
-/// An input made from `seeds`, at most `longest` bytes.
+/// A mutation of `seeds`, of at most `longest` bytes.
 pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], longest: usize) -> Vec<u8> {
     let mut data = seeds[below(random, seeds.len())].clone();
     for _ in 0..1 + below(random, 6) {

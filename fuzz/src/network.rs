@@ -1,7 +1,7 @@
 //! Networks from files, and their saved states.
 //!
-//! A graph that is read hangs together, and a state that is restored runs to a time without a panic;
-//! anything else is refused. Called by name from `lib.rs`.
+//! A graph that is read is consistent, and a restored state runs up to a time without a panic; other
+//! input is refused. Called by name from `lib.rs`.
 
 use belljar_fabric::graphml::Graph;
 use belljar_fabric::{
@@ -13,12 +13,12 @@ use bincode::Encoding;
 /// Events of a restored network are handled up to here, in picoseconds.
 const END: u64 = 1 << 40;
 
-/// Reads a graph; what is read must hang together.
+/// Reads a graph, which must be consistent.
 pub(crate) fn graphml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    // What is wrong with a file is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     if let Ok(graph) = Graph::parse(text) {
         let nodes = graph.nodes.len();
         let mut ends = graph.edges.iter().flat_map(|edge| edge.ends);
@@ -41,7 +41,7 @@ pub(crate) fn graphml_seeds() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// A small network in which everything goes wrong that can.
+/// A small network with all kinds of impairments.
 fn network() -> Fabric {
     let link = LinkSpec {
         bandwidth: 10_000_000_000,
@@ -97,7 +97,7 @@ pub(crate) fn state(data: &[u8]) {
     let _ = fabric.save();
 }
 
-/// States with nothing and with frames on their way.
+/// States without and with frames in transit.
 pub(crate) fn state_seeds() -> Vec<Vec<u8>> {
     let mut busy = network();
     busy.watch(3);

@@ -1,6 +1,6 @@
-//! What talks to a run: other hosts of it, and clients of its control socket. And recipes, which
-//! people are sent. None of them may end the program that reads it, whatever it says; the list of
-//! targets in `lib.rs` names these functions.
+//! Peers of a run: its other hosts, and clients of its control socket; and recipes, which users
+//! receive. No input may end the program that reads it. The list of targets in `lib.rs` names these
+//! functions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use belljar_cluster::hosts;
 use belljar_cluster::observe::control::{self, Mailbox};
 use belljar_images::Recipe;
 
-/// Nodes of the run that is asked.
+/// Number of nodes of the run.
 const NODES: u32 = 4;
 
-/// Reads the bytes of a message between hosts. What is read is the same when it is written and
+/// Reads the bytes of a message between hosts. A message must be unchanged after it is written and
 /// read again.
 pub(crate) fn message(data: &[u8]) {
     let Ok(written) = hosts::reread(data) else {
@@ -27,10 +27,10 @@ pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
     hosts::samples()
 }
 
-/// Answers a client that sends these bytes; every answer is a line.
+/// Answers a client that sends these bytes; every answer is one line.
 pub(crate) fn control(data: &[u8]) {
     let mailbox = Arc::new(Mailbox::default());
-    // A run that is ending: nobody waits for its answers.
+    // A run that is ending and does not answer requests.
     mailbox.close();
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     let answers = control::answers(folder.path(), NODES, &mailbox, data).expect("a folder opens");
@@ -54,7 +54,7 @@ pub(crate) fn control_seeds() -> Vec<Vec<u8>> {
 
 /// Reads a recipe.
 pub(crate) fn recipe(data: &[u8]) {
-    // A recipe may name any folder of its user's, and all of this host is too much to read.
+    // A recipe may name any folder, and reading all of this host would take too long.
     let text = String::from_utf8_lossy(data);
     let table = text.parse::<toml::Table>().unwrap_or_default();
     let sources = table.get("source").and_then(toml::Value::as_array);
@@ -66,7 +66,7 @@ pub(crate) fn recipe(data: &[u8]) {
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     let path = folder.path().join("image.toml");
     std::fs::write(&path, data).expect("the host stores a file");
-    // What is wrong with a recipe is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     if let Ok(recipe) = Recipe::load(&path) {
         assert_eq!(recipe.key(), recipe.key());
         let lock = recipe.lock_path().expect("a recipe in a file has a lock");

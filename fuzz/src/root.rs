@@ -1,7 +1,7 @@
-//! Archives of root file systems and container images, which people fetch from anywhere.
+//! Untrusted archives of root file systems and container images.
 //!
-//! What one holds is written as an image, and read again from that: the same files of the same sizes. The list of
-//! targets in `lib.rs` names these functions.
+//! Their contents are written as an image, and read back: the same files with the same sizes. The list of targets
+//! in `lib.rs` names these functions.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use belljar_rootfs::{FileSink, FileTree, NodeId, NodeKind, Source, Writer, root_tree};
 
-/// Most bytes of files that are written: a small archive may hold far more.
+/// Limit on the total size of written files: a small archive may contain far more.
 const MOST: u64 = 8 << 20;
 
 struct Sink<'a>(Writer<'a>);
@@ -36,12 +36,12 @@ fn sizes(tree: &FileTree) -> BTreeMap<String, u64> {
     files.collect()
 }
 
-/// Reads the bytes of an archive and writes what is in it.
+/// Reads an archive and writes its contents.
 pub(crate) fn target(data: &[u8]) {
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     let path = folder.path().join("source");
     std::fs::write(&path, data).expect("the host stores a file");
-    // What is wrong with an archive is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     let listing = Source::open(&path, None).and_then(|source| source.read());
     let Ok(listing) = listing else { return };
     let expected = sizes(&listing.tree);
@@ -71,7 +71,8 @@ pub(crate) fn target(data: &[u8]) {
     assert_eq!(found, expected);
 }
 
-/// A tar of these names and contents; names that end with `/` are folders, contents that begin with `->` links.
+/// A tar archive of these names and contents; names that end with `/` are folders, contents that begin with `->`
+/// are links.
 fn tar(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     for (name, content) in entries {
@@ -94,7 +95,7 @@ fn tar(entries: &[(&str, &[u8])]) -> Vec<u8> {
     archive.into_inner().expect("written to memory")
 }
 
-/// A plain archive, a compressed one, and one of `docker save` with two layers.
+/// A plain archive, a compressed one, and an archive of `docker save` with two layers.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let plain = tar(&[
         ("bin/", b""),

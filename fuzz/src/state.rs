@@ -1,4 +1,4 @@
-//! Saved states of nodes, as a checkpoint or snapshot holds them: restored and run on.
+//! Saved states of nodes, from checkpoints or snapshots: restored and run.
 //!
 //! A state is refused, or the node runs for a while without a panic. Called by name from `lib.rs`, with
 //! nodes of [`boot`](crate::boot).
@@ -16,7 +16,7 @@ pub(crate) fn node(data: &[u8]) {
     let Ok(ram) = Node::blank_ram(MEMORY) else {
         return;
     };
-    // What is wrong with a state is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     let Ok(mut node) = Node::restore(&config(kernel()), ram, data, engine) else {
         return;
     };
@@ -25,7 +25,7 @@ pub(crate) fn node(data: &[u8]) {
     node.take_console();
     let _ = node.next_event();
     let _ = node.state_hashes();
-    // Time may be anything now, and then an end of it is too.
+    // The time may be anything now, even near its end.
     if let Ok(saved) = node.save()
         && let Ok(ram) = Node::blank_ram(MEMORY)
     {
@@ -37,7 +37,7 @@ pub(crate) fn node(data: &[u8]) {
     }
 }
 
-/// Runs a node for a while from where it is.
+/// Runs a node for a while from its current time.
 fn run(node: &mut Node, microseconds: u64) {
     let end = node.now() + (at(microseconds).since(at(0)));
     for _ in 0..100 {
@@ -57,7 +57,7 @@ fn kernel() -> KernelImage {
         .expect("it is a kernel")
 }
 
-/// Nodes that have not begun, that run, that something waits for, and whose processors are taken now and then.
+/// Nodes that have not begun, that run, that have pending events, and whose processors have detours.
 pub(crate) fn node_seeds() -> Vec<Vec<u8>> {
     let mut node = Node::new(&config(kernel()), engine).expect("a node");
     let mut seeds = vec![node.save().expect("plain values")];
@@ -74,7 +74,7 @@ pub(crate) fn node_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Detours of every spacing.
+/// Detours with all spacings.
 fn noise() -> Vec<NoiseSource> {
     let source = |(number, spacing, distribution)| NoiseSource {
         period: Span::from_us(5),

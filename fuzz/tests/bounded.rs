@@ -1,8 +1,7 @@
-//! Every target on its seeds and on mutations of them: what is tried each time, without
-//! libFuzzer.
+//! Every target on its seeds and on mutations of them, without libFuzzer.
 //!
-//! `BELLJAR_EFFORT=N` tries N times as many, `BELLJAR_SEED` others. A panic names the file
-//! that holds the input.
+//! `BELLJAR_EFFORT=N` tries N times as many inputs, `BELLJAR_SEED` different ones. A panic names
+//! the file with the input.
 #![allow(missing_docs, clippy::print_stderr)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,8 +14,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs a target on an input, which until it is done stands in a file: a run without
-/// end, too, can be tried again.
+/// Runs a target on an input, which is stored in a file until it is done, so that an endless run
+/// can be reproduced, too.
 fn attempt(target: &Target, input: &[u8]) {
     let name = format!("{}-tried", target.name);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -1,14 +1,14 @@
-//! Where traced calls return to under a host that replaces return addresses, and the rules by which
-//! unwinders continue from there to the caller.
+//! The return path of traced calls under a host that replaces return addresses, and the unwind rules
+//! from there to the caller.
 //!
-//! For `build.rs`, which puts it into the library's assembly.
+//! Used by `build.rs`, which adds it to the library's assembly.
 
 use belljar_abi as abi;
 
-/// Where traced calls return to, with the rules by which an unwinder finds their callers: the return
-/// address is looked up by the stack pointer, which is 8 below this frame's canonical frame address.
-/// That address is no other frame's, as unwinders tell frames apart by it. Unwinders look at the byte
-/// before a return address, so the frame begins with one more.
+/// The return path of traced calls, with unwind rules for their callers. The return address is looked
+/// up by the stack pointer, which is 8 below this frame's canonical frame address. That address is
+/// unique to the frame, since unwinders identify frames by it. Unwinders use the byte before a return
+/// address, so the frame begins one byte earlier.
 pub(crate) fn returned() -> String {
     let escape = |bytes: &[u8]| {
         let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
@@ -31,8 +31,8 @@ pub(crate) fn returned() -> String {
 }
 
 /// The return address as a DWARF expression (DWARF 5, section 2.5) on the frame's canonical frame
-/// address: what stands in the table of replaced return addresses for the stack pointer, or zero,
-/// at which unwinders end.
+/// address: the entry of the table of replaced return addresses for the stack pointer, or zero, which
+/// ends unwinding.
 fn return_address() -> Vec<u8> {
     const DEREF: u8 = 0x06;
     const CONST1U: u8 = 0x08;
@@ -57,14 +57,14 @@ fn return_address() -> Vec<u8> {
     let shift = abi::PENDING_BUCKET_SHIFT as u8;
     let table = (abi::STUB_BASE + abi::PENDING_OFFSET).to_le_bytes();
     let last = (1 << abi::PENDING_BUCKET_SHIFT) - 1;
-    // The stack pointer, and the address of its bucket's first pair. One more word lies below, as
+    // The stack pointer, and the address of its bucket's first pair. One extra word is below, because
     // libgcc's `DW_OP_pick` refuses the lowest one.
     let mut code = vec![DUP, LIT8, MINUS, DUP, CONST1U, within, SHR];
     code.extend([OVER, CONST1U, between, SHR, XOR, CONST1U, buckets, AND]);
     code.extend([CONST1U, shift, SHL, CONST8U]);
     code.extend(table);
     code.push(PLUS);
-    // Is this pair the one? Offsets of branches are from after them.
+    // Compare this pair. Branch offsets are relative to the following operation.
     let found = [PLUS_UCONST, 8, DEREF];
     let give_up = [LIT0, SKIP, found.len() as u8, 0];
     let again = [DUP, DEREF, PICK, 2, EQ];

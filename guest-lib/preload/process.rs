@@ -1,7 +1,7 @@
-//! Introduces a process to the host when it first calls MPI. A child that `fork` made is introduced
-//! when it first calls a function that its parent had not called.
+//! Introduces a process to the host at its first MPI call. A child of `fork` is introduced at its first call
+//! of a function that its parent had not called.
 //!
-//! Each process is introduced once. The library's search for a function calls this.
+//! Each process is introduced once. Called by the library's search for a function.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ unsafe extern "C" {
     static belljar_environment: *const *const *const u8;
 }
 
-/// Introduces this process, unless that was done.
+/// Introduces this process, unless it was introduced before.
 pub(crate) fn introduce() {
     // SAFETY: it takes no arguments and changes nothing.
     let process = unsafe { system_call(GETPID, [0; 6]) };
@@ -34,12 +34,12 @@ pub(crate) fn introduce() {
     }
     let objects = (&raw mut OBJECTS).cast::<u64>();
     search::objects(objects);
-    // SAFETY: the first word is there; only the thread that introduces its process writes it.
+    // SAFETY: the first word exists; only the thread that introduces its process writes it.
     let open_mpi = unsafe { *objects } != 0;
     let library = search::function(INIT).profiling;
     let implementation = implementation(library.is_standard, open_mpi);
     let environment = environment();
-    // SAFETY: facts change nothing; the environment is an array as the C library keeps it.
+    // SAFETY: facts change nothing; the environment is the C library's array.
     unsafe {
         let rank = rank(environment);
         tell(FACT_PROCESS, rank, implementation);
@@ -67,7 +67,7 @@ fn implementation(is_standard: bool, open_mpi: bool) -> u64 {
 }
 
 fn environment() -> *const *const u8 {
-    // SAFETY: the C library's variable, where it has one.
+    // SAFETY: the C library's variable, if it has one.
     unsafe {
         if belljar_environment.is_null() {
             core::ptr::null()
@@ -77,9 +77,9 @@ fn environment() -> *const *const u8 {
     }
 }
 
-/// Hands the host a fact, at the address where every engine looks for facts.
+/// Reports a fact to the host, at the address where every engine traps facts.
 unsafe fn tell(fact: u64, first: u64, second: u64) {
-    // SAFETY: under Belljar the stubs are there; this one changes the registers named.
+    // SAFETY: under Belljar the stubs are mapped; this one changes the registers named.
     unsafe {
         asm!(
             "xchg rbx, {fact}",
@@ -97,7 +97,7 @@ unsafe fn tell(fact: u64, first: u64, second: u64) {
     }
 }
 
-/// The rank that the launcher gave this process, all ones if none did.
+/// The rank that the launcher assigned to this process; all ones if unknown.
 unsafe fn rank(environment: *const *const u8) -> u64 {
     if environment.is_null() {
         return u64::MAX;
@@ -119,7 +119,7 @@ unsafe fn rank(environment: *const *const u8) -> u64 {
 
 /// The number after `NAME=` in an environment entry.
 unsafe fn value_of(entry: *const u8, name: &[u8]) -> Option<u64> {
-    // SAFETY: entries end with a zero byte, which is in no name and no number.
+    // SAFETY: entries end with a zero byte, which occurs in no name and no number.
     unsafe {
         let mut at = entry;
         for byte in name {

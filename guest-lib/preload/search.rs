@@ -1,16 +1,16 @@
-//! Looks for symbols in what is loaded, in the order of loading: the program, what it was started
-//! with, what it opened since, with whatever rights (`RTLD_LOCAL`).
+//! Looks up symbols in loaded objects, in load order: the program, the objects it was started with,
+//! and the objects it opened since, in any scope (`RTLD_LOCAL`).
 //!
-//! Functions are looked for after this library first, objects everywhere. What stands in
-//! an object of the dynamic linker's list has been checked by it; formats are those of the
-//! System V ABI and, for the hash table, of GNU's linker.
+//! Functions are looked up after this library first, objects everywhere. The dynamic linker has
+//! checked all objects in its list; formats are those of the System V ABI and, for the hash table,
+//! of GNU's linker.
 
 use crate::{NAME_STARTS, NAMES, OBJECT_NAMES, STANDARD_ABI_NAME};
 
-/// Something that an object of the list defines.
+/// A symbol that an object of the list defines.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    /// Zero where there is none.
+    /// Zero if there is none.
     pub(crate) address: u64,
     /// The first address of the defining object's code, and the one after the last.
     pub(crate) code: [u64; 2],
@@ -24,24 +24,24 @@ const NOTHING: Found = Found {
     is_standard: false,
 };
 
-/// What an MPI function leads to.
+/// Targets of an MPI function.
 pub(crate) struct Function {
     /// By its name.
     pub(crate) named: Found,
-    /// By that of the profiling interface.
+    /// By its name in the profiling interface.
     pub(crate) profiling: Found,
 }
 
 impl Function {
-    /// Whether the one is a layer before the other.
+    /// True if the first is a layer before the second.
     pub(crate) fn is_layered(&self) -> bool {
         let profiling = &self.profiling;
         profiling.address != 0 && self.named.code[0] != profiling.code[0]
     }
 }
 
-/// What the function of this number leads to. Where nothing after this library defines it, a
-/// program may have MPI in itself.
+/// Looks up the function with this number. If no object after this library defines it, the program
+/// may contain MPI itself.
 pub(crate) fn function(number: usize) -> Function {
     // SAFETY: `number` is less than there are names, and each begins within them.
     let name = unsafe {
@@ -65,8 +65,8 @@ pub(crate) fn is_defined(name: &[u8]) -> bool {
     find(name.as_ptr(), false).address != 0
 }
 
-/// Writes the addresses of Open MPI's predefined objects, zero for those that are not there; with
-/// the first of them, all are.
+/// Writes the addresses of Open MPI's predefined objects, zero for missing ones; if the first
+/// exists, all do.
 pub(crate) fn objects(into: *mut u64) {
     let mut name = OBJECT_NAMES.as_ptr();
     let mut place = into;
@@ -87,7 +87,7 @@ pub(crate) fn objects(into: *mut u64) {
     }
 }
 
-/// What `dl_iterate_phdr` passes for an object.
+/// An object, as `dl_iterate_phdr` passes it.
 #[repr(C)]
 struct Loaded {
     base: u64,
@@ -114,7 +114,7 @@ const EXECUTE: u32 = 1;
 
 struct Search {
     name: *const u8,
-    /// Whether what comes now may define it.
+    /// True if the objects from here on may define it.
     begun: bool,
     found: Found,
 }
@@ -132,7 +132,7 @@ fn find(name: *const u8, after_us: bool) -> Found {
         begun: !after_us,
         found: NOTHING,
     };
-    // SAFETY: the C library's function, and a visitor as it takes.
+    // SAFETY: the C library's function, with a visitor of the correct type.
     unsafe {
         if let Some(iterate) = belljar_iterate {
             iterate(visit, &raw mut search);
@@ -142,7 +142,7 @@ fn find(name: *const u8, after_us: bool) -> Found {
 }
 
 unsafe extern "C" fn visit(loaded: *const Loaded, _: usize, search: *mut Search) -> i32 {
-    // SAFETY: `dl_iterate_phdr` passes what is loaded, and `find` its own search.
+    // SAFETY: `dl_iterate_phdr` passes loaded objects, and `find` its own search.
     unsafe {
         let (loaded, search) = (&*loaded, &mut *search);
         let (dynamic, code) = parts(loaded);
@@ -168,11 +168,11 @@ unsafe extern "C" fn visit(loaded: *const Loaded, _: usize, search: *mut Search)
     1
 }
 
-/// An object's dynamic section, and where its code is.
+/// An object's dynamic section, and its code range.
 unsafe fn parts(loaded: &Loaded) -> (*const [u64; 2], [u64; 2]) {
     let (mut dynamic, mut code) = (core::ptr::null(), [u64::MAX, 0]);
     for index in 0..usize::from(loaded.count) {
-        // SAFETY: there are that many headers.
+        // SAFETY: the index is less than the number of headers.
         let header = unsafe { &*loaded.headers.add(index) };
         let start = loaded.base.wrapping_add(header.address);
         if header.kind == DYNAMIC {
@@ -219,7 +219,7 @@ impl Symbols {
         unsafe {
             while (*dynamic)[0] != 0 {
                 let [tag, value] = *dynamic;
-                // Linkers that do not write these addresses leave them as they are in the file.
+                // Some linkers do not relocate these addresses in place.
                 let address = if value < base { value + base } else { value };
                 match tag {
                     4 => hash = address,
@@ -247,7 +247,7 @@ impl Symbols {
         if self.names == 0 || self.own_name == 0 {
             return false;
         }
-        // SAFETY: a name ends with a zero byte, which is none of those that it is compared with.
+        // SAFETY: a name ends with a zero byte, which differs from all bytes compared with it.
         unsafe {
             let name = (self.names + self.own_name) as *const u8;
             let mut wanted = STANDARD_ABI_NAME.iter().enumerate();
@@ -255,7 +255,7 @@ impl Symbols {
         }
     }
 
-    /// The address of what has this name here; zero if nothing has.
+    /// The address of this object's symbol with this name; zero if there is none.
     unsafe fn find(&self, name: *const u8) -> u64 {
         if self.names == 0 || self.symbols == 0 {
             return 0;
@@ -273,7 +273,7 @@ impl Symbols {
     }
 
     unsafe fn find_by_gnu_hash(&self, name: *const u8) -> u64 {
-        // SAFETY: the table says how long its parts are; a list of hashes ends with an odd one.
+        // SAFETY: the table has its parts' lengths; a list of hashes ends with an odd one.
         unsafe {
             let table = self.gnu_hash;
             let (buckets, first) = (word(table, 0), word(table, 1));
@@ -309,7 +309,7 @@ impl Symbols {
 
     unsafe fn find_among(&self, name: *const u8, count: u32) -> u64 {
         for index in 0..count {
-            // SAFETY: there are that many symbols.
+            // SAFETY: the index is less than the number of symbols.
             let address = unsafe { self.address(index, name) };
             if address != 0 {
                 return address;
@@ -320,7 +320,7 @@ impl Symbols {
 
     /// The address of the symbol with this index if it is defined here and has this name.
     unsafe fn address(&self, index: u32, name: *const u8) -> u64 {
-        // SAFETY: the caller's index is one of the table; a resolver takes no arguments.
+        // SAFETY: the caller's index is within the table; a resolver takes no arguments.
         unsafe {
             let symbol = &*(self.symbols as *const Symbol).add(index as usize);
             let own = (self.names + u64::from(symbol.name)) as *const u8;

@@ -1,4 +1,4 @@
-//! The preloaded library as a linker and as a program on this host see it.
+//! The preloaded library, as linkers and programs on this host see it.
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use object::{Endianness, SymbolIndex};
 
 /// Dynamic symbols by name: type and whether they are defined here.
 fn dynamic_symbols() -> BTreeMap<String, (u8, bool)> {
-    // A copy on the heap is aligned, which the parser asks for.
+    // A copy on the heap is aligned, as the parser requires.
     let library: &[u8] = Vec::leak(PRELOAD.to_vec());
     let header = FileHeader64::<Endianness>::parse(library).unwrap();
     let endian = header.endian().unwrap();
@@ -45,8 +45,8 @@ fn every_function_is_an_indirect_one_and_little_else_is_needed() {
     assert!(symbols.is_empty(), "unexpected symbols: {symbols:?}");
 }
 
-/// What runs before the library is relocated cannot use what relocation fills in; and processes without
-/// MPI pay for each.
+/// Code that runs before relocation cannot use relocated addresses, and processes without MPI pay for
+/// each relocation.
 #[test]
 fn nothing_is_relocated_but_the_addresses_of_what_is_needed() {
     let library: &[u8] = Vec::leak(PRELOAD.to_vec());
@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Opens a library at run time, as what its first argument says, and runs its `main`.
+/// Opens a library at run time, with the scope of its first argument, and runs its `main`.
 const OPENER: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ int MPI_Allreduce(const void *a, void *b, int n, MPI_Datatype t, MPI_Op op, MPI_
 }
 "#;
 
-/// Has a function of MPI's in itself, by the name of the profiling interface.
+/// Defines a function of MPI's profiling interface itself.
 const OWN: &str = r#"
 #include <stdio.h>
 int MPI_Wait(int *request, int *status) __attribute__((weak));
@@ -152,7 +152,7 @@ impl Programs {
         assert!(command.arg(&source).status().unwrap().success(), "{name}");
     }
 
-    /// What three ranks say, with these libraries preloaded.
+    /// Output of three ranks with these libraries preloaded.
     fn run(&self, preloaded: &[&str], program: &[&str]) -> String {
         let libraries = preloaded.iter().map(|name| self.path(name));
         let libraries: Vec<_> = libraries.map(|path| path.display().to_string()).collect();
@@ -177,7 +177,7 @@ impl Programs {
     }
 }
 
-/// On a machine without Belljar the library does nothing and harms nothing.
+/// Without Belljar, the library has no effect.
 fn unharmed(mpi: &'static str) {
     let Some(programs) = Programs::build(mpi) else {
         return;
@@ -189,7 +189,7 @@ fn unharmed(mpi: &'static str) {
         let program = ["./opener", visible, "./plugin.so"];
         assert_eq!(programs.run(&[ours], &program), expected, "{visible}");
     }
-    // A layer after the library is called as one before it.
+    // A layer after the library is called as well as one before it.
     for preloaded in [[ours, "layer.so"], ["layer.so", ours]] {
         let said = programs.run(&preloaded, &["./linked"]);
         assert_eq!(said, format!("layer: {expected}"), "{preloaded:?}");

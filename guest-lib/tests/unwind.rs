@@ -1,5 +1,5 @@
-//! Unwinders find the callers of traced calls whose return addresses were replaced: those of the C
-//! library and of the C++ runtime, by the library's unwind information.
+//! The unwinders of the C library and of the C++ runtime find the callers of traced calls with
+//! replaced return addresses, by the library's unwind information.
 #![allow(clippy::print_stderr)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use belljar_abi::{PENDING_OFFSET, RETURN_ADDRESS, STUB_BASE, STUB_LENGTH};
 use belljar_guest_lib::PRELOAD;
 use object::{Object, ObjectSymbol};
 
-/// Where in the library traced calls return to.
+/// The library's return path of traced calls.
 fn returned() -> u64 {
     let library = object::File::parse(PRELOAD).unwrap();
     let symbol = library

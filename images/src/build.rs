@@ -1,15 +1,15 @@
-//! The road from a recipe to an image in the cache.
+//! Builds a recipe's image in the cache.
 //!
-//! An image is in the cache whole or not at all, and one process at a time builds it. Called by `belljar
-//! image build` and wherever a plan needs its image.
+//! An image is published in the cache whole or not at all, and one process at a time builds it. Called
+//! by `belljar image build` and wherever a plan needs its image.
 
-/// One build under way: from packages to the image's files.
+/// A build in progress: from packages to the image's files.
 pub(crate) mod assemble;
-/// Why an image could not be built or found.
+/// Errors of building and finding images.
 pub(crate) mod error;
-/// What a build does with locks.
+/// Comparing and writing locks during a build.
 pub(crate) mod locks;
-/// An image whose root file system people have.
+/// Images whose root file system is a container image or the user's own.
 pub(crate) mod root_image;
 /// A container image or root file system on this host.
 pub(crate) mod root_source;
@@ -41,12 +41,12 @@ pub fn verify(recipe: &Recipe) -> Result<Option<Image>, ImageError> {
     Ok(Cache::of_user()?.find_as(&recipe.key(), Trust::Nothing)?)
 }
 
-/// Builds the image of `recipe` in the user's cache, or gives the one that is there. One that is
-/// damaged is built again.
+/// Builds the image of `recipe` in the user's cache, or returns the existing one. A damaged image is
+/// rebuilt.
 ///
 /// # Errors
-/// When a tool is missing or fails, a package or file is not to be had, a file that should be
-/// the distribution's differs from it, or the packages are not those of the lock that must be.
+/// When a tool is missing or fails, a package or file is not available, a file differs from its
+/// package's, or the packages differ from a required lock.
 pub fn build(
     recipe: &Recipe,
     locks: LockUse,
@@ -55,7 +55,7 @@ pub fn build(
     build_in(&Cache::of_user()?, recipe, locks, report)
 }
 
-/// As [`build`], in a cache of one's own.
+/// Like [`build`], in the given cache.
 ///
 /// # Errors
 /// As for [`build`].
@@ -99,7 +99,7 @@ pub fn build_in(
         let recipe = recipe.path().to_owned();
         return Err(ImageError::Changed { recipe });
     }
-    // An image that is there is not built again: whatever can fail comes before.
+    // An existing image is not rebuilt, so every step that can fail precedes publication.
     let image = work.path().join("image");
     locks::keep(&lock, &image)?;
     locks::hold(recipe, &lock, locks, report)?;

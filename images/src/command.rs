@@ -1,7 +1,7 @@
-//! Running the tools that images are made with, and knowing which of them are missing.
+//! Runs the external tools that build images, and finds missing ones.
 //!
-//! Tools run in a plain environment (no locale, no time zone, no input), so what they make depends less on
-//! the host. An error has the end of what the tool said. Called by every step of a build, and by `belljar
+//! Tools run in a plain environment (no locale, no time zone, no input), so their output depends less on
+//! the host. An error has the end of the tool's output. Called by every step of a build, and by `belljar
 //! doctor`.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const TAIL: usize = 50;
 /// Longest line of a tool's output that is kept, in bytes.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Why a command did not do its work.
+/// An error of running a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// It could not be started.
@@ -24,7 +24,7 @@ pub enum CommandError {
     Start {
         /// The command's name.
         command: String,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
     /// It ended with a failure.
@@ -34,13 +34,13 @@ pub enum CommandError {
         command: String,
         /// Its exit status, in words.
         status: String,
-        /// The end of what it printed.
+        /// The end of its output.
         tail: String,
     },
 }
 
 impl CommandError {
-    /// The same without the lines that only wrap what a command inside said, unless all are.
+    /// The same error without the lines for which `wraps` is true, unless it is true for all of them.
     pub(crate) fn without(mut self, wraps: impl Fn(&str) -> bool) -> Self {
         if let Self::Failed { tail, .. } = &mut self {
             let own: Vec<&str> = tail.lines().filter(|line| !wraps(line)).collect();
@@ -59,11 +59,11 @@ pub struct MissingTool {
     pub command: &'static str,
     /// Debian and Ubuntu package that has it.
     pub package: &'static str,
-    /// What it is for, as part of a sentence.
+    /// Its purpose, as part of a sentence.
     pub why: &'static str,
 }
 
-/// A tool and the files of which one must be there.
+/// The required tools, each with alternative files: one must exist.
 const TOOLS: [(MissingTool, &[&str]); 5] = [
     (
         MissingTool {
@@ -130,12 +130,12 @@ pub fn missing_tools() -> Vec<MissingTool> {
 }
 
 pub(crate) fn is_root() -> bool {
-    // The owner of the process's own entry in /proc is its effective user.
+    // The owner of the process's entry in /proc is its effective user.
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
 }
 
-/// Folders of system tools, which ordinary users often have not in their `PATH`.
+/// Folders of system tools, which are often not in the `PATH` of ordinary users.
 const SYSTEM_PATHS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 fn search_path() -> std::ffi::OsString {
@@ -161,7 +161,7 @@ pub(crate) fn new(program: &str) -> Command {
     command
 }
 
-/// Runs a command and hands each line of its standard error to `line`; standard output is dropped.
+/// Runs a command and passes each line of its standard error to `line`; standard output is dropped.
 pub(crate) fn run(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let start = |source| CommandError::Start {
@@ -205,7 +205,7 @@ fn each_line(stream: impl Read, line: &mut dyn FnMut(&str)) {
         .is_ok_and(|read| read > 0)
     {
         let text = String::from_utf8_lossy(&bytes);
-        // Progress bars rewrite their line: only its last state is worth a line.
+        // Progress bars rewrite their line: only the last state is reported.
         let text = text.trim_end().rsplit('\r').next().unwrap_or_default();
         if !text.is_empty() {
             line(text);
@@ -214,7 +214,7 @@ fn each_line(stream: impl Read, line: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Runs a command and gives what it printed.
+/// Runs a command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, CommandError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|source| CommandError::Start {

@@ -1,18 +1,18 @@
-//! Packages of Debian: found, locked, fetched, unpacked.
+//! Packages of Debian: finding, locking, fetching and unpacking.
 //!
-//! Everything is held against the packages' own checksums. Called by builds.
+//! Everything is compared with the packages' checksums. Called by builds.
 
-/// Where packages come from.
+/// Sources of packages.
 pub(crate) mod apt_sources;
 /// From packages to a chroot.
 pub(crate) mod bootstrap;
 /// The unpacked packages, read out of an archive.
 pub(crate) mod chroot;
-/// The two digests of Debian's world.
+/// The two digests that Debian uses.
 pub(crate) mod digest;
-/// Fetches packages into a folder that outlives the build.
+/// Fetches packages into a folder that is kept across builds.
 pub(crate) mod fetch;
-/// Lock files: which packages, to the byte.
+/// Lock files: pinned packages.
 pub(crate) mod lockfile;
-/// What dpkg and apt know of the installed packages.
+/// Metadata of dpkg and apt about the installed packages.
 pub(crate) mod packages;

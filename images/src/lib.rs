@@ -1,31 +1,31 @@
 //! Guest images built from Debian packages.
 //!
-//! A [`Recipe`] says what goes in; [`build()`] makes an [`Image`] of it in the user's cache and
-//! [`locate`] finds one made before. An image is three files: the distribution's kernel, a small
-//! initramfs and a read-only root file system. What comes from packages is checked against the
-//! packages' own checksums, and what does not is listed in the [`Manifest`]. An image is given to
-//! nobody before its files were compared with the digests in its manifest.
+//! A [`Recipe`] describes an image; [`build()`] makes an [`Image`] of it in the user's cache and
+//! [`locate`] finds an existing one. An image is three files: the distribution's kernel, a small
+//! initramfs and a read-only root file system. Files from packages are checked against the packages'
+//! checksums, and all other files are listed in the [`Manifest`]. An image is returned only after
+//! its files were compared with the digests in its manifest.
 //!
-//! A `recipe` is read first; `build` carries it out, with packages out of `debian` and file trees of
-//! `filesystem`; `store` keeps images and gives them out.
+//! A `recipe` is read first; `build` carries it out, with packages from `debian` and file trees of
+//! `filesystem`; `store` keeps images.
 
-/// From a recipe to an image in the cache.
+/// Builds a recipe's image in the cache.
 mod build;
-/// The tools that images are made with.
+/// The external tools that build images.
 mod command;
 /// Packages of Debian.
 mod debian;
-/// What an image consists of.
+/// Parts of an image.
 mod filesystem;
-/// What a build tells while it runs.
+/// Progress of a build.
 mod progress;
-/// What goes into an image.
+/// Image recipes.
 mod recipe;
 /// The keys of a TOML file.
 pub mod schema;
-/// Images that were built.
+/// The store of built images.
 mod store;
-/// What is wrong with a recipe's or a scenario's text.
+/// Errors in the text of recipes and scenarios.
 pub mod toml_error;
 
 pub use belljar_rootfs::{ErofsError, RootFile, RootTree, root_tree};

@@ -1,24 +1,24 @@
-//! What a build tells while it runs.
+//! Progress of a build.
 //!
-//! Told to whoever started the build, in order; nothing depends on what is done with it. Shown by the
-//! commands that build images.
+//! Reported to the build's caller in order; the build does not depend on the caller's use of it.
+//! Shown by the commands that build images.
 
-/// One piece of news from a build.
+/// One progress report of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// A step begins.
     Step {
         /// Its number, from 1.
         number: u32,
-        /// How many steps there are.
+        /// The number of steps.
         of: u32,
-        /// What it does, in words.
+        /// A description of the step.
         what: String,
     },
-    /// A line from a tool at work, for those who want to watch.
+    /// A line of a tool's output, for verbose progress.
     Detail(String),
-    /// Another build of the same image is under way and is waited for.
+    /// The build waits for another build of the same image.
     Waiting,
-    /// Something a person should know that stops nothing.
+    /// A warning that does not stop the build.
     Note(String),
 }

@@ -1,9 +1,8 @@
-//! Recipes: what goes into an image, read strictly from TOML.
+//! Image recipes, read strictly from TOML.
 //!
-//! A recipe names files of its own (sources, scripts, the guest's init) relative to the folder it
-//! lies in, and may stand on another one. Its [`Recipe::key`] covers the recipe, those that it stands on, and
-//! every byte of their files, so that an image found under that key is the image the recipe describes.
-//! Called by whoever builds images or looks for one.
+//! A recipe names files of its own (sources, scripts, the guest's init) relative to its folder, and may extend another
+//! recipe. Its [`Recipe::key`] covers the recipe, its base recipes, and every byte of their files, so that an image
+//! found under that key is the image the recipe describes. Called wherever images are built or looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,21 +14,21 @@ use crate::debian::digest::Sha256Hex;
 use crate::recipe::tree::Tree;
 use crate::toml_error;
 
-/// The recipes of this project.
+/// The project's own recipes.
 pub(crate) mod built_in;
-/// Values of a recipe, held against what may be.
+/// Checks of a recipe's values.
 mod check;
-/// Why a recipe can't be used.
+/// Errors of recipes.
 mod error;
 /// Recipes read from files.
 mod load;
-/// A recipe laid over the one that it extends.
+/// Merging a recipe with the one that it extends.
 mod merge;
 /// Patterns of paths.
 pub(crate) mod pattern;
-/// The root file system that people have.
+/// Root file systems from container images or the user.
 mod root;
-/// A recipe as its text says it.
+/// The TOML schema of recipes.
 mod spec;
 /// Folders that a recipe names.
 pub(crate) mod tree;
@@ -38,8 +37,8 @@ pub use error::RecipeError;
 pub use load::place;
 pub(crate) use spec::{Destination, Program, Source, Spec};
 
-/// Version of what this crate makes of a recipe; part of every key. Raise it whenever the same
-/// recipe would give another image.
+/// Version of this crate's interpretation of recipes; part of every key. Raise it whenever the same recipe would give
+/// another image.
 const BUILDER_VERSION: u32 = 1;
 
 /// Largest file a recipe may name, in bytes: recipes name sources and scripts, not disks.
@@ -50,7 +49,7 @@ const LARGEST_FILE: u64 = 64 << 20;
 pub struct Recipe {
     path: PathBuf,
     spec: Spec,
-    /// The recipe at the bottom, and those that extend it, each upon the one before.
+    /// The base recipe, then each recipe that extends the one before.
     layers: Vec<Layer>,
     root: Option<RecipeRoot>,
 }
@@ -59,11 +58,11 @@ pub struct Recipe {
 #[derive(Debug, Clone)]
 pub(crate) struct RecipeRoot {
     pub(crate) source: RootSource,
-    /// The recipe whose kernel and initramfs they have.
+    /// The recipe whose kernel and initramfs are used.
     pub(crate) base: PathBuf,
 }
 
-/// One recipe's file, with what it names.
+/// One recipe's file, with the files and folders that it names.
 #[derive(Debug, Clone)]
 struct Layer {
     home: Home,
@@ -72,18 +71,18 @@ struct Layer {
     trees: BTreeMap<String, Tree>,
 }
 
-/// Where a recipe lies.
+/// Location of a recipe.
 #[derive(Debug, Clone)]
 enum Home {
     Folder(PathBuf),
-    /// In the program itself.
+    /// In the binary itself.
     BuiltIn,
 }
 
 impl Recipe {
-    /// Reads the recipe at `path` and every file it names. A name without a folder and without `.toml` is
-    /// that of a built-in recipe. A container image or root file system stands for a recipe that has it; a
-    /// `:` and a tag may follow its path.
+    /// Reads the recipe at `path` and every file it names. A name without a folder and without `.toml` is that of a
+    /// built-in recipe. The path of a container image or root file system acts as a recipe for it; a `:` and a tag may
+    /// follow.
     ///
     /// # Errors
     /// When a file can't be read, a key is unknown or a value is not allowed.
@@ -101,7 +100,7 @@ impl Recipe {
         })
     }
 
-    /// The recipe's name, as it gives it itself.
+    /// The recipe's name, from its text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.spec.name
@@ -113,14 +112,14 @@ impl Recipe {
         &self.spec.userland.packages
     }
 
-    /// Where the recipe was read from, or its name when it is built in.
+    /// Path that the recipe was read from, or its name if it is built in.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The lock file that goes with this recipe: same folder, same stem. A built-in recipe has none on the
-    /// disk, and one with a root file system has no packages of its own.
+    /// The lock file that belongs to this recipe: same folder, same stem. A built-in recipe has none on the disk, and a
+    /// recipe with a root file system has no packages of its own.
     #[must_use]
     pub fn lock_path(&self) -> Option<PathBuf> {
         if self.root.is_some() {
@@ -163,7 +162,7 @@ impl Recipe {
         key
     }
 
-    /// What nodes run on instead of packages.
+    /// The root file system that replaces packages, if any.
     pub(crate) fn root(&self) -> Option<&RecipeRoot> {
         self.root.as_ref()
     }
@@ -179,7 +178,7 @@ impl Recipe {
         packages.map(|source| source.package.as_str())
     }
 
-    /// Whether folders are part of it, which may change while an image is built.
+    /// True if the recipe names folders, which may change while an image is built.
     pub(crate) fn has_trees(&self) -> bool {
         self.layers.iter().any(|layer| !layer.trees.is_empty())
     }
@@ -193,7 +192,7 @@ impl Recipe {
         })
     }
 
-    /// The contents of a file the recipe names. Only names that `load` has seen are asked for.
+    /// The contents of a file that the recipe names. Called only for names that `load` has read.
     pub(crate) fn file(&self, layer: usize, name: &str) -> &[u8] {
         let file = self
             .layers
@@ -202,13 +201,13 @@ impl Recipe {
         file.map_or(&[], Vec::as_slice)
     }
 
-    /// The folder, or part of one, that an entry of this layer names.
+    /// The folder, or part of a folder, that an entry of this layer names.
     pub(crate) fn tree(&self, layer: usize, name: &str) -> Option<&Tree> {
         self.layers.get(layer)?.trees.get(name)
     }
 }
 
-/// All of a file, if it is a plain one and not too large.
+/// Reads a whole file, if it is a regular file and not too large.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, RecipeError> {
     use std::io::{Error, ErrorKind};
     let read = |source| RecipeError::Read {

@@ -1,23 +1,23 @@
-//! The keys of a TOML file, by the schema of what it is read into.
+//! The keys of a TOML file, from the schema of its type.
 //!
-//! Every key that a reader takes is among them, once: tables in lists and tables that may be absent
-//! are walked, names of the user's own are not. Called by tests that hold documentation against the
-//! code, of recipes here and of scenarios in `belljar-cluster`.
+//! Every key that the parser accepts is listed once. Tables in lists and optional tables are
+//! included, keys of the user's own are not. Called by tests that compare the documentation with
+//! the code: of recipes here, and of scenarios in `belljar-cluster`.
 
 use std::collections::BTreeSet;
 
 use schemars::Schema;
 use serde_json::Value;
 
-/// All keys, in full, such as `network.link.name`; of tables with names of the user's own, such as
-/// `workload.files`, only theirs.
+/// All keys, in full, such as `network.link.name`. A table with keys of the user's own, such as
+/// `workload.files`, is listed without them.
 pub fn keys(schema: &Schema) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     collect(schema.as_value(), schema.as_value(), "", &mut keys);
     keys
 }
 
-/// Adds the keys of what `part` of the schema `whole` describes, which has the key `name`.
+/// Adds the keys that `part` of the schema `whole` describes, under the key `name`.
 fn collect(whole: &Value, part: &Value, name: &str, keys: &mut BTreeSet<String>) {
     let definition = part["$ref"]
         .as_str()
@@ -25,7 +25,7 @@ fn collect(whole: &Value, part: &Value, name: &str, keys: &mut BTreeSet<String>)
     if let Some(definition) = definition.and_then(|path| whole.pointer(path)) {
         return collect(whole, definition, name, keys);
     }
-    // What may be absent is this or null.
+    // An optional value is `anyOf` this and null.
     for choice in part["anyOf"].as_array().into_iter().flatten() {
         collect(whole, choice, name, keys);
     }

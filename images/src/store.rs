@@ -1,10 +1,11 @@
-//! Images that were built: where they lie, what they say of themselves, and whether they still are it.
+//! The store of built images: their folders, their manifests, and checks of their files.
 //!
-//! Nothing is given out before its files were compared with its digests. Called by builds and by runs.
+//! Images are returned only after their files were compared with their digests. Called by builds and
+//! by runs.
 
-/// Where built images lie.
+/// Folders of built images.
 pub(crate) mod cache;
-/// What an image says about itself.
+/// Manifests of images.
 pub(crate) mod manifest;
-/// Whether an image's files are still what was built.
+/// Checks of an image's files by digest.
 pub(crate) mod verified;

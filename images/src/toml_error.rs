@@ -1,17 +1,17 @@
-//! What is wrong with a recipe's or a scenario's text, in words for those who write them: the
-//! parser's own say it in Rust's types. Nothing of a file is shown at any length. Called where recipes and
-//! scenarios are read.
+//! Messages about errors in the text of recipes and scenarios, for their authors: the parser's own
+//! messages use Rust's types. Long values and lines are shortened. Called wherever recipes and scenarios
+//! are read.
 
-/// The longest value that is shown of what somebody wrote, in characters.
+/// Longest value of the user's text that is shown, in characters.
 const LONGEST_VALUE: usize = 60;
 
-/// The longest line that is shown of a file.
+/// Longest line of a file that is shown.
 const LONGEST_LINE: usize = 160;
 
-/// Least similarity of a suggested name, from 0 to 1.
+/// Minimum similarity of a suggested name, from 0 to 1.
 const NEAR: f64 = 0.6;
 
-/// What is wrong, over several lines, with the place where the parser knows it.
+/// Describes the error in several lines, with its position if the parser knows it.
 pub fn in_words(error: &toml::de::Error) -> String {
     let told = error.to_string();
     let lines = told.lines().map(|line| {
@@ -21,7 +21,7 @@ pub fn in_words(error: &toml::de::Error) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line such as "invalid type: integer `-1`, expected u32"; None for others.
+/// Rewrites a line such as "invalid type: integer `-1`, expected u32"; `None` for others.
 fn mismatch(line: &str) -> Option<String> {
     let mismatch = ["invalid type: ", "invalid value: "];
     let rest = mismatch.iter().find_map(|start| line.strip_prefix(start))?;
@@ -36,7 +36,7 @@ fn mismatch(line: &str) -> Option<String> {
     ))
 }
 
-/// A line such as "unknown field `cuont`, expected one of `count`, `name`"; None for others.
+/// Rewrites a line such as "unknown field `cuont`, expected one of `count`, `name`"; `None` for others.
 fn unknown(line: &str) -> Option<String> {
     let kinds = [("unknown field ", "key"), ("unknown variant ", "value")];
     let (rest, kind) = kinds
@@ -63,7 +63,7 @@ fn unknown(line: &str) -> Option<String> {
     ))
 }
 
-/// The name that was probably meant, if one is near.
+/// The name closest to `found`, if any is similar enough.
 #[must_use]
 pub fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // The time of a comparison grows with the length of the name.
@@ -81,14 +81,14 @@ pub fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// A type of Rust's or of the parser's.
+/// Describes a type of Rust or of the parser.
 fn kind(wanted: &str) -> String {
     let whole = |most: u64| format!("a whole number from 0 to {most}");
     match wanted {
         "u8" => whole(u8::MAX.into()),
         "u16" => whole(u16::MAX.into()),
         "u32" => whole(u32::MAX.into()),
-        // A file's numbers are signed.
+        // Integers in TOML are signed.
         "u64" | "usize" => whole(i64::MAX as u64),
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
@@ -102,7 +102,7 @@ fn kind(wanted: &str) -> String {
     }
 }
 
-/// `text`, without its middle where it is long.
+/// Returns `text`, with its middle omitted if it is long.
 fn short(text: &str, longest: usize) -> String {
     let length = text.chars().count();
     if length <= longest {

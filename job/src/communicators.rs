@@ -1,20 +1,19 @@
-//! Which processes a communicator joins: worked out from all processes' events.
+//! The members of communicators, resolved from all processes' events.
 //!
-//! What a process passes to `MPI_Comm_split` decides about others too. All members of a
-//! communicator make new ones from it in the same order, so the calls of one time are
-//! found by counting: same parent, same sequence number (MPI-4.0, 7.4.2).
+//! A process's arguments to `MPI_Comm_split` affect other processes, too. All members of a communicator create communicators from it in
+//! the same order, so matching calls are found by counting: same parent, same sequence number (MPI-4.0, 7.4.2).
 
-/// Gathers what events tell of communicators, process by process.
+/// Collects the events about communicators, process by process.
 mod collect;
 /// The members of groups (MPI-4.0, 7.3.2).
 mod groups;
-/// What one process's events tell of its communicators, before others are heard.
+/// One process's communicators as its own events describe them.
 mod history;
 /// An ordered set of processes, by their jobs and ranks.
 mod members;
-/// Puts the processes' histories together, communicator by communicator.
+/// Combines the processes' histories, communicator by communicator.
 mod resolve;
-/// With whom a member exchanges data in neighbourhood collectives.
+/// Neighbours of a member in neighbourhood collectives.
 mod topology;
 
 use std::collections::BTreeMap;
@@ -34,7 +33,7 @@ pub type ProcessKey = (u32, u32);
 /// A communicator, seen from one of its members.
 #[derive(Clone, Debug)]
 struct View {
-    /// The number that all of its members have for it, those of both sides of an intercommunicator.
+    /// The number of the communicator that all members use, on both sides of an intercommunicator.
     identity: u32,
     /// Its members.
     members: Members,
@@ -47,7 +46,7 @@ struct View {
 }
 
 impl View {
-    /// How many processes a collective operation exchanges data with.
+    /// The number of processes with which a collective operation exchanges data.
     fn partners(&self) -> u32 {
         self.remote.as_ref().unwrap_or(&self.members).len()
     }
@@ -55,8 +54,7 @@ impl View {
 
 /// All processes' communicators, resolved.
 ///
-/// Ranks are those of `MPI_COMM_WORLD`. A cluster may run several MPI programs one
-/// after the other, each with a world of its own: a *job*.
+/// Ranks refer to `MPI_COMM_WORLD`. A cluster may run several MPI programs in succession, each with a world of its own: a *job*.
 #[derive(Clone, Debug, Default)]
 pub struct Communicators {
     views: BTreeMap<(ProcessKey, u32), View>,
@@ -68,12 +66,12 @@ pub struct Communicators {
 }
 
 impl Communicators {
-    /// How many jobs there were.
+    /// The number of jobs.
     pub fn jobs(&self) -> u32 {
         self.sizes.len() as u32
     }
 
-    /// How many processes a job has; 0 for a job that is not there.
+    /// The number of processes of a job; 0 for an unknown job.
     pub fn job_size(&self, job: u32) -> u32 {
         self.sizes.get(job as usize).copied().unwrap_or(0)
     }
@@ -88,29 +86,26 @@ impl Communicators {
         self.jobs.keys().copied()
     }
 
-    /// The members of a process's communicator (of its local group, for an
-    /// intercommunicator) in the order of their ranks in it. `None` when the trace does not tell.
+    /// The members of a process's communicator (of its local group, for an intercommunicator), in rank order. `None` if unknown.
     pub fn members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         self.views
             .get(&(process, communicator))
             .map(|view| &view.members)
     }
 
-    /// The members of the remote group of a process's intercommunicator. `None` when it is none, or
-    /// the trace does not tell.
+    /// The members of the remote group of a process's intercommunicator. `None` for an intracommunicator, or if unknown.
     pub fn remote_members(&self, process: ProcessKey, communicator: u32) -> Option<&Members> {
         let view = self.views.get(&(process, communicator))?;
         view.remote.as_ref()
     }
 
-    /// The members of the group of this number with which a process began an epoch on a window, in their order. `None` when the trace does
-    /// not tell them.
+    /// The members, in order, of the group with this number, with which a process began an epoch on a window. `None` if unknown.
     pub fn group(&self, process: ProcessKey, group: u32) -> Option<&Members> {
         self.groups.get(&(process, group))
     }
 
-    /// The number of a process's communicator that all of its members, those of the remote group too, have for it.
-    /// `None` when the trace does not tell its members.
+    /// The number of a process's communicator that all its members use, including those of the remote group. `None` if its members are
+    /// unknown.
     pub fn identity(&self, process: ProcessKey, communicator: u32) -> Option<u32> {
         let view = self.views.get(&(process, communicator))?;
         Some(view.identity)
@@ -122,23 +117,23 @@ impl Communicators {
         Some(view.rank)
     }
 
-    /// The processes that the trace has, in the order of jobs and ranks.
+    /// The processes in the trace, in the order of jobs and ranks.
     pub fn all(&self) -> impl Iterator<Item = Member> {
         self.nodes.keys().copied()
     }
 
-    /// How many processes the trace has.
+    /// The number of processes in the trace.
     pub fn processes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node on which a process runs. `None` when the trace does not tell.
+    /// The node of a process. `None` if unknown.
     pub fn node(&self, member: Member) -> Option<u32> {
         self.nodes.get(&member).copied()
     }
 
-    /// The neighbours of a process in its communicator's grid, in the order of its buffers' blocks; a place outside of the
-    /// grid is `None`. `None` altogether when there is no grid, or the trace does not tell it.
+    /// The neighbours of a process in its communicator's grid, in the order of its buffers' blocks; an entry outside the grid is `None`.
+    /// The result is `None` if there is no grid, or it is unknown.
     pub fn grid_neighbors(
         &self,
         process: ProcessKey,
@@ -152,8 +147,7 @@ impl Communicators {
         Some(slots.iter().map(member).collect())
     }
 
-    /// Who a peer in a process's communicator is. `None` when it is no rank, or the trace does
-    /// not tell.
+    /// The process of a peer in a process's communicator. `None` if the peer is not a rank, or unknown.
     pub fn peer(&self, process: ProcessKey, communicator: u32, peer: Peer) -> Option<Member> {
         let Peer::Rank(rank) = peer else {
             return None;
@@ -162,13 +156,12 @@ impl Communicators {
         view.remote.as_ref().unwrap_or(&view.members).get(rank)
     }
 
-    /// Bytes that `event`'s process gives to and gets from a collective operation of it. `None` where
-    /// the trace does not tell.
+    /// Bytes that `event`'s process sends to and receives from its collective operation. `None` if unknown.
     pub fn volume(&self, event: &Event, collective: &Collective) -> (Option<u64>, Option<u64>) {
         self.moved((event.node, event.process), collective)
     }
 
-    /// The same of a collective operation of this process.
+    /// The same for a collective operation of this process.
     pub fn moved(
         &self,
         process: ProcessKey,
@@ -182,14 +175,14 @@ impl Communicators {
             Some(Peer::Rank(root)) => view.map(|view| view.remote.is_none() && view.rank == root),
             _ => Some(false),
         };
-        // An intercommunicator's processes in the root's group, but for the root, take no part.
+        // In an intercommunicator, processes of the root's group other than the root do not take part.
         let beside = collective.root == Some(Peer::Null);
         let count = |amount: &Amount| {
             if amount.bytes == Some(0) || beside {
                 return Some(0);
             }
             let counts = match amount.who {
-                // Between groups the root has one side: it takes what others give, or gives.
+                // In an intercommunicator, the root either only sends or only receives.
                 Who::Everyone => collective.root != Some(Peer::Root),
                 Who::Root => is_root?,
                 Who::Others => !is_root?,
@@ -214,7 +207,7 @@ pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
     Ok(collector.resolve())
 }
 
-/// All bytes of an amount, for a process that sees its communicator so.
+/// The total bytes of an amount, for a process with this view of its communicator.
 fn total(amount: &Amount, view: Option<&View>) -> Option<u64> {
     let sources = amount.share == Share::Sources;
     if let Some(bytes) = amount.bytes {
@@ -238,7 +231,7 @@ fn total(amount: &Amount, view: Option<&View>) -> Option<u64> {
     }
 }
 
-/// The sum of so many pieces; `None` when there are fewer.
+/// The sum of the first `count` pieces; `None` if there are fewer.
 fn sum(pieces: &[u64], count: u32) -> Option<u64> {
     let pieces = pieces.get(..count as usize)?.iter();
     Some(pieces.fold(0, |sum, piece| sum.saturating_add(*piece)))

@@ -1,13 +1,13 @@
-//! What messages a collective call becomes.
+//! Messages of collective calls.
 //!
-//! As the program calls it, a collective operation says who gives whom how much (`stated`). The MPI library makes messages of it by an
-//! algorithm, which its own tables choose by what the call passes (`passed`); what a persistent operation passes stands in the call that
-//! prepared it (`prepared`). [`Expansion`] sees each event of a trace in order, and says of any collective call which algorithm is taken.
+//! A collective operation has the semantics of data given by one process to another (`stated`). The MPI library implements it by messages
+//! of an algorithm, which its tables select by the call's arguments (`passed`); the arguments of a persistent operation are in the call
+//! that prepared it (`prepared`). [`Expansion`] observes each event of a trace in order, and returns the algorithm of a collective call.
 //! Called by the analysis of traffic and by replay.
 
-/// What a call passes to a collective operation.
+/// Arguments of a collective operation.
 pub(crate) mod passed;
-/// What persistent collective operations were prepared by.
+/// Calls that prepared persistent collective operations.
 mod prepared;
 /// Collective operations as the program called them.
 pub(crate) mod stated;
@@ -21,35 +21,35 @@ use belljar_trace::{Collective, Event, Implementation, MpiLibrary, standard_abi}
 use crate::communicators::{Communicators, Member, Members, ProcessKey};
 use prepared::Prepared;
 
-/// Why it is not known what messages a call becomes.
+/// The reason that a call's messages are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unknown {
-    /// The trace does not tell whom the communicator joins.
+    /// The members of the communicator are unknown.
     Peer,
-    /// The trace does not tell the bytes.
+    /// The bytes are unknown.
     Bytes,
-    /// The trace does not tell each member's part.
+    /// The part of each member is unknown.
     Pieces,
-    /// It was started by `MPI_Start`, and what was prepared does not tell which operation it is.
+    /// It was started by `MPI_Start`, and the call that prepared it is ambiguous.
     Persistent,
-    /// Its communicator joins two groups.
+    /// It is on an intercommunicator.
     Intercommunicator,
-    /// Neighbours are not those of a grid.
+    /// The neighbours are not those of a grid.
     Neighbors,
-    /// The library is another than that of the tables.
+    /// The tables are of another library.
     Library,
     /// The trace does not have the nodes of all members.
     Nodes,
-    /// The library's tables say nothing, or name an algorithm that is not known.
+    /// The library's tables have no entry, or name an unknown algorithm.
     Algorithm,
-    /// The trace does not tell whether the program's own reduction is commutative.
+    /// It is unknown whether the program's own reduction is commutative.
     Reduction,
     /// There are too many pairs.
     Pairs,
 }
 
 impl Unknown {
-    /// What is not known, and why, for people.
+    /// The reason, as a text for users.
     pub fn words(self) -> &'static str {
         match self {
             Self::Peer => "messages or calls on communicators that could not be worked out",
@@ -75,39 +75,39 @@ impl Unknown {
     }
 }
 
-/// What a process's own reductions are.
+/// Kinds of a process's own reductions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reductions {
     commutative: bool,
     others: bool,
 }
 
-/// A member's part in a collective operation, as the library carries it out.
+/// A member's part in a collective operation, as the library implements it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expanded {
-    /// The communicator, by the number that all of its members have for it.
+    /// The communicator, by the number that all members use.
     pub communicator: u32,
-    /// The algorithm that is taken.
+    /// The selected algorithm.
     pub algorithm: Algorithm,
-    /// What the member passes.
+    /// The member's arguments.
     pub call: Call,
-    /// The stages that the member goes through where ranks share nodes, in place of the algorithm; else empty.
+    /// The member's stages if ranks share nodes, which replace the algorithm; otherwise empty.
     pub stages: Vec<Stage>,
 }
 
-/// Says what messages collective calls become.
+/// Finds the messages of collective calls.
 #[derive(Debug)]
 pub struct Expansion<'a> {
     communicators: &'a Communicators,
     tables: Option<&'a Tables>,
-    /// The nodes of a communicator's members; `None` where they are not known.
+    /// The nodes of a communicator's members; `None` if unknown.
     nodes: BTreeMap<u32, Option<Nodes>>,
     reductions: BTreeMap<ProcessKey, Reductions>,
     prepared: Prepared,
 }
 
 impl<'a> Expansion<'a> {
-    /// Nothing seen yet of the trace whose communicators these are; with the tables of the library that ran, if they are at hand.
+    /// Creates an expansion for a trace with these communicators; with the tables of the library that ran, if available.
     pub fn new(communicators: &'a Communicators, tables: Option<&'a Tables>) -> Self {
         Self {
             communicators,
@@ -118,12 +118,12 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Whether it knows tables of the library that ran.
+    /// True if there are tables of the library that ran.
     pub fn has_tables(&self) -> bool {
         self.tables.is_some()
     }
 
-    /// Notes what an event says of later ones: the reductions that it makes, the operations that it prepares.
+    /// Records an event that later ones depend on: the creation of a reduction, the preparation of an operation.
     pub fn learn(&mut self, event: &Event) {
         self.prepared.learn(event);
         if event.meaning().kind == CallKind::Make(Object::Reduction) {
@@ -138,11 +138,11 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Which operation `collective` of `event` is, and the call that says what is passed to it: `event` itself, or the one that
-    /// prepared what it starts.
+    /// The operation of `collective` of `event`, and the call with its arguments: `event` itself, or the call that prepared the started
+    /// operation.
     ///
     /// # Errors
-    /// When it is not known what prepared it.
+    /// When the call that prepared it is unknown.
     pub fn called<'e>(
         &'e self,
         event: &'e Event,
@@ -157,10 +157,10 @@ impl<'a> Expansion<'a> {
         Ok((prepared, operation.ok_or(Unknown::Persistent)?))
     }
 
-    /// Tells `to` whom the caller of `collective` gives how many bytes, as the program calls it.
+    /// Calls `to` with each process to which the caller of `collective` gives data, and the bytes, as the program calls it.
     ///
     /// # Errors
-    /// When the trace does not tell.
+    /// When they are unknown.
     pub fn stated(
         &self,
         event: &Event,
@@ -172,11 +172,11 @@ impl<'a> Expansion<'a> {
         stated::each(self.communicators, process, operation, collective, to)
     }
 
-    /// How the library carries out `collective` of `event`, where it is one among all members of a communicator; `None` for one among
-    /// neighbours, who exchange straight what they call for, and for a communicator of one.
+    /// The library's implementation of `collective` of `event`, if it is among all members of a communicator. `None` for neighbourhood
+    /// collectives, whose data are exchanged directly, and for a communicator of one.
     ///
     /// # Errors
-    /// When it is not known.
+    /// When it is unknown.
     pub fn expand(
         &mut self,
         event: &Event,
@@ -196,17 +196,17 @@ impl<'a> Expansion<'a> {
         };
         let choice = match self.nodes(identity, members) {
             Some(nodes) => tables.choose_on(&call, nodes),
-            // Its rules do not ask where ranks are.
+            // Its rules do not depend on the nodes of ranks.
             None if own == MpiLibrary::OpenMpi => tables.choose(&call),
             None => return Err(Unknown::Nodes),
         };
         expanded(choice, identity, call)
     }
 
-    /// The same by these tables, whichever library ran, and as if each member were on a node of its own.
+    /// The same by these tables, for any library, and as if each member were on a node of its own.
     ///
     /// # Errors
-    /// When it is not known.
+    /// When it is unknown.
     pub fn expand_by(
         &self,
         tables: &Tables,
@@ -219,7 +219,7 @@ impl<'a> Expansion<'a> {
         expanded(tables.choose(&call), identity, call)
     }
 
-    /// The communicator and the member's call; `None` for an operation among neighbours, and for a communicator with one member.
+    /// The communicator and the member's call; `None` for neighbourhood collectives, and for a communicator with one member.
     fn passed(
         &self,
         event: &Event,
@@ -235,7 +235,7 @@ impl<'a> Expansion<'a> {
         Ok((call.members > 1).then_some((identity, call)))
     }
 
-    /// The communicator's number for all of its members, these, and the caller's rank among them.
+    /// The communicator's number for all of its members, these members, and the caller's rank.
     fn place(
         &self,
         event: &Event,
@@ -268,7 +268,7 @@ impl<'a> Expansion<'a> {
         nodes.as_ref()
     }
 
-    /// The call with what is known of its reduction, if it has one.
+    /// The call with the known properties of its reduction, if it has one.
     fn with_reduction(&self, call: Call, event: &Event) -> Result<Call, Unknown> {
         let parameters = event.description().parameters;
         let op = parameters.iter().position(|it| it.base == Base::Op);
@@ -281,7 +281,8 @@ impl<'a> Expansion<'a> {
         let own = self.reductions.get(&(event.node, event.process));
         let is_open_mpi = event.implementation == Implementation::OpenMpi;
         if own.is_none_or(|own| !own.others) && is_open_mpi {
-            // Its handles do not tell whose they are. MPI's own are commutative as far as reductions of several take them.
+            // Its handles do not show their owner. MPI's predefined reductions are commutative as far as reductions of several elements
+            // use them.
             return Ok(call);
         }
         let commutative = match own.copied().unwrap_or_default() {
@@ -327,10 +328,10 @@ fn is_built_in(implementation: Implementation, handle: u64) -> bool {
     }
 }
 
-/// Members of a communicator that are believed of a trace that has fewer processes.
+/// Accepted number of members of a communicator even if a trace has fewer processes.
 const MEMBERS_BELIEVED: usize = 1 << 12;
 
-/// Whether a communicator may have so many members: a trace of a few bytes could claim any number.
+/// True if a communicator may have as many members: a trace of a few bytes could claim any number.
 pub(crate) fn is_plausible(communicators: &Communicators, members: u32) -> bool {
     members as usize <= communicators.processes().max(MEMBERS_BELIEVED)
 }

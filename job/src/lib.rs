@@ -3,8 +3,9 @@
 //! An event describes a call as its process saw it. [`Operations`] reads events in trace order and reports [`Fact`]s:
 //! operations that begin, match, meet and complete, with every request, window, epoch and turn followed once for all
 //! readers. [`Communicators`] gives the members of communicators, and [`Expansion`] the messages of collective
-//! operations. Readers hold the trace and keep their own results; nothing here is written to a trace. Memory is bounded
-//! for hostile traces: what exceeds a bound is reported as [`Fact::Lost`]. Called by analyses, exports and replay.
+//! operations. Readers hold the trace and store their own results; nothing here is written to a trace. Memory is
+//! bounded for hostile traces: operations beyond a limit are reported as [`Fact::Lost`]. Called by analyses, exports
+//! and replay.
 
 /// The members of communicators.
 mod communicators;

@@ -1,8 +1,8 @@
 //! The main part of a job: the time between the start and the end of MPI.
 //!
-//! It begins with the first return of a process's first call that starts MPI, and ends with the last entry of a process's
-//! last call that ends it. A process without such a call counts by its first entry and its last return.
-//! Runs and replays have the same one. Called by `analysis` for efficiencies, and by `replay`.
+//! It begins with the earliest return of a process's first call that starts MPI, and ends with the latest entry of a
+//! process's last call that ends it. For a process without such calls, its first entry and its last return are used. Runs
+//! and replays use the same definition. Called by `analysis` for efficiencies, and by `replay`.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl<K> Default for MainPart<K> {
 }
 
 impl<K: Ord> MainPart<K> {
-    /// Takes a call of a process into account. Times are in picoseconds.
+    /// Adds a call of a process. Times are in picoseconds.
     pub fn take(&mut self, process: K, function: u16, (entry, exit): (u64, u64)) {
         let bounds = self.0.entry(process).or_insert(Bounds {
             calls: (entry, exit),
@@ -47,7 +47,7 @@ impl<K: Ord> MainPart<K> {
         }
     }
 
-    /// Its length in picoseconds; 0 where the end is before the beginning.
+    /// Its length in picoseconds; 0 if the end is before the beginning.
     pub fn span(&self) -> u64 {
         let all = self.0.values();
         let from = all

@@ -51,7 +51,7 @@ struct Call<'e> {
 struct Begun {
     /// Operations that the call also completes.
     done: Vec<Open>,
-    /// Those that its requests stand for; `None` for a transfer without an operation.
+    /// Operations of the call's requests; `None` for a transfer without an operation.
     under_way: Vec<Option<Open>>,
 }
 
@@ -101,7 +101,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// Appends the facts of the next event to `facts`. Calls that the library makes of itself have none.
+    /// Appends the facts of the next event to `facts`. Nested calls have none.
     pub fn observe(&mut self, event: &Event, facts: &mut Vec<Fact>) {
         let first = facts.len();
         self.follow(event, facts);
@@ -150,7 +150,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.windows.forget(call);
     }
 
-    /// Appends the last facts, after the last event: matches that are deduced, and losses.
+    /// Appends the last facts, after the last event: deduced matches, and losses.
     pub fn end(&mut self, facts: &mut Vec<Fact>) {
         let first = facts.len();
         self.matcher.settle(self.horizon.value(), true, facts);
@@ -162,7 +162,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.matcher.alone()
     }
 
-    /// The number of collective operations that some of their processes have not come to.
+    /// The number of collective operations that some of their processes have not reached.
     pub fn unmet(&self) -> u64 {
         self.meetings.unmet()
     }
@@ -230,7 +230,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         Open { operation, side }
     }
 
-    /// A request is complete, and with it what it stands for.
+    /// Completes a request with its operations.
     fn complete(
         &mut self,
         call: Call<'_>,

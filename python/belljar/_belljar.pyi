@@ -10,9 +10,9 @@ class Table:
     def columns(self) -> List[str]:
         """The names of its columns."""
     def select(self, columns: List[str]) -> "Table":
-        """The table with these columns alone, in this order."""
+        """The table with only these columns, in this order."""
     def __arrow_c_stream__(self, requested_schema: Optional[Any] = None) -> Any:
-        """The Arrow PyCapsule interface. The trace is read anew each time."""
+        """The Arrow PyCapsule interface. The trace is read again each time."""
 
 def table_names() -> List[str]:
     """The names of all tables."""

@@ -1,4 +1,4 @@
-"""The command ``belljar``: how it is found, what it says, and how far it is."""
+"""The command ``belljar``: its location, output and progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BelljarError(RuntimeError):
 
 
 class MissingFileError(BelljarError):
-    """The run directory lacks a file. ``args[0]`` names the file and the key that makes it; ``code`` is 0, as no command ran."""
+    """The run directory lacks a file. ``args[0]`` names the file and the scenario key that enables it; ``code`` is 0, as no command ran."""
 
     def __init__(self, path: Path, advice: str) -> None:
         error = f"{path} does not exist: {advice}"
@@ -38,7 +38,7 @@ class MissingFileError(BelljarError):
 
 
 def command() -> str:
-    """Where the command is: ``BELLJAR``, or ``belljar`` on the ``PATH``."""
+    """The path of the command: ``BELLJAR``, or ``belljar`` on the ``PATH``."""
     found = os.environ.get("BELLJAR") or shutil.which("belljar")
     if not found:
         raise FileNotFoundError(
@@ -48,7 +48,7 @@ def command() -> str:
 
 
 def call(words: Sequence[str], progress: Optional[Progress] = None) -> str:
-    """What the command prints. ``progress`` is called with each line that it writes on standard error meanwhile."""
+    """Runs the command and returns its standard output. ``progress`` is called with each line of standard error."""
     said: list[str] = []
     printed: list[str] = []
     with subprocess.Popen(
@@ -56,7 +56,7 @@ def call(words: Sequence[str], progress: Optional[Progress] = None) -> str:
     ) as process:
         stdout, stderr = process.stdout, process.stderr
         assert stdout is not None and stderr is not None
-        # Standard output may be longer than a pipe holds: it is read by a thread of its own.
+        # Standard output may exceed the pipe's buffer, so another thread reads it.
         reader = Thread(target=lambda: printed.append(stdout.read()), daemon=True)
         reader.start()
         try:
@@ -75,12 +75,12 @@ def call(words: Sequence[str], progress: Optional[Progress] = None) -> str:
 
 
 def told(words: Sequence[str], progress: Optional[Progress] = None) -> Any:
-    """What the command says as JSON."""
+    """Runs the command and parses its JSON output."""
     return json.loads(call(words, progress))
 
 
 def quoted(value: Any) -> str:
-    """A value as TOML, as ``--set`` takes it."""
+    """A value in TOML syntax, for ``--set``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -93,7 +93,7 @@ def quoted(value: Any) -> str:
 
 
 def settings(values: Optional[Mapping[str, Any]]) -> list[str]:
-    """Values by keys of a scenario, as words of the command."""
+    """Arguments of the command for values by scenario key."""
     words: list[str] = []
     for key, value in (values or {}).items():
         words += ["--set", f"{key}={quoted(value)}"]
@@ -101,7 +101,7 @@ def settings(values: Optional[Mapping[str, Any]]) -> list[str]:
 
 
 def _scenario(scenario: Any, folder: str) -> list[str]:
-    """A scenario as words of the command; one that stands in memory is written into ``folder``."""
+    """Arguments of the command for a scenario; a scenario in memory is written into ``folder``."""
     from ._scenario import Scenario
 
     if not isinstance(scenario, Scenario):
@@ -121,8 +121,8 @@ def run(
 ) -> "Run":
     """Runs a scenario (a file, or a :class:`Scenario`) into the new directory ``out``, and opens it.
 
-    ``set`` has other values by keys of the scenario, such as ``{"network.latency": "20 us"}``. ``progress`` is called with a line each second:
-    virtual time, speed, nodes, calls. Raises :class:`BelljarError` when the workload does not end well.
+    ``set`` overrides keys of the scenario, such as ``{"network.latency": "20 us"}``. ``progress`` is called with a line each second:
+    virtual time, speed, nodes, calls. Raises :class:`BelljarError` if the workload fails.
     """
     from ._run import open
 
@@ -136,7 +136,7 @@ def run(
 
 
 def _options(options: Mapping[str, Any]) -> list[str]:
-    """Options of ``belljar replay`` by their names with underscores."""
+    """Arguments of ``belljar replay`` for options named with underscores."""
     words: list[str] = []
     for name, value in options.items():
         if value is not None:
@@ -155,9 +155,9 @@ def replay(
     progress: Optional[Progress] = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Plays a traced run again on another network or placement, and returns what ``belljar replay --json`` says.
+    """Replays a traced run on another network or placement, and returns the output of ``belljar replay --json``.
 
-    Options are those of the command, with underscores: ``topology``, ``hostfile``, ``mapping``, ``ranks_per_node``, ``compute_scale``, ``model``, ``collectives``, ``costs``. With ``out``
+    Options are named like the command's, with underscores: ``topology``, ``hostfile``, ``mapping``, ``ranks_per_node``, ``compute_scale``, ``model``, ``collectives``, ``costs``. With ``out``
     the replay is a run directory, which :func:`open` opens.
     """
     words = ["replay", os.fspath(directory), "--json", *settings(set), *_options(options)]
@@ -173,9 +173,9 @@ def replay(
 def simulate(
     mix: PathLike, *, out: Optional[PathLike] = None, progress: Optional[Progress] = None
 ) -> list[dict[str, Any]]:
-    """Simulates the jobs of a mix's file (``belljar simulate``), all combinations of its values: a row for each, as a dictionary with the values that vary by their keys.
+    """Simulates the jobs of a mix file (``belljar simulate``) for all combinations of its values. Returns one dictionary per combination, which includes the varied values by key.
 
-    With ``out``, a new folder, it keeps what became of jobs and links.
+    With ``out``, a new folder, results of jobs and links are stored there.
     """
     words = ["simulate", os.fspath(mix), "--json"]
     if out is not None:
@@ -184,7 +184,7 @@ def simulate(
 
 
 def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a table, with the values that vary by their keys."""
+    """Rows of a table, with the varied values by key."""
     return [{**dict(row.pop("values")), **row} for row in rows]
 
 
@@ -196,9 +196,9 @@ def sweep(
     progress: Optional[Progress] = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Replays of a traced run with all combinations of values, on all processors: a row for each, as a dictionary.
+    """Replays a traced run for all combinations of values, on all processors. Returns one dictionary per combination.
 
-    ``vary`` has values by keys of the scenario or by options of ``belljar replay``: ``{"network.latency": ["1 us", "20 us"], "model": ["packet", "flow"]}``. Rows have these
+    ``vary`` has lists of values by scenario key or by option of ``belljar replay``: ``{"network.latency": ["1 us", "20 us"], "model": ["packet", "flow"]}``. Rows have these
     keys, and ``total_ps``, ``traced_ps``, ``mpi_ps``, ``waited_ps``, ``dropped``, ``stuck``.
     """
     words = ["replay", os.fspath(directory), "--json", *settings(set), *_options(options)]

@@ -1,4 +1,4 @@
-"""A run directory: its tables, and what the analyses say of it."""
+"""A run directory: its tables and analyses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._command import MissingFileError, PathLike, told
 
 
 class Run:
-    """A run directory, or a trace file. Nothing is read before it is asked for."""
+    """A run directory or a trace file. Files are read on demand."""
 
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
@@ -26,9 +26,9 @@ class Run:
     # Tables, as Arrow.
 
     def table(self, name: str, *columns: str) -> _belljar.Table:
-        """A table of the trace (docs/export.md has its columns and their units), or these columns of it alone, which are read in less time.
+        """A table of the trace (docs/export.md lists the columns and their units). With ``columns``, only these are read, which is faster.
 
-        The names are in :attr:`tables`. The trace is read each time that somebody takes the table, a batch at a time.
+        The names are in :attr:`tables`. The trace is read each time that the table is consumed, in batches.
         """
         if self.path.is_dir():
             self._file("trace.bjt", "run the scenario with trace.enabled = true")
@@ -49,10 +49,10 @@ class Run:
         return self.table("messages", *columns)
 
     def collectives(self, *columns: str) -> _belljar.Table:
-        """Parts of processes in collective operations."""
+        """Collective operations, a row for each participating process."""
         return self.table("collectives", *columns)
 
-    # Analyses, as the command says them.
+    # Analyses, from the command.
 
     def _trace(self, analysis: str, *words: str) -> dict[str, Any]:
         said: dict[str, Any] = told(["trace", analysis, os.fspath(self.path), "--json", *words])
@@ -76,7 +76,7 @@ class Run:
         return self._trace("graph")
 
     def matrix(self, by: str = "call") -> dict[str, Any]:
-        """Who sent how much to whom: by ``"call"``, by ``"message"`` of the MPI library, by ``"wire"`` or as ``"seen"`` (``belljar trace matrix``)."""
+        """Traffic between ranks: by ``"call"``, by ``"message"`` of the MPI library, by ``"wire"`` or as ``"seen"`` (``belljar trace matrix``)."""
         return self._trace("matrix", "--by", by)
 
     def sites(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Run:
         return self._trace("sites")
 
     def wait(self) -> dict[str, Any]:
-        """Who waits for whom (``belljar trace wait``)."""
+        """Waiting times between ranks (``belljar trace wait``)."""
         return self._trace("wait")
 
     def delays(self) -> dict[str, Any]:
@@ -96,28 +96,28 @@ class Run:
         """The critical path, and slack (``belljar trace path``)."""
         return self._trace("path")
 
-    # Other files of a run directory. Each raises BelljarError where the run has no such file.
+    # Other files of a run directory. Each raises BelljarError if the run has no such file.
 
     def _file(self, name: str, advice: str) -> Path:
-        """A file of the run directory; :class:`BelljarError` with the advice where it is missing."""
+        """A file of the run directory; :class:`BelljarError` with the advice if it is missing."""
         path = (self.path if self.path.is_dir() else self.path.parent) / name
         if not path.is_file():
             raise MissingFileError(path, advice)
         return path
 
     def summary(self) -> dict[str, Any]:
-        """How the run ended (``summary.json``)."""
+        """The run's summary (``summary.json``)."""
         path = self._file("summary.json", "belljar run writes it when a run ends; a replay and an imported trace have none")
         summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return summary
 
     def console(self, node: int) -> str:
-        """What a node wrote on its serial console."""
+        """The output of a node's serial console."""
         path = self._file(f"console/node{node}.log", "belljar run writes one for each node, numbered from 0; a replay has none")
         return path.read_text(encoding="utf-8", errors="replace")
 
     def links(self) -> list[dict[str, Any]]:
-        """What links carried over time, where the scenario has ``network.statistics``: rows of ``links.csv``, numbers as numbers."""
+        """Link figures over time, if the scenario has ``network.statistics``: rows of ``links.csv``, with numbers converted."""
         advice = "run the scenario with the key network.statistics, such as network.statistics = \"1 ms\""
         return list(_rows(self._file("links.csv", advice)))
 

@@ -1,4 +1,4 @@
-"""A scenario in memory: what is to run, and on what."""
+"""Scenarios in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._command import PathLike, quoted
 class Scenario:
     """A scenario, by its keys (docs/scenario.md): ``Scenario(name="ring", nodes={"count": 4}, workload={"command": "mpiexec.hydra -n 4 ring"})``.
 
-    With ``base`` it is that file with what is given changed. :func:`belljar.run` runs it.
+    With ``base``, the given keys override those of that file. :func:`belljar.run` runs it.
     """
 
     def __init__(self, *, base: Optional[PathLike] = None, **keys: Any) -> None:
@@ -28,7 +28,7 @@ class Scenario:
         table[last] = value
 
     def __getitem__(self, key: str) -> Any:
-        """What was set of a key."""
+        """The value that was set for a key."""
         value: Any = self.keys
         for name in key.split("."):
             value = value[name]
@@ -60,7 +60,7 @@ class Scenario:
         return "\n".join(lines) + "\n"
 
     def write(self, path: PathLike) -> Path:
-        """Writes the scenario as a file. Paths in it are relative to the file's folder, so give whole ones."""
+        """Writes the scenario as a file. Relative paths in it refer to the file's folder, so use absolute ones."""
         path = Path(path)
         path.write_text(self.text(), encoding="utf-8")
         return path

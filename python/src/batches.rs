@@ -1,6 +1,6 @@
-//! Rows of a table as batches of Arrow.
+//! Rows of a table as Arrow batches.
 //!
-//! Rows come as the trace is read, a call at a time; a batch is full when it has so many rows. Memory is bounded by that. Called by the class `Table`.
+//! Rows come as the trace is read, one call at a time; a batch is complete when it has enough rows, which bounds memory. Called by the class `Table`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use belljar_formats::ExportError;
 use belljar_formats::tables::{Cell, Kind, Sheets, Table, TableReader};
 use belljar_trace::TraceError;
 
-/// Rows of a batch, at most but for those of one call more.
+/// Limit on the rows of a batch, apart from the last call's rows.
 const ROWS: usize = 1 << 16;
 
-/// A column in the making.
+/// A column that is being built.
 enum Builder {
     Unsigned(UInt64Builder),
     Signed(Int64Builder),
@@ -51,7 +51,7 @@ impl Builder {
     }
 }
 
-/// The wanted columns of the wanted table.
+/// The selected columns of a table.
 struct Columns {
     table: Table,
     wanted: Vec<(usize, Builder)>,
@@ -82,7 +82,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Of a table of the trace at `trace`, these columns by their places in it.
+    /// Opens a table of the trace at `trace`, with these columns by index.
     pub(crate) fn open(
         trace: &Path,
         table: Table,
@@ -117,7 +117,7 @@ impl Batches {
         Arc::new(Field::new("", kind, false))
     }
 
-    /// A batch as an array of structures, as streams have them.
+    /// A batch as an array of structures, as in Arrow streams.
     pub(crate) fn as_array(batch: RecordBatch) -> ArrayRef {
         Arc::new(StructArray::from(batch))
     }

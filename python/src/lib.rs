@@ -1,9 +1,9 @@
-//! What the Python package `belljar` takes from Rust: tables of traces, as Arrow.
+//! The Rust part of the Python package `belljar`: tables of traces, as Arrow.
 //!
-//! A table is read from the trace each time that somebody takes it, a batch at a time and the wanted columns alone. It goes to Python by the Arrow PyCapsule interface,
-//! without copies. All else of the package is Python (`python/belljar`). Loaded by it as `belljar._belljar`.
+//! A table is read from the trace each time that it is requested, in batches and only with the selected columns. It is passed to Python through the Arrow PyCapsule
+//! interface, without copies. The rest of the package is Python (`python/belljar`), which loads this module as `belljar._belljar`.
 
-/// Rows of a table as batches of Arrow.
+/// Rows of a table as Arrow batches.
 mod batches;
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use batches::Batches;
 struct Table {
     trace: PathBuf,
     kind: TableKind,
-    /// Its columns that are wanted, by their places in it.
+    /// Indices of its selected columns.
     columns: Vec<usize>,
 }
 

@@ -1,21 +1,21 @@
-//! A queue of keys in the order of time, fast where most are due soon.
+//! A queue of keys ordered by time, fast if most keys are due soon.
 //!
-//! After R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem", CACM 31 (1988): keys of the present day
-//! are sorted, those of the days after it lie unsorted in a ring, and those later still in a heap until the ring has come to them. The length of a day follows the number of keys that days
-//! have. The order of keys depends on the keys alone. Used by [`EventQueue`](crate::EventQueue) and by models with events of their own.
+//! After R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem", CACM 31 (1988). Keys of the present day are sorted,
+//! keys of the following days are unsorted in a ring, and later keys are in a heap until the ring reaches them. The length of a day adapts to the number of keys per day.
+//! The order depends on the keys alone. Used by [`EventQueue`](crate::EventQueue) and by models with events of their own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::Time;
 
-/// What keys are ordered by, before all else.
+/// A key that is ordered by time first.
 pub trait Timed: Ord + Copy {
-    /// When what it stands for happens.
+    /// Time of the key's event.
     fn time(&self) -> Time;
 }
 
-/// Bits of picoseconds within a day at first: half a microsecond, some frames' time on a link.
+/// Initial length of a day in bits of picoseconds: half a microsecond, the time of some frames on a link.
 const DAY_BITS: u32 = 19;
 /// Bits of the shortest and the longest day.
 const SHORTEST_BITS: u32 = 6;
@@ -24,51 +24,51 @@ const LONGEST_BITS: u32 = 40;
 const DAYS: u64 = 256;
 /// Days with a mark in one word.
 const WORD: u64 = u64::BITS as u64;
-/// Keys of the present day that are moved for one that comes in between, at most.
+/// Limit on keys of the present day that are moved for an insertion.
 const MOST_MOVED: usize = 16;
-/// Keys that come out between two looks at the length of days, at least.
+/// Minimum number of removed keys between two checks of the length of days.
 const LOOK: u32 = 2048;
-/// Keys of a day beyond which days become shorter.
+/// Keys per day above which days become shorter.
 const MANY: u32 = 8;
 
 /// Keys in their order.
 #[derive(Clone, Debug)]
 pub struct Calendar<K> {
-    /// The present day's, and all before it, the last first; with `soon`, empty only if there is no key at all.
+    /// Keys of the present day and before, the last first; with `soon`, empty only if there is no key at all.
     present: Vec<K>,
-    /// Keys of the present day that came when it had begun and lie deep in it.
+    /// Keys of the present day that were added after it began and that belong deep in it.
     soon: BinaryHeap<Reverse<K>>,
     /// The present day.
     day: u64,
-    /// Bits of picoseconds within a day.
+    /// Length of a day in bits of picoseconds.
     bits: u32,
-    /// Those of each day after the present one, by its number modulo [`DAYS`].
+    /// Keys of each day after the present one, by its number modulo [`DAYS`].
     ring: Vec<Vec<K>>,
-    /// Which days of the ring have any.
+    /// Bits of the ring's days that have keys.
     marks: [u64; (DAYS / WORD) as usize],
-    /// Those of later days.
+    /// Keys of later days.
     later: BinaryHeap<Reverse<K>>,
     length: usize,
     use_of_days: UseOfDays,
 }
 
-/// The distribution of keys over days since the length of days was checked last.
+/// The distribution of keys over days since the last check of the length of days.
 #[derive(Clone, Copy, Debug, Default)]
 struct UseOfDays {
-    /// Keys that came out.
+    /// Removed keys.
     popped: u32,
     /// Days that began.
     begun: u32,
-    /// Keys that were put off beyond the ring.
+    /// Keys that were added beyond the ring.
     far: u32,
 }
 
 impl UseOfDays {
-    /// Bits that days have too many, or too few.
+    /// The number of bits by which days are too long (positive) or too short.
     fn excess(self) -> i32 {
         let each = self.popped / self.begun.max(1);
         if each > MANY && self.far <= self.popped / 4 {
-            // Keys of one time share a day, however short it is: a step at a time shows whether it helps.
+            // Keys of one time share a day of any length: shortening by steps shows whether it helps.
             return (each / (MANY / 2)).ilog2().min(2) as i32;
         }
         match each < 2 && self.far > self.popped / 4 {
@@ -116,7 +116,7 @@ impl<K: Timed> Calendar<K> {
         key.time().as_ps() >> self.bits
     }
 
-    /// Keeps a key for a day that is to come.
+    /// Stores a key for a later day.
     fn put_off(&mut self, day: u64, key: K) {
         if day - self.day >= DAYS {
             self.use_of_days.far += 1;
@@ -145,7 +145,7 @@ impl<K: Timed> Calendar<K> {
         }
     }
 
-    /// Takes the first key, unless it is later than `end`.
+    /// Removes the first key, unless it is later than `end`.
     #[inline]
     pub fn pop_until(&mut self, end: Time) -> Option<K> {
         match self.first()?.time() <= end {
@@ -154,7 +154,7 @@ impl<K: Timed> Calendar<K> {
         }
     }
 
-    /// Takes the first key.
+    /// Removes the first key.
     pub fn pop(&mut self) -> Option<K> {
         let key = match self.soon.is_empty() {
             true => self.present.pop(),
@@ -176,11 +176,11 @@ impl<K: Timed> Calendar<K> {
         }
     }
 
-    /// Makes the next day with any keys the present one.
+    /// Makes the next day with keys the present one.
     fn next_day(&mut self) {
         let later = self.later.peek();
         let later = later.map(|Reverse(key)| self.day_of(key));
-        // What has come so near that the ring has room for it may come before all that is in the ring.
+        // Later keys that now fit into the ring may precede all keys in the ring.
         self.day = match (self.next_in_ring(), later) {
             (Some(day), Some(later)) => day.min(later),
             (Some(day), None) => day,
@@ -195,7 +195,7 @@ impl<K: Timed> Calendar<K> {
         }
         let place = self.day % DAYS;
         self.marks[(place / WORD) as usize] &= !(1 << (place % WORD));
-        // The ring's day has the present's room from now on.
+        // The ring's day takes over the present day's buffer.
         std::mem::swap(&mut self.present, &mut self.ring[place as usize]);
         self.use_of_days.begun += 1;
         if self.use_of_days.popped >= LOOK.max(self.length.min(u32::MAX as usize) as u32) {
@@ -204,7 +204,7 @@ impl<K: Timed> Calendar<K> {
         self.present.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    /// Makes days shorter that have many keys, and longer if the ring ends too soon. The present day need not be sorted.
+    /// Makes days shorter if they have many keys, and longer if the ring ends too soon. The present day need not be sorted.
     fn measure(&mut self) {
         let excess = std::mem::take(&mut self.use_of_days).excess();
         let bits = self.bits.saturating_add_signed(-excess);
@@ -228,12 +228,12 @@ impl<K: Timed> Calendar<K> {
         self.use_of_days = UseOfDays::default();
     }
 
-    /// The first day after the present one of which the ring has any keys.
+    /// The first day after the present one with keys in the ring.
     fn next_in_ring(&self) -> Option<u64> {
         let begin = self.day + 1;
         let (word, bit) = (begin % DAYS / WORD, begin % WORD);
         let words = self.marks.len() as u64;
-        // The next day's word first, without the days before it; at last the same word with those days, which are the ring's last.
+        // The next day's word first, without the days before it; finally the same word with those days, which are the ring's last.
         (0..=words).find_map(|turn| {
             let marks = self.marks[((word + turn) % words) as usize];
             let marks = match turn {
@@ -254,12 +254,12 @@ impl<K: Timed> Calendar<K> {
             .chain(heaps.map(|Reverse(key)| key))
     }
 
-    /// How many there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is none.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Keys near, far, very far, equal in time and in the past come out as a sorted set has them.
+    /// Keys near, far, very far, equal in time and in the past are returned in the order of a sorted set.
     #[test]
     fn keys_come_out_in_their_order_whatever_their_times() {
         for seed in 0..40 {
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Crowds at one time, and keys of few distances, whose days become shorter and longer again.
+    /// Many keys at one time, and keys at few distances, for which days become shorter and longer again.
     #[test]
     fn days_of_any_length_have_the_same_order() {
         let mut bits = std::collections::BTreeSet::new();

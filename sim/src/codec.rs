@@ -1,32 +1,32 @@
-//! The binary form of saved state: the encoding of `belljar-codec`, by serde's data model.
+//! The binary form of saved state: the encoding of `belljar-codec`, with serde's data model.
 //!
-//! Decoding takes no more memory than a limit, whatever the bytes claim. Used for checkpoints, snapshots
-//! and what hosts of a run send each other.
+//! Decoding uses bounded memory, even for hostile lengths. Used for checkpoints, snapshots and messages
+//! between hosts of a run.
 
 use bincode::Encoding;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Most memory that decoding one record may take, in bytes: hostile lengths ask for more.
+/// Memory limit for decoding one record, in bytes, against hostile lengths.
 const DECODE_LIMIT: usize = 1 << 30;
 
-/// Most memory that a byte of a record stands for: that of a 128-bit number.
+/// Most memory per byte of a record: a 128-bit number.
 const MOST_GROWTH: usize = 16;
 
 type Limited = Encoding<DECODE_LIMIT>;
 
-/// State that cannot be saved, or bytes that are not saved state.
+/// An error of encoding or decoding state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// The state is larger than can be read again.
+    /// The state is larger than can be decoded.
     #[error("this state cannot be saved: {0}")]
     Encode(String),
-    /// Bytes of something else, or of another version.
+    /// The bytes are of another kind or version.
     #[error("these bytes are not saved state: {0}")]
     Decode(String),
 }
 
-/// The bytes of `record`. They may be too many for [`decode`]: see [`check`].
+/// Encodes `record`. The result may be too large for [`decode`]: see [`check`].
 ///
 /// # Errors
 /// When it cannot be encoded.
@@ -34,8 +34,8 @@ pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, CodecError> {
     Limited::encode_state(record).map_err(|error| CodecError::Encode(error.to_string()))
 }
 
-/// Sees that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as
-/// decoding them where there are many of them, and no time where there are few.
+/// Checks that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as decoding
+/// them if they are many, and no time if they are few.
 ///
 /// # Errors
 /// When they cannot.
@@ -48,10 +48,10 @@ pub fn check<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
         .map_err(|error| CodecError::Encode(error.to_string()))
 }
 
-/// The record that fills the whole of `bytes`.
+/// Decodes the record that is the whole of `bytes`.
 ///
 /// # Errors
-/// When they are anything else.
+/// When they are not such a record.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (record, used) =
         Limited::decode_state(bytes).map_err(|error| CodecError::Decode(error.to_string()))?;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_decoded_is_found_by_its_writer() {
-        // Each takes 1 byte, and 16 of memory, in which this does not keep them.
+        // Each number takes 1 byte, and 16 bytes of memory, which this type does not keep.
         let most = DECODE_LIMIT / MOST_GROWTH;
         for (count, fits) in [(1 << 20, true), (most + 1, false)] {
             let mut bytes = vec![0; LENGTH + count];
@@ -84,10 +84,10 @@ mod tests {
         }
     }
 
-    /// Bytes of a length, in its longest form.
+    /// Bytes of a length in its longest form.
     const LENGTH: usize = 9;
 
-    /// Any number of 128-bit numbers, read and forgotten.
+    /// Any number of 128-bit numbers, which are read and dropped.
     struct Numbers;
 
     impl<'a> serde::Deserialize<'a> for Numbers {

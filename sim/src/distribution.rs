@@ -1,31 +1,32 @@
 //! Random lengths of time with a given mean.
 //!
-//! The same seed gives the same lengths on every host: logarithms and powers are made of additions,
-//! multiplications and divisions alone, which IEEE 754 defines to the bit, while those of a host's mathematics
-//! library may differ in the last one. Used where something happens now and then, such as detours of a processor.
+//! The same seed gives the same lengths on every host: logarithms and powers use only additions, multiplications
+//! and divisions, which IEEE 754 defines exactly, while results of a host's mathematics library may differ in the
+//! last bit. Used for sporadic events, such as detours of a processor.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Random, Span};
 
-/// No length is more than so many times the mean: a Pareto distribution has no longest one.
+/// Limit on a length as a multiple of the mean: a Pareto distribution is unbounded.
 const LONGEST: f64 = 1000.0;
 
-/// How lengths are spread around their mean.
+/// Distribution of lengths around their mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
-    /// All have the mean.
+    /// All lengths equal the mean.
     Fixed,
-    /// As times from one event to the next that know nothing of each other.
+    /// Exponential: times between independent events.
     Exponential,
-    /// Evenly from zero to twice the mean.
+    /// Uniform from zero to twice the mean.
     Uniform,
-    /// Few that are much longer than most: the smaller this shape, which is above 1, the longer.
+    /// Pareto with this shape, which is above 1: few lengths are much longer than most, and longer for smaller
+    /// shapes.
     Pareto(f64),
 }
 
 impl Distribution {
-    /// Whether lengths can be drawn by it: the shape is a number from 1.01 to 1000.
+    /// True if the parameters are valid: the shape is from 1.01 to 1000.
     pub fn is_sound(self) -> bool {
         match self {
             Self::Pareto(shape) => (1.01..=1000.0).contains(&shape),
@@ -33,7 +34,7 @@ impl Distribution {
         }
     }
 
-    /// The next length of so much on average. A fixed one draws no random number.
+    /// Draws the next length, with the given mean. A fixed one draws no random number.
     pub fn draw(self, mean: Span, random: &mut Random) -> Span {
         let times = match self {
             Self::Fixed => return mean,
@@ -49,13 +50,13 @@ impl Distribution {
     }
 }
 
-/// A number above 0 and up to 1, all multiples of 2^-53 alike.
+/// A number above 0 and up to 1, uniform over the multiples of 2^-53.
 fn chance(random: &mut Random) -> f64 {
     const PARTS: f64 = (1_u64 << 53) as f64;
     ((random.next_u64() >> 11) + 1) as f64 / PARTS
 }
 
-/// The natural logarithm of a normal number above 0.
+/// The natural logarithm of a positive normal number.
 fn logarithm(value: f64) -> f64 {
     const MANTISSA: u64 = (1 << 52) - 1;
     let bits = value.to_bits();
@@ -144,7 +145,7 @@ mod tests {
             let limit = (part * MEAN.as_ps() as f64) as u64;
             lengths.iter().filter(|one| **one < limit).count() as f64 / lengths.len() as f64
         };
-        // 1 - 1/e of exponential lengths are below the mean, and no Pareto one is below its least.
+        // A share of 1 - 1/e of exponential lengths is below the mean, and no Pareto length is below the minimum.
         let share = below(drawn(Distribution::Exponential, 4), 1.0);
         assert!((0.622..0.642).contains(&share), "{share}");
         assert_eq!(below(drawn(Distribution::Pareto(2.5), 4), 0.599), 0.0);
@@ -155,7 +156,7 @@ mod tests {
         let of = |seed| drawn(Distribution::Pareto(1.5), seed);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
-        // To the bit, on any host.
+        // Exactly equal on any host.
         let first = &drawn(Distribution::Exponential, 1)[..3];
         assert_eq!(first, FIRST_OF_SEED_1);
     }

@@ -1,10 +1,10 @@
 //! Figures in text: times, bytes, counts, shares, decimal numbers.
 //!
-//! One rule holds for every command and for the page of a report: a figure is the decimal number with the digits shown
-//! that is nearest to the exact value, and a value in the middle of two is rounded away from zero ("half up"). Times and
-//! bytes have four significant digits, and the largest unit with a value of at least one after rounding. Whole numbers
-//! are rounded in whole numbers, so that the figures are the same on every host. The page's script
-//! (`report/page/script/data/units.js`) follows the same rule, and its tests have the same table.
+//! One rule applies to every command and to the report page: a figure is the decimal number with the shown digits that
+//! is nearest to the exact value, and ties are rounded away from zero ("half up"). Times and bytes have four significant
+//! digits, and the largest unit with a value of at least one after rounding. Integers are rounded with integer
+//! arithmetic, so that figures are the same on every host. The page's script (`report/page/script/data/units.js`)
+//! follows the same rule, and its tests have the same table.
 
 /// Units of time, each a thousand of the one before.
 const TIMES: [&str; 5] = ["ps", "ns", "us", "ms", "s"];
@@ -51,7 +51,7 @@ pub fn plural<'a>(number: u64, one: &'a str, many: &'a str) -> &'a str {
     if number == 1 { one } else { many }
 }
 
-/// A share in percent with one decimal place: `12.3 %`; `-` of nothing.
+/// A share in percent with one decimal place: `12.3 %`; `-` if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
@@ -59,7 +59,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A share in thousandths, rounded; 0 of nothing.
+/// A share in thousandths, rounded; 0 if the whole is 0.
 pub fn thousandths(part: u64, whole: u64) -> u64 {
     let rounded = divided(u128::from(part) * 1000, whole.max(1).into());
     u64::try_from(rounded).unwrap_or(u64::MAX)
@@ -75,7 +75,7 @@ pub fn share(share: f64, places: usize) -> String {
     format!("{} %", decimal(share * 100.0, places))
 }
 
-/// The change from one value to another in percent, with its sign: `+2.0 %`; nothing where the first is 0.
+/// The change from one value to another in percent, with its sign: `+2.0 %`; empty if the first is 0.
 pub fn change(before: u64, after: u64) -> String {
     if before == 0 {
         return String::new();
@@ -89,7 +89,7 @@ pub fn change(before: u64, after: u64) -> String {
 pub fn decimal(value: f64, places: usize) -> String {
     let power = 10f64.powi(places.min(MOST_PLACES) as i32);
     let rounded = (value.abs() * power).round();
-    // Beyond this the number has no decimal places anyway.
+    // Larger numbers have no decimal places.
     if !rounded.is_finite() || rounded >= 9e15 {
         return format!("{value:.places$}");
     }
@@ -110,7 +110,7 @@ pub fn decimal(value: f64, places: usize) -> String {
     }
 }
 
-/// The nearest number to `value` with these significant digits. Removes the noise of a calculation, such as
+/// The nearest number to `value` with this number of significant digits. Removes rounding noise, such as
 /// `2.0000000000000004`.
 pub fn significant(value: f64, digits: usize) -> f64 {
     if !value.is_finite() || value == 0.0 {
@@ -123,7 +123,7 @@ pub fn significant(value: f64, digits: usize) -> f64 {
 fn scaled(value: u64, units: &[&str]) -> String {
     let (mut unit, mut power) = (0, 1u128);
     let value = u128::from(value);
-    // Rounding to four digits may lead into the next unit: 999.96 are 1.000 of it.
+    // Rounding to four digits may reach the next unit: 999.96 is 1.000 of it.
     while unit + 1 < units.len() && divided(value * 10, power) >= 10_000 {
         power *= 1000;
         unit += 1;
@@ -145,7 +145,7 @@ fn scaled(value: u64, units: &[&str]) -> String {
     }
 }
 
-/// The nearest whole number to a quotient; half is rounded up.
+/// The nearest integer to a quotient; half is rounded up.
 fn divided(value: u128, by: u128) -> u128 {
     let (whole, rest) = (value / by, value % by);
     whole + u128::from(rest >= by - rest)

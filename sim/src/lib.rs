@@ -1,12 +1,11 @@
-//! The ground floor: virtual time, the total order of events, and the only random generator.
+//! The base of all simulation: virtual time, the total order of events, and the only random generator.
 //!
-//! Nothing here knows of guests, networks or hosts, and nothing depends on the host's clock or threads. All
-//! other crates that simulate build on it.
+//! Independent of guests, networks and hosts, and of the host's clock and threads. All other simulating crates build on it.
 //!
-//! `queue` knows `calendar`, and that the times of `time`, which prints by `figures`; `random`, `codec` and `figures` import nothing here; `distribution`
-//! draws by `random` what is in the units of `time`.
+//! `queue` uses `calendar`, which uses the times of `time`, which prints with `figures`; `random`, `codec` and `figures` import nothing here;
+//! `distribution` uses `random` and the units of `time`.
 
-/// A queue of keys in the order of time.
+/// A queue of keys ordered by time.
 mod calendar;
 /// The binary form of saved state.
 mod codec;

@@ -1,21 +1,20 @@
 //! The event queue and its total order.
 //!
-//! No two events share a key, so their order never depends on who inserted first, and with it on host
-//! threads. Used by the fabric for frames on their way.
+//! No two events have the same key, so their order does not depend on the order of insertion, and thus not on host threads. Used by the fabric for frames in
+//! transit.
 
 use crate::Time;
 use crate::calendar::{Calendar, Timed};
 
-/// The total order of events: time first; at one time by kind, then by source,
-/// then by the source's own sequence number. No two events share a key, so the
-/// order never depends on who inserted first, and with it on host threads.
+/// The total order of events: time first; at one time by kind, then by source, then by the source's own sequence number. No two events have the same key, so
+/// the order does not depend on the order of insertion, and thus not on host threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventKey {
-    /// When the event happens.
+    /// Time of the event.
     pub time: Time,
     /// Rank of its kind among events of one time; smaller first.
     pub kind: u8,
-    /// Who caused it.
+    /// Source of the event.
     pub source: u32,
     /// Counts the source's events.
     pub sequence: u64,
@@ -29,13 +28,13 @@ impl Timed for (EventKey, u32) {
 
 /// Events in their total order.
 ///
-/// Keys are sorted; events lie still, wherever their keys move.
+/// Keys are sorted; events are not moved with their keys.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
-    /// With the place of each event.
+    /// With the index of each event.
     keys: Calendar<(EventKey, u32)>,
     events: Vec<Option<E>>,
-    /// Places that are free.
+    /// Free indices.
     free: Vec<u32>,
 }
 
@@ -55,7 +54,7 @@ impl<E> EventQueue<E> {
         Self::default()
     }
 
-    /// Adds an event. Its key must be that of no other: it is a defect of the caller if sequence numbers repeat, and which of two is first is not said then.
+    /// Adds an event. Its key must be unique: repeated sequence numbers are a bug of the caller, and the order of such events is unspecified.
     pub fn push(&mut self, key: EventKey, event: E) {
         let place = match self.free.pop() {
             Some(place) => {
@@ -82,7 +81,7 @@ impl<E> EventQueue<E> {
         self.keys.first().map(|(key, _)| key.time)
     }
 
-    /// Takes the first event when it happens before `end`.
+    /// Removes the first event if it is before `end`.
     pub fn pop_before(&mut self, end: Time) -> Option<(EventKey, E)> {
         if self.next_time()? >= end {
             return None;
@@ -102,12 +101,12 @@ impl<E> EventQueue<E> {
             .filter_map(move |(key, place)| Some((key, event(place)?)))
     }
 
-    /// How many events wait.
+    /// The number of waiting events.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether none waits.
+    /// True if no events wait.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

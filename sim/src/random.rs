@@ -1,7 +1,8 @@
 //! The only random generator.
 //!
-//! Every consumer draws from a stream of its own, so that one consumer's appetite never changes what
-//! another one sees. A stream can be saved where it stands. Used wherever a simulation needs chance.
+//! Every consumer draws from a stream of its own, so that the number of draws of one consumer does
+//! not affect another. A stream's position can be saved. Used wherever a simulation needs random
+//! numbers.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -19,7 +20,7 @@ pub struct Random {
     rng: ChaCha8Rng,
 }
 
-/// Where a stream stands, from which it continues.
+/// Position of a stream, from which it continues.
 #[derive(Serialize, Deserialize)]
 struct Position {
     seed: Seed,
@@ -63,7 +64,7 @@ impl Random {
         self.rng.next_u64()
     }
 
-    /// Goes to where `draws` calls of [`next_u64`](Self::next_u64) lead from the start.
+    /// Sets the position to that after `draws` calls of [`next_u64`](Self::next_u64).
     pub fn seek(&mut self, draws: u64) {
         // A word of ChaCha has 32 bits.
         self.rng.set_word_pos(u128::from(draws) * 2);

@@ -1,7 +1,7 @@
 //! Virtual time in whole picoseconds, and its relation to processor cycles.
 //!
-//! Arithmetic saturates and never wraps. Cycles and times turn into each other by whole numbers: a cycle's
-//! time is rounded down, a time's cycle up. Used by every part that has a clock.
+//! Arithmetic saturates and never wraps. Cycles and times are converted with integers: a cycle's time is
+//! rounded down, a time's cycle up. Used by all parts that have a clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -23,7 +23,7 @@ pub struct Span(u64);
 impl Time {
     /// The start of the simulation.
     pub const ZERO: Self = Self(0);
-    /// The end of representable time; nothing happens there.
+    /// The end of representable time; no event is there.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The point `ps` picoseconds after the start.
@@ -36,7 +36,7 @@ impl Time {
         self.0
     }
 
-    /// Seconds since the start, for people.
+    /// Seconds since the start, for display.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -48,9 +48,9 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// No time.
     pub const ZERO: Self = Self(0);
-    /// Longer than all of time; sums stay there.
+    /// The longest span; sums saturate at it.
     pub const MAX: Self = Self(u64::MAX);
 
     /// `ps` picoseconds.
@@ -58,17 +58,17 @@ impl Span {
         Self(ps)
     }
 
-    /// `ns` nanoseconds, at most [`Span`]'s largest.
+    /// `ns` nanoseconds, saturating.
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns.saturating_mul(1_000))
     }
 
-    /// `us` microseconds, at most [`Span`]'s largest.
+    /// `us` microseconds, saturating.
     pub const fn from_us(us: u64) -> Self {
         Self(us.saturating_mul(1_000_000))
     }
 
-    /// `ms` milliseconds, at most [`Span`]'s largest.
+    /// `ms` milliseconds, saturating.
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000_000))
     }
@@ -78,18 +78,18 @@ impl Span {
         self.0
     }
 
-    /// Seconds, for people.
+    /// Seconds, for display.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// The time that `bytes` bytes take at `bits_per_second`, rounded up to a
-    /// whole picosecond; saturating. A rate of zero never ends.
+    /// The time of a transfer of `bytes` bytes at `bits_per_second`, rounded up to a whole picosecond;
+    /// saturating. A rate of zero yields the longest span.
     pub fn of_transfer(bytes: u64, bits_per_second: u64) -> Self {
         if bits_per_second == 0 {
             return Self(u64::MAX);
         }
-        // The bits of a frame fit a word, and a division of 128 bits takes several times as long as one of 64.
+        // The bits of a frame fit a word, and a 128-bit division takes several times as long as a 64-bit one.
         const PS_PER_BYTE: u64 = 8 * PS_PER_S as u64;
         if let Some(bits) = bytes.checked_mul(PS_PER_BYTE) {
             return Self(bits.div_ceil(bits_per_second));
@@ -143,10 +143,10 @@ impl fmt::Display for Span {
 #[serde(try_from = "u64", into = "u64")]
 pub struct Frequency {
     hz: u64,
-    /// So many cycles ...
+    /// This number of cycles ...
     cycles: u64,
-    /// ... take so many picoseconds, in lowest terms: short turns turn one into the other
-    /// so often that a division of 128 bits would count.
+    /// ... takes this number of picoseconds, in lowest terms: conversions for short turns are so frequent that
+    /// a 128-bit division would be noticeable.
     ps: u64,
 }
 
@@ -189,7 +189,7 @@ impl Frequency {
     }
 }
 
-/// The largest number that divides both, by Euclid's algorithm; the other one where one is zero.
+/// The greatest common divisor, by Euclid's algorithm; the other number if one is zero.
 pub const fn greatest_common_divisor(one: u64, other: u64) -> u64 {
     if other == 0 {
         one

@@ -1,10 +1,10 @@
-//! Nothing that stands in a folder leads out of it.
+//! No entry of a folder leads out of it.
 use std::io::Read;
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A folder, and a file outside of it that nobody may write.
+/// A folder, and a file next to it that must not be written.
 fn beside_a_victim() -> (tempfile::TempDir, Folder, PathBuf) {
     let above = tempfile::tempdir().unwrap();
     let victim = above.path().join("victim");
@@ -39,7 +39,7 @@ fn no_link_leads_out_of_it() {
     }
     assert!(folder.folder("folder").is_err());
     assert!(folder.folder("..").is_err());
-    // What is new takes a link's place, and leaves what it led to alone.
+    // New files replace links and leave their targets unchanged.
     folder.create("absolute").unwrap().write_all(b"1").unwrap();
     let written = folder.write_whole("relative", |file| file.write_all(b"2"));
     written.unwrap();
@@ -63,7 +63,7 @@ fn what_is_written_on_is_a_plain_file_of_its_own() {
     assert!(folder.append("hard").is_err());
     let pipe = folder.path().join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::from_bits_truncate(0o600)).unwrap();
-    // Nobody reads from it: that must not be waited for.
+    // The pipe has no reader, and opening it must not wait.
     assert!(folder.existing("pipe").is_err());
     assert!(folder.append("pipe").is_err());
     assert!(folder.existing("absent").is_err());
@@ -92,7 +92,7 @@ fn a_whole_file_is_there_or_what_was_there_before() {
     write(b"second").unwrap();
     assert_eq!(fs::read(folder.path().join("file")).unwrap(), b"second");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    // What is created can be read by whoever wrote it.
+    // A created file is also open for reading.
     let mut file = folder.create("both").unwrap();
     file.write_all(b"both").unwrap();
     io::Seek::rewind(&mut file).unwrap();

@@ -25,7 +25,7 @@ fn an_abandoned_file_leaves_the_old_one_and_nothing_else() {
     half.write_all(b"half").unwrap();
     half.flush().unwrap();
     assert_eq!(names(folder.path()), ["a", "a.unfinished"]);
-    // A second writer has a file of its own.
+    // A second writer has its own temporary file.
     write_file(&path, "second").unwrap();
     drop(half);
     assert_eq!(names(folder.path()), ["a"]);
@@ -43,7 +43,7 @@ fn a_rest_of_an_ended_process_is_replaced() {
     fs::write(folder.path().join("a.unfinished"), "a rest").unwrap();
     write_file(&path, "new").unwrap();
     assert_eq!(names(folder.path()), ["a"]);
-    // A link in place of the temporary file leads nowhere.
+    // A link in place of the temporary file is not followed.
     let victim = folder.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     symlink("victim", folder.path().join("a.unfinished")).unwrap();
@@ -80,7 +80,7 @@ fn errors_name_the_file() {
         let start = format!("cannot write {}: ", path.display());
         assert!(error.starts_with(&start), "{error}");
     }
-    // A full device: the reason is in the error, too.
+    // A full device: the error contains the reason, too.
     let error = write_file(Path::new("/dev/full"), "text").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert!(error.to_string().starts_with("cannot write /dev/full: "));

@@ -1,7 +1,7 @@
-//! Devices that are nothing but registers: interrupt controllers, serial port, clock, power.
+//! Devices that have only registers: interrupt controllers, serial port, clock, power.
 //!
-//! After each step what must hold whatever a guest writes is checked. Time passes as the input says. Called
-//! by name from `lib.rs`.
+//! Invariants are checked after each step. The input controls the passage of time. Called by name from
+//! `lib.rs`.
 
 use arbitrary::{Result, Unstructured};
 use belljar_devices::{
@@ -23,11 +23,11 @@ struct Board {
     test: TestDevice,
     /// Each processor's clock.
     clocks: [u64; PROCESSORS],
-    /// Whose turn it is.
+    /// The current processor.
     current: usize,
 }
 
-/// Writes and reads registers as `data` says, and lets time pass.
+/// Writes and reads registers and advances time, as `data` describes.
 pub(crate) fn target(data: &[u8]) {
     let mut board = Board {
         interrupts: InterruptController::new(PROCESSORS as u32, 100),
@@ -62,7 +62,7 @@ impl Board {
         };
         match choice & 15 {
             0..=2 => {
-                // Mostly registers, at times any byte of the page.
+                // Mostly registers, sometimes any byte of the page.
                 let offset = u64::from(u.arbitrary::<u8>()? & 0x3f) << 4;
                 let within = if high & 8 == 0 { 0 } else { u64::from(high) };
                 let value = self.value(u)?;
@@ -87,7 +87,7 @@ impl Board {
             }
             5 => {
                 let index = self.msr(u, high)?;
-                // A register that is not there is an answer, too.
+                // A missing register is a valid result, too.
                 let local = self.interrupts.local_mut(at.processor);
                 let _ = local.read_msr(index, at.now);
             }
@@ -130,7 +130,7 @@ impl Board {
         Ok(())
     }
 
-    /// Lets time pass, and at times passes the turn on.
+    /// Advances time, and sometimes switches to the next processor.
     fn pass(&mut self, u: &mut Unstructured<'_>, high: usize) -> Result<()> {
         if high >= 8 {
             self.current = high % PROCESSORS;
@@ -142,7 +142,7 @@ impl Board {
         Ok(())
     }
 
-    /// Small, large, or near the present time.
+    /// A value that is small, large, or near the present time.
     fn value(&self, u: &mut Unstructured<'_>) -> Result<u64> {
         let byte: u8 = u.arbitrary()?;
         Ok(match byte >> 6 {
@@ -177,7 +177,7 @@ impl Board {
         Ok(())
     }
 
-    /// What holds whatever a guest writes.
+    /// Checks invariants that hold for all guest writes.
     fn check(&self) {
         for processor in 0..PROCESSORS {
             let local = self.interrupts.local(processor);

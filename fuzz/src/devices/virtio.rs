@@ -1,7 +1,7 @@
 //! virtio devices under hostile drivers.
 //!
-//! Registers in any order, rings and descriptors of any content, answers when nobody waits: a device may
-//! break its queue, and nothing else. The first byte of an input picks the device. Called by name from
+//! Registers in any order, rings and descriptors of any content, unsolicited responses: a device may
+//! only break its own queue. The first byte of an input selects the device. Called by name from
 //! `lib.rs`.
 
 use std::io;
@@ -15,7 +15,7 @@ use belljar_sim::{Random, Seed};
 use vm_memory::{Bytes, GuestAddress};
 
 const RAM_BYTES: usize = 1 << 20;
-/// Where queue `n`'s parts stand: at `QUEUE_SPACE * (n + 1)`.
+/// Queue `n`'s parts begin at `QUEUE_SPACE * (n + 1)`.
 const QUEUE_SPACE: u64 = 0x1_0000;
 const AVAILABLE: u64 = 0x4000;
 const USED: u64 = 0x6000;
@@ -25,10 +25,10 @@ const NEXT: u16 = 1;
 const INDIRECT: u16 = 4;
 const STEPS: usize = 400;
 
-/// What a device takes from the host's side.
+/// Feeds a device with input from the host.
 type Feed<D> = fn(&mut Mmio<D>, &GuestRam, &[u8]) -> io::Result<()>;
 
-/// Drives the device that the first byte picks.
+/// Drives the device that the first byte selects.
 pub(crate) fn target(data: &[u8]) {
     let mut u = Unstructured::new(data);
     let random = Random::new(Seed(1), "fuzz", 0);
@@ -91,7 +91,7 @@ impl<D: Device> Driver<D> {
             .expect("a guest cannot make the host's side fail");
     }
 
-    /// Takes every feature offered, and sets all queues up.
+    /// Accepts all offered features, and sets all queues up.
     fn start(&mut self, queues: u64) {
         for status in [1, 3] {
             self.store(0x70, 4, status);
@@ -153,7 +153,7 @@ impl<D: Device> Driver<D> {
                 self.put(at, &u.arbitrary::<u64>()?.to_le_bytes());
             }
             14 => {
-                // The driver's half of the rings' flags, and the indices themselves.
+                // The driver's half of the rings' flags, and the indices.
                 let part = if choice & 0x40 == 0 { AVAILABLE } else { USED };
                 let word: [u8; 4] = u.arbitrary()?;
                 self.put(QUEUE_SPACE * (queue + 1) + part, &word);
@@ -164,7 +164,7 @@ impl<D: Device> Driver<D> {
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {
-        // What falls outside of RAM falls outside.
+        // Writes outside RAM are ignored.
         let _ = self.ram.write_slice(bytes, GuestAddress(at));
     }
 
@@ -192,7 +192,7 @@ impl<D: Device> Driver<D> {
         };
         let mut flags = u16::from(flags);
         if flags & 0xf8 != 0 {
-            // Mostly only the flags that there are, and indirect ones seldom.
+            // Mostly only defined flags, and rarely indirect ones.
             flags &= if flags & 0x80 == 0 {
                 NEXT | 2
             } else {
@@ -207,7 +207,7 @@ impl<D: Device> Driver<D> {
         Ok(())
     }
 
-    /// Makes a chain available, and mostly tells.
+    /// Makes a chain available, and mostly notifies the device.
     fn offer(&mut self, u: &mut Unstructured<'_>, queue: u64) -> Result<()> {
         let [head, how]: [u8; 2] = u.arbitrary()?;
         let ring = QUEUE_SPACE * (queue + 1) + AVAILABLE;
@@ -242,7 +242,7 @@ impl<D: Device> Driver<D> {
     }
 }
 
-/// Sound requests to each device, in chains and through indirect tables.
+/// Valid requests to each device, in chains and through indirect tables.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for device in 0..4u8 {

@@ -1,7 +1,7 @@
 //! Arbitrary code, in every mode and at both privilege levels.
 //!
-//! The engine must come back from it, and it must not matter where it was stopped on the
-//! way: the same code runs in one go and cut into pieces, and leaves the same.
+//! The engine must return from it, and stops must not affect the result: the same code runs in one
+//! go and in pieces, with equal results.
 
 use arbitrary::{Result, Unstructured};
 use belljar_cpu::{Exit, Registers, StateItem, Vcpu};
@@ -11,9 +11,9 @@ use crate::engine::machine::{
     self, ARENA, ARENA_PAGES, CODE, Handlers, Mode, RAM_BYTES, STACK, Setup, build, put,
 };
 
-/// Instructions of a run, and of one in which code becomes hot.
+/// Instructions of a run, and of a run in which code becomes hot.
 const BUDGETS: [u64; 2] = [1500, 8000];
-/// Exits of a run, of whatever kind.
+/// Limit on a run's exits of any kind.
 const EXITS: usize = 200;
 const INTERRUPT: u8 = 0x20;
 const INTERRUPTS_ON: u64 = 1 << 9;
@@ -21,14 +21,14 @@ const INTERRUPTS_ON: u64 = 1 << 9;
 struct Case {
     setup: Setup,
     registers: Registers,
-    /// Instructions between stops, when the run is cut.
+    /// Instructions between stops, if the run is in pieces.
     step: u64,
     window: bool,
     budget: u64,
     code: Vec<u8>,
 }
 
-/// What a run leaves.
+/// The result of a run.
 #[derive(PartialEq)]
 struct End {
     exits: Vec<(u64, Exit)>,
@@ -86,14 +86,14 @@ impl Case {
         })
     }
 
-    /// Registers that mostly point somewhere: near the ends of pages, at code, at devices.
+    /// Registers with mostly useful addresses: near the ends of pages, at code, at devices.
     fn registers(u: &mut Unstructured<'_>, mode: Mode, options: u8) -> Result<Registers> {
         let mut registers = Registers {
             rflags: 2 | u64::from(u.arbitrary::<u16>()? & 0x7ed5),
             ..Registers::default()
         };
         if options & 0x10 == 0 {
-            // Single steps hide what blocks do.
+            // Single steps would prevent translation of blocks.
             registers.rflags &= !(1 << 8);
         }
         let base = if mode.is_segmented() { 0 } else { ARENA };
@@ -118,7 +118,7 @@ impl Case {
         }
         registers.rip = match base {
             0 => 0,
-            // Where users' code is translated relative to its page.
+            // User code here is translated relative to its page.
             _ if options & 0x80 != 0 && mode == Mode::Long => CODE + machine::FAR,
             _ => CODE,
         };
@@ -159,7 +159,7 @@ fn play(case: &Case, step: Option<u64>) -> End {
     }
 }
 
-/// Plays the machine around the processor; tells whether it can continue.
+/// Emulates the machine around the processor; true if it can continue.
 fn answer(vcpu: &mut impl Vcpu, exit: &Exit, number: usize) -> bool {
     match *exit {
         Exit::PioRead { .. } | Exit::MmioRead { .. } => {
@@ -185,7 +185,7 @@ fn answer(vcpu: &mut impl Vcpu, exit: &Exit, number: usize) -> bool {
     true
 }
 
-/// Loops, strings, faults and code that writes itself, in every mode.
+/// Loops, strings, faults and self-modifying code, in every mode.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     const PROGRAMS: &[&[u8]] = &[
         // mov [rdi], eax; mov edx, [rdi + 2]; add edi, 4; dec ecx; jnz back
@@ -231,7 +231,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             seed.extend(0x00cf_9300_0000_ffffu64.to_le_bytes());
             seed.extend([0x46, 2]);
             for register in 0..16u8 {
-                // RCX counts.
+                // RCX is a counter.
                 let kinds = [0x00, if register == 1 { 0xd3 } else { 0x8f }, 0x41, 0xc2];
                 let place = kinds[usize::from(register & 3)];
                 seed.push(place + register / 4);
@@ -241,7 +241,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             }
             seed.extend_from_slice(program);
             if mode == 0 {
-                // As a user's, far away.
+                // As a user program, at a far address.
                 let mut far = seed.clone();
                 far[1] |= 0x81;
                 seeds.push(far);

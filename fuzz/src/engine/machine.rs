@@ -1,7 +1,7 @@
 //! A small machine for hostile code: 1 MiB of RAM, tables for every mode, and pages of every kind.
 //!
-//! The machine's own tables and handlers are the supervisor's, and a setup says all in which two machines
-//! differ. Built by the targets `code` and `walk`.
+//! The machine's own tables and handlers belong to the supervisor; two machines differ only in their
+//! setup. Built by the targets `code` and `walk`.
 
 use belljar_cpu::{
     CpuidTable, DescriptorTable, Exit, GuestRam, InstructionSet, Level, Registers, Segment,
@@ -22,15 +22,15 @@ const IDT_32: u64 = 0x9000;
 const TASK: u64 = 0xa000;
 pub(crate) const HANDLERS: u64 = 0xb000;
 const HANDLER_STACK: u64 = 0xe000;
-/// Where code begins.
+/// Start of code.
 pub(crate) const CODE: u64 = 0x1_0000;
-/// Pages of the kinds asked for.
+/// Pages of the requested kinds.
 pub(crate) const ARENA: u64 = 0x2_0000;
 pub(crate) const ARENA_PAGES: usize = 16;
-/// How far beyond its own place all memory is mapped once more in 64-bit mode.
+/// Offset of a second mapping of all memory in 64-bit mode.
 pub(crate) const FAR: u64 = 4 << 30;
 pub(crate) const STACK: u64 = 0x3_8000;
-/// Where nothing but devices is.
+/// An address without RAM, for devices.
 pub(crate) const DEVICE: u64 = 0xd000_0000;
 
 /// Descriptors from selector 8 on.
@@ -49,10 +49,10 @@ const DESCRIPTORS: [u64; 13] = [
     0x0002_9302_0000_ffff,
     0,
 ];
-/// The selector whose descriptor the input makes.
+/// The selector of a descriptor from the input.
 const HOSTILE: u64 = 0x68;
 
-/// How a processor reads code.
+/// Execution mode of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Long,
@@ -77,26 +77,26 @@ impl Mode {
         matches!(self, Self::Long | Self::Compatibility)
     }
 
-    /// Whether addresses count from the segments' own bases.
+    /// True if segment bases are significant.
     pub(crate) fn is_segmented(self) -> bool {
         matches!(self, Self::Protected16 | Self::Real)
     }
 }
 
-/// What exceptions meet.
+/// Kind of exception handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handlers {
-    /// One continues a byte further.
+    /// The handler continues one byte further.
     Skip,
-    /// There are none: the processor shuts down.
+    /// There are no handlers: the processor shuts down.
     None,
-    /// The code under test itself.
+    /// The code under test is the handler.
     Code,
-    /// Halts.
+    /// The handler halts.
     Halt,
 }
 
-/// What a machine is made from.
+/// Properties of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) mode: Mode,
@@ -110,14 +110,14 @@ pub(crate) struct Setup {
     pub(crate) descriptor: u64,
 }
 
-/// The levels that this host has, lowest first.
+/// The levels that this host supports, lowest first.
 pub(crate) fn levels() -> Vec<Level> {
     let all = [Level::V2, Level::V3, Level::V4];
     let has = |level: &Level| host_requirements(&InstructionSet::from(*level)).is_ok();
     all.into_iter().filter(has).collect()
 }
 
-/// A vCPU of `level` with all of its state switched on, at privilege level 0 of long mode.
+/// A vCPU of `level` with all of its state components enabled, at privilege level 0 of long mode.
 pub(crate) fn vcpu(ram: &GuestRam, level: Level) -> ExactVcpu {
     let set = InstructionSet::from(level);
     let states = set.state_components();
@@ -159,7 +159,7 @@ fn put_word(ram: &GuestRam, at: u64, value: u64) {
     put(ram, at, &value.to_le_bytes());
 }
 
-/// A machine that stands before its first instruction.
+/// A machine before its first instruction.
 pub(crate) fn build(setup: &Setup) -> (GuestRam, ExactVcpu) {
     let ram = guest_ram(&[(0, RAM_BYTES)]).expect("the host has a MiB");
     write_descriptors(&ram, setup);
@@ -175,7 +175,7 @@ pub(crate) fn build(setup: &Setup) -> (GuestRam, ExactVcpu) {
     (ram, vcpu)
 }
 
-/// Pages as [`vcpu`] needs them.
+/// Pages that [`vcpu`] needs.
 fn normal() -> Setup {
     Setup {
         mode: Mode::Long,
@@ -246,7 +246,7 @@ fn system(mode: Mode, user: bool) -> SystemRegisters {
     system
 }
 
-/// Segments of 64 KiB: code at [`CODE`], everything else at [`ARENA`].
+/// Segments of 64 KiB: code at [`CODE`], all others at [`ARENA`].
 fn segment_by_segment(system: &mut SystemRegisters, mode: Mode) {
     let real = mode == Mode::Real;
     let select = |base: u64, selector| if real { (base >> 4) as u16 } else { selector };
@@ -269,13 +269,12 @@ fn write_descriptors(ram: &GuestRam, setup: &Setup) {
     }
     put_word(ram, GDT + 0x50, 0x0000_8900_a800_0067);
     put_word(ram, GDT + HOSTILE, setup.descriptor);
-    // Stacks of level 0: a 64-bit task segment's, and a 32-bit one's.
+    // Level-0 stacks: one in a 64-bit task segment, and one in a 32-bit one.
     put_word(ram, TASK + 4, HANDLER_STACK);
     put_word(ram, TASK + 0x804, HANDLER_STACK | 0x18 << 32);
 }
 
-/// What continues after the byte at which an exception came, by mode, without and with
-/// an error code.
+/// Handlers that continue after the faulting byte, by mode, without and with an error code.
 fn skipping(mode: Mode) -> [&'static [u8]; 2] {
     match mode {
         // (add rsp, 8;) inc qword [rsp]; iretq
@@ -319,7 +318,7 @@ fn write_handlers(ram: &GuestRam, setup: &Setup) {
 const USABLE: u64 = 7;
 const NO_EXECUTE: u64 = 1 << 63;
 
-/// An entry of a kind for the page at `at`.
+/// A page table entry of a kind for the page at `at`.
 fn entry(kind: u8, at: u64) -> u64 {
     match kind % 8 {
         1 => at | 5,
@@ -333,7 +332,7 @@ fn entry(kind: u8, at: u64) -> u64 {
     }
 }
 
-/// Maps all of RAM to itself; the machine's own tables are the supervisor's.
+/// Identity-maps all of RAM; the machine's own tables belong to the supervisor.
 fn write_pages(ram: &GuestRam, setup: &Setup) {
     for (at, next) in [(TABLES, 0x2000), (0x2000, 0x3000), (0x3000, PAGE_TABLE)] {
         put_word(ram, at, next | USABLE);
@@ -349,7 +348,7 @@ fn write_pages(ram: &GuestRam, setup: &Setup) {
             _ => at | USABLE,
         };
         put_word(ram, PAGE_TABLE + page * 8, value);
-        // What has no place in 32 bits is absent there.
+        // Addresses above 32 bits are not present there.
         let short = if value >> 32 == 0 { value as u32 } else { 0 };
         put(ram, TABLE_32 + page * 4, &short.to_le_bytes());
     }

@@ -1,13 +1,13 @@
 //! Page walks through arbitrary tables.
 //!
-//! Sixteen pages hold tables that the input made: they lead to each other, round in
-//! circles, to data, and out of RAM. A guest reads, writes and executes through them, and
-//! what comes of it (the byte, the fault with its error code and address, accessed and
-//! dirty bits) is what the [second walker](reference) says.
+//! Sixteen pages have tables from the input: they refer to each other, in circles, to data, and out
+//! of RAM. A guest reads, writes and executes through them, and the result (the byte, the fault
+//! with its error code and address, accessed and dirty bits) must equal the [second
+//! walker's](reference).
 
-/// A page walker of its own, after the Intel SDM.
+/// An independent page walker, after the Intel SDM.
 mod reference;
-/// Tables that the input makes.
+/// Page tables from the input.
 mod tables;
 
 use arbitrary::{Result, Unstructured};
@@ -24,10 +24,10 @@ pub(crate) use tables::seeds;
 use tables::write_tables;
 
 const RAM_BYTES: usize = 4 << 20;
-/// The tables that the input makes, one after the other.
+/// The tables from the input.
 const HOSTILE: u64 = 0x10_0000;
 const HOSTILE_PAGES: u64 = 16;
-/// Entries of a hostile table that addresses lead through.
+/// Entries of a hostile table that addresses use.
 const ENTRIES: u64 = 8;
 /// The guest's own page tables, descriptors, handlers and code.
 const CLEAN: u64 = 0x20_0000;
@@ -57,7 +57,7 @@ struct Machine {
     user: bool,
 }
 
-/// Makes the tables that `data` describes and goes through them.
+/// Writes the tables that `data` describes and walks them.
 pub(crate) fn target(data: &[u8]) {
     let _ = go(&mut Unstructured::new(data));
 }
@@ -81,7 +81,7 @@ fn go(u: &mut Unstructured<'_>) -> Result<()> {
         .map(|_| u.arbitrary())
         .collect::<Result<_>>()?;
     let ram = guest_ram(&[(0, RAM_BYTES)]).expect("the host has 4 MiB");
-    // Executed, data is NOPs.
+    // As code, data are NOPs.
     put(&ram, HOSTILE, &vec![NOP; (HOSTILE_PAGES * 4096) as usize]);
     put(&ram, 0, &vec![NOP; 0x4000]);
     put(&ram, RAM_BYTES as u64 - 4096, &[NOP; 4096]);
@@ -146,7 +146,7 @@ impl Machine {
         // mov al, [rdi], and mov [rdi], al.
         put(&ram, CODE, &[0x8a, 0x07]);
         put(&ram, CODE + 16, &[0x88, 0x07]);
-        // A level without more state than SSE needs no code to switch it on.
+        // This level has no more state than SSE and needs no code to enable it.
         let vcpu = vcpu(&ram, Level::V2);
         let mut machine = Self {
             ram,
@@ -158,7 +158,7 @@ impl Machine {
         machine
     }
 
-    /// Sets the processor up at a privilege level, which forgets every translation.
+    /// Sets the processor to a privilege level, which invalidates all translations.
     fn enter(&mut self, user: bool) {
         let walk = self.walk;
         let long = walk.paging == Paging::Long;
@@ -203,7 +203,7 @@ impl Machine {
     /// The linear address of an access: an entry of each level, and a byte of the page.
     fn address(&self, bytes: &[u8; 8]) -> u64 {
         let slot = |number: usize| u64::from(bytes[number] & 7);
-        // After the entries, whose bytes are no code.
+        // After the entries, whose bytes are not code.
         let offset = 0x800 + u64::from(bytes[1]) * 7;
         match self.walk.paging {
             Paging::Long => {
@@ -240,7 +240,7 @@ impl Machine {
         };
         let there: Option<u8> = self.ram.read_obj(GuestAddress(path.physical)).ok();
         if access == Access::Fetch && there != Some(NOP) {
-            // Whatever it is that would run.
+            // Anything may be executed there.
             return;
         }
         let physical = path.physical;
@@ -313,7 +313,7 @@ impl Machine {
         self.enter(false);
     }
 
-    /// One instruction: what accesses `linear`, or the one that stands there.
+    /// Executes one instruction: an access to `linear`, or the instruction at `linear`.
     fn step(&mut self, linear: u64, access: Access, value: u8) -> Exit {
         let base = window(self.walk.paging) - CLEAN;
         let mut registers = Registers {

@@ -1,4 +1,4 @@
-//! What a program is and whom it waits for, by its trace.
+//! Program structure and waiting times of a trace.
 //!
 //! Loops, graphs, waiting and the critical path of a trace of any content, and the trace compared with itself. Called by
 //! name from `lib.rs`.
@@ -10,7 +10,7 @@ use belljar_analysis::{
 
 use super::{archive_chunks, stored};
 
-/// Reads a trace and works out what its program is and whom it waits for.
+/// Reads a trace and computes its program structure and waiting times.
 pub(crate) fn target(data: &[u8]) {
     let Some(file) = stored(data, archive_chunks(data)) else {
         return;

@@ -1,7 +1,7 @@
-//! What keeps some iterations of a main loop: its saved states, and the file that tells what a trace lacks.
+//! Selective collection of iterations: saved states of the collector, and the file that lists omitted iterations.
 //!
-//! The first byte says which of the two the rest is. A state that is loaded continues with the calls of a small trace; a file
-//! stands next to that trace while its statistics are made. Called by name from `lib.rs`.
+//! The first byte selects one of both. A restored state continues with the calls of a small trace; a file is stored next to
+//! that trace while statistics are computed. Called by name from `lib.rs`.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use belljar_trace::{Event, TRACE_FILE};
 
 const TRACE: &[u8] = include_bytes!("../../../trace/archive/tests/golden/version-13.bjt");
 
-/// How often the calls of the trace follow one another.
+/// Number of repetitions of the trace's calls.
 const TIMES: usize = 12;
 
 /// A folder with the trace, and its calls.
@@ -45,7 +45,7 @@ fn feed(collector: &mut Collector, calls: impl Iterator<Item = Event>) -> u64 {
     kept
 }
 
-/// Continues such a state, or reads such a file.
+/// Continues from such a state, or reads such a file.
 pub(crate) fn target(data: &[u8]) {
     match data.split_first() {
         Some((kind, rest)) if kind & 1 == 0 => load(rest),
@@ -81,7 +81,7 @@ fn read(text: &[u8]) {
     tell(&folder.path().join(TRACE_FILE));
 }
 
-/// Makes statistics of the trace with what it lacks, of all and of one rank.
+/// Computes statistics of the trace with omitted iterations, for all ranks and for one.
 fn tell(trace: &Path) {
     let one = Filter {
         ranks: vec![0],
@@ -99,7 +99,7 @@ fn tell(trace: &Path) {
     }
 }
 
-/// States before, in and after the search for the loop, and what is told of the last one.
+/// States before, during and after the search for the loop, and the file of the last one.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut collector = Collector::new(2);
     let mut seeds = Vec::new();

@@ -1,13 +1,13 @@
 //! Traces of any content in other tools' formats.
 //!
-//! Whatever a trace tells, formats hold it or say that they leave it out. Called by name from `lib.rs`.
+//! Every part of a trace is exported or reported as omitted. Called by name from `lib.rs`.
 
 use belljar_formats::tables::{self, Encoding};
 use belljar_formats::{Source, chrome, otf2, paraver, perfetto};
 
 use super::{archive_chunks, stored};
 
-/// Reads a trace and writes it in each format that is written as it is read.
+/// Reads a trace and exports it to each streaming format.
 pub(crate) fn target(data: &[u8]) {
     let Some(file) = stored(data, archive_chunks(data)) else {
         return;
@@ -24,7 +24,7 @@ pub(crate) fn target(data: &[u8]) {
     if let Some(mut source) = open() {
         perfetto::write(&mut source, &mut out).expect("memory takes everything");
     }
-    // What is too long for a format is an answer; only panics are not.
+    // Errors about sizes are expected; only panics are defects.
     if let Some(mut source) = open() {
         let _ = otf2::write(&mut source, folder.path());
     }

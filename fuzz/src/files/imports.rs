@@ -1,6 +1,6 @@
 //! Files of other tools, imported.
 //!
-//! Whatever stands in them, they become a trace that is complete and can be analysed, or an error. Called by name from `lib.rs`.
+//! Any content becomes a complete trace that can be analysed, or an error. Called by name from `lib.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const FILES: [&str; 8] = [
     "a.otf2", "a.def", "a/0.def", "a/0.evt", "a/1.def", "a/1.evt", "a/2.def", "a/2.evt",
 ];
 
-/// An archive of OTF2: its files, each as its number, a length of two bytes, and what stands in it.
+/// An OTF2 archive: its files, each as its number, a length of two bytes, and its contents.
 pub(crate) fn otf2(data: &[u8]) {
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     fs::create_dir(folder.path().join("a")).expect("the host makes a folder");
@@ -44,7 +44,7 @@ fn file(data: &[u8], format: Format) {
     let folder = tempfile::tempdir().expect("the host has a folder for files");
     let path = folder.path().join("file");
     fs::write(&path, data).expect("the host stores a file");
-    // Which format it has is an answer.
+    // Any detected format is a valid result.
     let _ = Format::of(&path);
     imported(&path, format, folder.path());
 }
@@ -54,7 +54,7 @@ fn imported(path: &Path, format: Format, folder: &Path) {
     let rates = Rates {
         flops_per_second: 1e9,
     };
-    // What is wrong with a file is an answer; only panics are not.
+    // Errors are expected; only panics are defects.
     if import(path, Some(format), rates, (&out, "fuzz")).is_err() {
         return;
     }
@@ -66,7 +66,7 @@ fn imported(path: &Path, format: Format, folder: &Path) {
     }
 }
 
-/// An archive that the otf2 package of PyPI wrote.
+/// An archive written by the otf2 package of PyPI.
 pub(crate) fn otf2_seeds() -> Vec<Vec<u8>> {
     const ARCHIVE: [&[u8]; 8] = [
         include_bytes!("../../../formats/tests/archive/ring.otf2"),
@@ -96,7 +96,7 @@ pub(crate) fn goal_seeds() -> Vec<Vec<u8>> {
     binary.extend([1, 1]);
     binary.extend(22u64.to_le_bytes());
     binary.extend(112u64.to_le_bytes());
-    // Two operations, of which the first waits for none: work, and a message to itself after it.
+    // Two operations: work without dependencies, and then a message to itself.
     for word in [2u32, 1, 0] {
         binary.extend(word.to_le_bytes());
     }

@@ -1,6 +1,7 @@
-//! Models of programs, of any content and made of traces of any content.
+//! Models of programs, of any content and learned from traces of any content.
 //!
-//! What begins as JSON is taken for a model, anything else for a trace that one is made of. A model is saved, loaded, and asked for sizes. Called by name from `lib.rs`.
+//! Input that begins like JSON is a model, other input is a trace from which one is learned. A model is saved, loaded, and evaluated for several sizes. Called by name
+//! from `lib.rs`.
 
 use belljar_collectives::Tables;
 use belljar_model::{Model, Traced, generate, learn};
@@ -9,10 +10,10 @@ use belljar_replay::Calibration;
 
 use super::{archive_chunks, archive_seeds, stored};
 
-/// Calls that are made, at most.
+/// Limit on generated calls.
 const MOST_CALLS: u64 = 1 << 12;
 
-/// Makes a model of a trace, or takes one, and asks it for sizes.
+/// Learns a model from a trace, or loads one, and evaluates it for several sizes.
 pub(crate) fn target(data: &[u8]) {
     if data.first() == Some(&b'{') {
         if let Ok(text) = std::str::from_utf8(data)
@@ -49,7 +50,7 @@ fn asked(model: &Model) {
     }
 }
 
-/// Traces, and the models of those that one can be made of.
+/// Traces, and models of the traces from which they can be learned.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = archive_seeds();
     let models = seeds.iter().filter_map(|data| learned(data)?.save().ok());

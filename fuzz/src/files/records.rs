@@ -1,7 +1,7 @@
-//! What runs write besides traces: files of probes and profiles of any content.
+//! Other files of runs than traces: files of probes and profiles of any content.
 //!
-//! The first byte says which of the two the rest is, and whether as it stands or as records whose lengths and checksums
-//! are made good: a kind, a length of two bytes, and what is packed in the record. Called by name from `lib.rs`.
+//! The first byte selects one of both, and plain bytes or records whose lengths and checksums are corrected: a kind, a
+//! length of two bytes, and the record's packed content. Called by name from `lib.rs`.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,10 +17,10 @@ use super::{header, put_chunk};
 /// Bytes of magic and version of a file of probes, and of a profile.
 const BEGINNINGS: [usize; 2] = [10, 12];
 
-/// Chunks with records of probes.
+/// Kind of chunks with records of probes.
 const PROBES: u8 = 6;
 
-/// Reads such a file and tells what is in it.
+/// Reads such a file and prints its contents.
 pub(crate) fn target(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;
@@ -55,7 +55,7 @@ fn read_probes(path: &Path) {
 
 fn read_profile(path: &Path) {
     let mut tally = Tally::new(Filter::default());
-    // What is before a fault counts.
+    // Samples before an error are used.
     let _ = belljar_profile::read(path, &mut tally);
     let named = tally.name(Split::Rank, |_, _| Vec::new());
     for format in [
@@ -70,7 +70,7 @@ fn read_profile(path: &Path) {
     }
 }
 
-/// The records that `rest` holds: their kinds, and what is in them.
+/// The records in `rest`: their kinds and contents.
 fn pieces(mut rest: &[u8]) -> Vec<(u8, &[u8])> {
     let mut pieces = Vec::new();
     while let [kind, low, high, after @ ..] = rest {
@@ -86,7 +86,7 @@ fn packed(plain: &[u8]) -> Vec<u8> {
     zstd::bulk::compress(plain, 1).unwrap_or_default()
 }
 
-/// A file of probes whose header is sound, with chunks of what `rest` holds.
+/// A file of probes with a valid header, and with chunks from `rest`.
 fn probe_chunks(rest: &[u8]) -> Vec<u8> {
     let whole = small_probes();
     let start = BEGINNINGS[0];
@@ -106,7 +106,7 @@ fn probe_chunks(rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A profile whose head is sound, with records of what `rest` holds.
+/// A profile with a valid head, and with records from `rest`.
 fn profile_records(rest: &[u8]) -> Vec<u8> {
     let whole = small_profile();
     let start = BEGINNINGS[1];

@@ -1,4 +1,4 @@
-//! What a trace would be on another network.
+//! Replays of traces on other networks.
 //!
 //! A trace of any content becomes a program, which is calibrated and replayed on other networks by two models. Called by name from `lib.rs`.
 
@@ -12,7 +12,7 @@ use belljar_trace::Implementation;
 
 use super::{archive_chunks, stored};
 
-/// A star of so many hosts, whose links have this latency.
+/// A star with this number of hosts, whose links have this latency.
 fn star(hosts: u32, latency: Span) -> Topology {
     let link = LinkSpec {
         bandwidth: 10_000_000_000,
@@ -25,10 +25,10 @@ fn star(hosts: u32, latency: Span) -> Topology {
     Topology::star(hosts, link, switch).expect("a star")
 }
 
-/// Nodes that are looked at.
+/// Limit on nodes.
 const MOST_NODES: u32 = 64;
 
-/// Makes a program of a trace, and plays it.
+/// Extracts a program from a trace, and replays it.
 pub(crate) fn target(data: &[u8]) {
     let Some(file) = stored(data, archive_chunks(data)) else {
         return;

@@ -1,22 +1,22 @@
-//! The convention shared by the preloaded library in the guest and its host.
+//! The calling convention between the preloaded library in the guest and its host.
 //!
-//! All stubs of the library live in one text range at a fixed linear address.
-//! A wrapped MPI function's entry puts its operation number into R11 and falls
-//! into the one magic `CPUID` at [`MAGIC_ADDRESS`]; the host looks at the
-//! argument registers and the stack, puts the address to continue at into R11,
-//! and lets the guest continue after the instruction, where it jumps to R11.
-//! No other register and no flag changes. A host that cannot watch return addresses
-//! replaces the one on the stack by that of a place in the library ([`RETURN_OFFSET`]), from where
-//! it goes through the stub at [`RETURN_ADDRESS`] and the same `CPUID` with [`OP_RETURN`]. What it
-//! replaced it writes into a table of the process ([`PENDING_OFFSET`]), from which the library's
-//! unwind information gives it to unwinders.
+//! All stubs of the library are in one text range at a fixed linear address. The stub of a wrapped MPI
+//! function loads its operation number into R11 and jumps to the one magic `CPUID` at
+//! [`MAGIC_ADDRESS`]. The host reads the argument registers and the stack, stores the continuation
+//! address in R11, and resumes the guest after the instruction, where it jumps to R11. No other
+//! register and no flag changes.
 //!
-//! An *operation* is a function by one of its names: operations below the number of
-//! [`FUNCTIONS`] are the names without a prefix, as many after them the `PMPI_` names of the profiling
-//! interface, in the same order. Where each leads stands in a table ([`TABLE_OFFSET`]).
+//! A host that cannot watch return addresses replaces the one on the stack by an address in the
+//! library ([`RETURN_OFFSET`]). The call then returns through the stub at [`RETURN_ADDRESS`] and the
+//! same `CPUID` with [`OP_RETURN`]. The host stores the replaced address in a table of the process
+//! ([`PENDING_OFFSET`]), from which the library's unwind information provides it to unwinders.
+//!
+//! An *operation* is a function by one of its names. Operations below the number of [`FUNCTIONS`] are
+//! the names without a prefix; the same number after them are the `PMPI_` names of the profiling
+//! interface, in the same order. A table has the target of each ([`TABLE_OFFSET`]).
 
-/// Start of the text range that holds the stubs: chosen where neither the
-/// kernel's mmap, nor position-independent programs, nor stacks are ever placed.
+/// Start of the text range with the stubs: an address at which neither the kernel's mmap, nor
+/// position-independent programs, nor stacks are ever placed.
 pub const STUB_BASE: u64 = 0x4a42_0000_0000;
 
 /// Bytes of the stub range.
@@ -31,12 +31,11 @@ pub const RETURN_ADDRESS: u64 = STUB_BASE + 0x10;
 /// Offset in a stub of its jump to the magic instruction, after the load of R11.
 pub const STUB_JUMP: u64 = 6;
 
-/// The linear address of a jump to the magic `CPUID` in the page that has that: the return
-/// stub's.
+/// The linear address of a jump to the magic `CPUID` in the same page: the return stub's.
 pub const MAGIC_JUMP: u64 = RETURN_ADDRESS + STUB_JUMP;
 
-/// The linear address of the `CPUID` by which the library hands over facts. An engine that
-/// does not see every `CPUID` sees this one.
+/// The linear address of the `CPUID` by which the library reports facts. An engine that does not trap
+/// every `CPUID` traps this one.
 pub const FACT_ADDRESS: u64 = STUB_BASE + 0x20;
 
 /// Address of the first function stub; function `i` enters at
@@ -46,90 +45,88 @@ pub const FIRST_STUB: u64 = STUB_BASE + 0x40;
 /// Bytes of one function's stub.
 pub const STUB_SIZE: u64 = 16;
 
-/// R11 at the magic instruction when a traced call returns. Entries carry the
+/// R11 at the magic instruction when a traced call returns. At entries it is the operation instead.
 /// operation instead.
 pub const OP_RETURN: u64 = 0xffff;
 
-/// CPUID leaf that tells a guest that it runs under Belljar: EAX is
-/// [`ABI_VERSION`], perhaps with [`DETECT_INT3`], EBX, ECX and EDX spell [`SIGNATURE`].
+/// CPUID leaf for the detection of Belljar by a guest: EAX is [`ABI_VERSION`], optionally with
+/// [`DETECT_INT3`]; EBX, ECX and EDX are [`SIGNATURE`].
 pub const DETECT_LEAF: u32 = 0x4000_0100;
 
-/// What the detection leaf spells, four bytes each in EBX, ECX, EDX.
+/// Text in the detection leaf, four bytes each in EBX, ECX, EDX.
 pub const SIGNATURE: [u8; 12] = *b"BelljarGlass";
 
 /// Version of this convention.
 pub const ABI_VERSION: u32 = 3;
 
-/// Bit of the detection leaf's EAX besides [`ABI_VERSION`]: on this processor the library is
-/// to write [`MAGIC_INT3`] where it else writes [`MAGIC_CPUID`].
+/// Bit of the detection leaf's EAX besides [`ABI_VERSION`]: on this processor the library must write
+/// [`MAGIC_INT3`] instead of [`MAGIC_CPUID`].
 pub const DETECT_INT3: u32 = 1 << 16;
 
 /// The bytes of a magic instruction, `cpuid`.
 pub const MAGIC_CPUID: [u8; 2] = [0x0f, 0xa2];
 
-/// What stands in its place where the host stops at breakpoint instructions only: `int3; nop`,
-/// of the same length.
+/// Replacement for hosts that stop only at breakpoint instructions: `int3; nop`, with the same length.
 pub const MAGIC_INT3: [u8; 2] = [0xcc, 0x90];
 
-/// CPUID leaf by which the library hands the host a fact about its process
-/// (EBX is the fact's number, RDI and RSI its values), at [`FACT_ADDRESS`]. The `exact`
-/// engine traps it wherever it stands.
+/// CPUID leaf by which the library reports a fact about its process to the host (EBX is the fact's
+/// number, RDI and RSI its values), at [`FACT_ADDRESS`]. The `exact` engine traps it at any address.
 pub const FACT_LEAF: u32 = 0x4a42_0001;
 
 use belljar_mpi::FUNCTIONS;
 
-/// How many operations there are.
+/// Number of operations.
 pub const OPERATIONS: usize = 2 * FUNCTIONS.len();
 
 const _: () = assert!(FIRST_STUB + OPERATIONS as u64 * STUB_SIZE <= STUB_BASE + TABLE_OFFSET);
 const _: () = assert!(TABLE_OFFSET + OPERATIONS as u64 * 8 <= RETURN_OFFSET);
 const _: () = assert!(PENDING_OFFSET + PENDING_LENGTH <= STUB_LENGTH);
 
-/// The function of an operation. `None` for a number that is none.
+/// The function of an operation. `None` if the number is not an operation.
 pub fn function_of(operation: u64) -> Option<u16> {
     let operation = usize::try_from(operation).ok()?;
     (operation < OPERATIONS).then_some((operation % FUNCTIONS.len()) as u16)
 }
 
-/// Offset in the stub range of the table of what operations lead to: one 64-bit address
-/// for each, with [`UNRESOLVED`] or [`PASSED_BY`]. From there on the range is writable.
+/// Offset in the stub range of the table of operations' targets: one 64-bit address for each, with
+/// [`UNRESOLVED`] or [`PASSED_BY`]. The range is writable from here on.
 pub const TABLE_OFFSET: u64 = 0x8000;
 
-/// In the table: this operation was not called yet. At the address, the library looks for what it
-/// leads to, and comes back to the stub.
+/// Flag in the table: this operation was not called yet. The address is the library's resolver, which
+/// finds the target and returns to the stub.
 pub const UNRESOLVED: u64 = 1 << 63;
 
-/// In the table: this operation leads to a layer between the program and its MPI library, whose
-/// own calls will be seen.
+/// Flag in the table: the target is a layer between the program and its MPI library, whose own calls
+/// are traced.
 pub const PASSED_BY: u64 = 1 << 62;
 
-/// What is left of a word of the table, the address.
+/// Mask of the address in a word of the table.
 pub const TARGET: u64 = PASSED_BY - 1;
 
-/// Linear address of the word in the library's table that says where `operation` leads. Any number may
-/// come from a guest: beyond the table it is an address of that guest's like any other.
+/// Linear address of the word of the library's table with the target of `operation`. The number may be
+/// any value from a guest: beyond the table it is an ordinary guest address.
 pub const fn table_entry(operation: u64) -> u64 {
     (STUB_BASE + TABLE_OFFSET).wrapping_add(operation.wrapping_mul(8))
 }
 
-/// Bytes from the place of one operation's search to that of the next one's.
+/// Distance in bytes between the resolvers of two operations.
 pub const RESOLVER_SIZE: u64 = 16;
 
-/// Offset in the stub range of the address, in the library, that replaced return addresses are: a
-/// jump to [`RETURN_ADDRESS`] that has unwind information, zero where there is none.
+/// Offset in the stub range of the library's address that replaces return addresses: a jump to
+/// [`RETURN_ADDRESS`] that has unwind information, or zero if there is none.
 pub const RETURN_OFFSET: u64 = 0xb000;
 
-/// Offset in the stub range of the address, in the library, of the first operation's search for
-/// what it leads to, which also writes to each page of the table of replaced return addresses and
-/// comes back to the stub; the others' follow at [`RESOLVER_SIZE`].
+/// Offset in the stub range of the library's address of the first operation's resolver. A resolver
+/// finds the target, writes to each page of the table of replaced return addresses, and returns to the
+/// stub; the others follow at distances of [`RESOLVER_SIZE`].
 pub const RESOLVERS_OFFSET: u64 = RETURN_OFFSET + 8;
 
 /// Offset in the stub range of the table of replaced return addresses: buckets of pairs of 64-bit
-/// words, the stack pointer after the return (zero: the pair is free) and the return address. A
-/// pair is in the bucket that [`pending_bucket`] tells.
+/// words, the stack pointer after the return (zero if the pair is free) and the return address. The
+/// bucket of a pair is given by [`pending_bucket`].
 pub const PENDING_OFFSET: u64 = 0xc000;
 
-/// How many buckets there are, as a power of two.
+/// Number of buckets, as a power of two.
 pub const PENDING_BUCKET_BITS: u32 = 6;
 
 /// Bytes of a bucket, as a power of two: eight pairs.
@@ -138,8 +135,8 @@ pub const PENDING_BUCKET_SHIFT: u32 = 7;
 /// Bytes of the table of replaced return addresses.
 pub const PENDING_LENGTH: u64 = 1 << (PENDING_BUCKET_BITS + PENDING_BUCKET_SHIFT);
 
-/// By how many bits a stack pointer is shifted for its bucket: past those that are alike in all
-/// frames, and to those that differ between threads' stacks.
+/// Shifts of a stack pointer for its bucket: the first skips bits that are equal in all frames, the
+/// second selects bits that differ between threads' stacks.
 pub const PENDING_SHIFTS: [u32; 2] = [4, 20];
 
 /// The linear address of the bucket of a call that returns to stack pointer `stack`.
@@ -149,21 +146,20 @@ pub fn pending_bucket(stack: u64) -> u64 {
     STUB_BASE + PENDING_OFFSET + (bucket << PENDING_BUCKET_SHIFT)
 }
 
-/// Facts that the library tells through [`FACT_LEAF`]; the number in EBX.
+/// Facts that the library reports through [`FACT_LEAF`]; the number in EBX.
 pub mod fact {
-    /// A process makes its first call of MPI. RDI is its rank in MPI_COMM_WORLD as its
-    /// launcher's environment gives it (all ones when it does not), RSI which
-    /// implementation it is linked to.
+    /// A process makes its first MPI call. RDI is its rank in MPI_COMM_WORLD according to its
+    /// launcher's environment (all ones if unknown), RSI the implementation that it is linked to.
     pub const PROCESS: u32 = 1;
     /// The predefined objects of an Open MPI process: RDI is the address of an
     /// array of their addresses in the order of
     /// [`OPEN_MPI_OBJECTS`](crate::OPEN_MPI_OBJECTS), RSI their number.
     pub const OPEN_MPI_OBJECTS: u32 = 2;
-    /// The environment of the process that [`PROCESS`] told of: RDI is the address of the array
-    /// of pointers to its variables, which ends with a null pointer.
+    /// The environment of the process reported by [`PROCESS`]: RDI is the address of the array of
+    /// pointers to its variables, which ends with a null pointer.
     pub const ENVIRONMENT: u32 = 3;
-    /// Where the code of that process's MPI library is: RDI is its first address, RSI the one after
-    /// its last. Calls from there are the library's own affair.
+    /// Code range of that process's MPI library: RDI is its first address, RSI the one after its last.
+    /// Calls from there are nested and not recorded.
     pub const LIBRARY: u32 = 4;
 }
 
@@ -182,11 +178,11 @@ pub const IMPLEMENTATION_ABI_UNKNOWN: u64 = 5;
 /// Name of the standard ABI's shared libraries (`DT_SONAME`), up to the version.
 pub const STANDARD_ABI_NAME: &str = "libmpi_abi.so";
 
-/// Internal function that MPICH and its derivatives export.
+/// An internal function that MPICH and its derivatives export.
 pub const MPICH_MARK: &str = "MPIR_Err_create_code";
 
-/// Open MPI's predefined objects that mean something to the host: the linker's
-/// name and, for datatypes, the size in bytes.
+/// Open MPI's predefined objects that the host uses: the linker's name and, for datatypes, the size in
+/// bytes.
 pub static OPEN_MPI_OBJECTS: &[(&str, u32)] = &[
     ("ompi_mpi_comm_world", 0),
     ("ompi_mpi_comm_self", 0),

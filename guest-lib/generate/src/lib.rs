@@ -1,8 +1,7 @@
 //! Reads MPI headers with a C parser and writes the table of operations.
 //!
-//! The table lists every function of the C binding that any of the headers
-//! declares, in alphabetical order; a function's place in it is its operation
-//! number. Both sides of the magic instruction are built from it.
+//! The table lists every function of the C binding that any of the headers declares, in alphabetical order; the index of a function is
+//! its operation number. Both sides of the magic instruction are built from the table.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ pub use belljar_mpi::{Base, Standard};
 pub use prototypes::{Parameter, Prototype};
 pub use render::{first_line, render};
 
-/// Why a header gave no prototypes.
+/// An error of reading a header.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The preprocessor or the parser refused the header.
@@ -26,10 +25,10 @@ pub enum GenerateError {
     Parse {
         /// The header.
         path: PathBuf,
-        /// What the parser said.
+        /// The parser's message.
         reason: String,
     },
-    /// A prototype uses a type that the table has no word for.
+    /// A prototype uses a type that the table does not support.
     #[error(
         "{function} has a parameter of type `{type_name}`, which the table cannot describe; add it to `Base`"
     )]
@@ -44,13 +43,13 @@ pub enum GenerateError {
     Empty(PathBuf),
 }
 
-/// Where Debian's MPICH and Open MPI put their headers.
+/// Headers of Debian's MPICH and Open MPI.
 pub const DEBIAN_HEADERS: [&str; 2] = [
     "/usr/include/x86_64-linux-gnu/mpich/mpi.h",
     "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h",
 ];
 
-/// Headers of this crate with the functions of later standards than those of [`DEBIAN_HEADERS`].
+/// Headers of this crate with functions of standards later than [`DEBIAN_HEADERS`].
 pub const LATER_HEADERS: [(Standard, &str); 3] = [
     (
         Standard::Mpi41,
@@ -66,8 +65,8 @@ pub const LATER_HEADERS: [(Standard, &str); 3] = [
     ),
 ];
 
-/// The prototypes of these headers, which are those of MPI 4.0, and of [`LATER_HEADERS`], by name. Where two headers disagree on a name's
-/// spelling of parameters, the first wins.
+/// The prototypes of these headers, which declare MPI 4.0, and of [`LATER_HEADERS`], by name. If two headers spell a function's
+/// parameters differently, the first takes precedence.
 ///
 /// # Errors
 /// See [`GenerateError`].
@@ -83,7 +82,7 @@ pub fn read_headers(headers: &[&Path]) -> Result<Vec<Prototype>, GenerateError> 
             return Err(GenerateError::Empty(header.to_path_buf()));
         }
         for prototype in found {
-            // Headers of libraries declare their extensions beside the standard's functions.
+            // Libraries' headers declare extensions next to the standard's functions.
             let standard = match prototype.name.starts_with("MPIX_") {
                 true => Standard::FaultTolerance,
                 false => standard,

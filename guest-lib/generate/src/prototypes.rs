@@ -1,7 +1,7 @@
 //! Function prototypes in a parsed header.
 //!
-//! A type that is not known is an error, so no function of the binding is left out in silence. Called for
-//! each `mpi.h` that the table is made of.
+//! An unknown type is an error, so no function of the binding is silently omitted. Called for each
+//! `mpi.h` from which the table is built.
 
 use lang_c::ast::{
     Declaration, DeclarationSpecifier, Declarator, DeclaratorKind, DerivedDeclarator,
@@ -19,7 +19,7 @@ use crate::GenerateError;
 pub struct Parameter {
     /// Its name, or `argN`.
     pub name: String,
-    /// What it is or points to.
+    /// Its type, or the type it points to.
     pub base: Base,
     /// Levels of pointer or array around the base.
     pub pointer: u8,
@@ -96,7 +96,7 @@ fn collect_declaration(
     Ok(())
 }
 
-/// Puts right what headers misname: MPICH 4.0 calls the peer of `MPI_Precv_init` its `dest`.
+/// Corrects parameter names in headers: MPICH 4.0 names the peer of `MPI_Precv_init` `dest`.
 fn correct(function: &str, parameters: &mut [Parameter]) {
     if function == "MPI_Precv_init" {
         for parameter in parameters.iter_mut().filter(|it| it.name == "dest") {
@@ -105,7 +105,7 @@ fn correct(function: &str, parameters: &mut [Parameter]) {
     }
 }
 
-/// Functions of User-Level Failure Mitigation; libraries have other extensions under the same prefix.
+/// Functions of User-Level Failure Mitigation; other extensions of libraries have the same prefix.
 const FAULT_TOLERANCE: [&str; 10] = [
     "MPIX_Comm_ack_failed",
     "MPIX_Comm_agree",
@@ -119,7 +119,7 @@ const FAULT_TOLERANCE: [&str; 10] = [
     "MPIX_Comm_shrink",
 ];
 
-/// The standard's C binding: `MPI_` and a capital letter, without the tools
+/// True for functions of the standard's C binding: `MPI_` and a capital letter, without the tools
 /// interface (`MPI_T_`) and the Fortran conversions' opposite direction.
 fn is_binding(name: &str) -> bool {
     let standard = name.strip_prefix("MPI_").is_some_and(|rest| {

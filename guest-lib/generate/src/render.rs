@@ -1,7 +1,7 @@
 //! The table as Rust source.
 //!
-//! The same prototypes give the same text, in which `cargo xtask generate --check` looks for differences.
-//! The order is the operations' numbering, so it is the caller's to keep.
+//! The same prototypes give the same text, which `cargo xtask generate --check` compares. The order is
+//! the operations' numbering and is the caller's responsibility.
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub fn render(prototypes: &[Prototype], versions: &str) -> String {
     source
 }
 
-/// The line that names the headers.
+/// The line with the versions of the headers.
 pub fn first_line(versions: &str) -> String {
     format!(
         "// Written by `cargo xtask generate` from the mpi.h of {versions}; not to be edited.\n"

@@ -1,10 +1,9 @@
-//! EROFS images: how they are written and read.
+//! EROFS images: writing and reading.
 //!
-//! Uncompressed, with blocks of 4 KiB, as Linux 5.10 and newer mount them. All that stands in an image stands in
-//! little endian, after `fs/erofs/erofs_fs.h` of Linux. An image has the superblock in its first block, the
-//! inodes from the second block on, and then the whole blocks of directories, files and long links; the last part of
-//! these follows its inode where it fits. `layout` says where each stands, `writer` puts it there and `reader`
-//! finds it again.
+//! Images are uncompressed, with blocks of 4 KiB, as Linux 5.10 and newer mount them. All numbers are little endian,
+//! after `fs/erofs/erofs_fs.h` of Linux. An image has the superblock in its first block, the inodes from the second
+//! block on, and then the whole blocks of directories, files and long links. The last part of these data follows its
+//! inode where it fits. `layout` computes the positions, `writer` writes and `reader` reads.
 
 /// Extended attributes as they follow an inode.
 mod attributes;
@@ -12,9 +11,9 @@ mod attributes;
 mod directory;
 /// The bytes of inodes and of the superblock.
 mod inode;
-/// Where everything stands in an image.
+/// Layout of an image.
 mod layout;
-/// Where one node stands in an image.
+/// Position of one node in an image.
 mod place;
 /// Reads the files and links of an uncompressed image.
 mod reader;
@@ -28,5 +27,5 @@ pub use writer::{WriteError, Writer};
 const BLOCK: u64 = 4096;
 /// Bytes of an extended inode.
 const INODE: u64 = 64;
-/// Inodes are numbered by their places in units of so many bytes, from the image's beginning on.
+/// Unit of inode numbers, in bytes from the image's beginning.
 const SLOT: u64 = 32;

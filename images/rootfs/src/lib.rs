@@ -1,15 +1,15 @@
-//! Root file systems that people have, container images among them, as uncompressed EROFS images that
-//! a guest mounts and the host reads.
+//! Converts root file systems and container images to uncompressed EROFS images, which guests mount and the host
+//! reads.
 //!
-//! A source is listed into a [`FileTree`], whose files' bytes are then copied, once, into the image that is
-//! written of it. Owners, modes, times, extended attributes and devices are kept; sources are hostile.
-//! Called by `belljar-images`; knows no recipes and no guests.
+//! A source is listed into a [`FileTree`], whose files' data are then copied, once, into the image. Owners, modes,
+//! times, extended attributes and devices are kept; sources are untrusted. Called by `belljar-images`; independent
+//! of recipes and guests.
 //!
-//! `source` reads what people have, and `erofs` writes and reads images; both import `tree`, and neither the other.
+//! `source` reads sources, and `erofs` writes and reads images; both import `tree`, and not each other.
 
-/// EROFS images: how they are written and read.
+/// EROFS images: writing and reading.
 mod erofs;
-/// What people have as a root file system, read into a [`FileTree`].
+/// Sources of root file systems, read into a [`FileTree`].
 mod source;
 /// A file system as a tree of names and nodes, without the bytes of its files.
 mod tree;

@@ -1,9 +1,8 @@
-//! What people have as a root file system, read into a [`FileTree`], and the bytes of its files.
+//! Sources of root file systems: lists them into a [`FileTree`], and copies the data of their files.
 //!
-//! A source is opened, which finds what it is and which image of it is meant; listed, which checks every digest
-//! that it carries; and copied, which reads each of its parts once more and hands on the files' bytes. Sources are
-//! hostile: sizes, counts and depths are bounded, no path leads out of the tree, and what is held in memory is names
-//! and metadata, never a file's bytes.
+//! A source is opened, which detects its kind and selects an image; listed, which checks all its digests; and copied,
+//! which reads each part once more and passes on the files' data. Sources are untrusted: sizes, counts and depths are
+//! bounded, no path leads out of the tree, and memory is used for names and metadata, never for a file's data.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,31 +14,31 @@ use std::sync::Arc;
 
 use crate::{FileTree, NodeId};
 
-/// One layer's entries, applied to the tree of those below it.
+/// Applies one layer's entries to the tree of the layers below.
 mod apply;
-/// The files that a container image consists of, in a folder or in an archive of it.
+/// The blobs of a container image, in a folder or an archive.
 mod blobs;
-/// Compressed streams, told by their first bytes.
+/// Compressed streams, detected by their first bytes.
 mod compression;
-/// What a container's configuration says of its processes.
+/// Process settings in a container's configuration.
 mod config;
-/// What `docker save` and `podman save` write.
+/// Archives of `docker save` and `podman save`.
 mod docker;
 /// The entries of a tar stream, in order.
 mod entries;
 /// Variables that an Apptainer image's scripts set.
 mod environment;
-/// Why a source can't be read, and bounds on what a hostile one costs.
+/// Errors of sources, and limits on untrusted ones.
 mod error;
 /// A folder that is a root file system, as unpacked or installed on the host.
 mod folder;
-/// Layers of a container image, or the one that a plain archive is.
+/// Layers of a container image; a plain archive is one layer.
 mod layers;
 /// OCI image layouts: index, manifest, configuration and layers.
 mod oci;
 /// Apptainer's and Singularity's images (SIF).
 mod sif;
-/// Squashfs 4.0 images, of a file of their own or of a partition in another.
+/// Squashfs 4.0 images, in a file of their own or in a partition.
 mod squashfs;
 #[cfg(test)]
 mod tests;
@@ -50,7 +49,7 @@ pub use config::Config;
 pub use error::SourceError;
 use layers::{LayerBlob, Layers};
 
-/// Longest script that is looked through for variables.
+/// Longest script that is searched for variables.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// Takes the bytes of a tree's files.
@@ -78,24 +77,24 @@ const LONGEST_SCRIPT: u64 = 1 << 20;
 /// assert_eq!(Count::default().0, 0);
 /// ```
 pub trait FileSink {
-    /// Whether it takes a file's bytes.
+    /// True if it takes the file's data.
     fn wants(&self, id: NodeId) -> bool;
 
-    /// Takes a file's bytes, as many as its node says.
+    /// Takes a file's data; their size is the node's.
     ///
     /// # Errors
-    /// When they can't be read or kept.
+    /// When they can't be read or stored.
     fn file(&mut self, id: NodeId, data: &mut dyn Read) -> io::Result<()>;
 }
 
-/// What a source is.
+/// Kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
     /// A folder that is an OCI image layout.
     OciLayout,
     /// A tar archive of an OCI image layout, compressed or not.
     OciArchive,
-    /// What `docker save` writes, compressed or not, or a folder of it.
+    /// An archive of `docker save`, compressed or not, or a folder with its contents.
     DockerArchive,
     /// An image of Apptainer or Singularity.
     Sif,
@@ -121,7 +120,7 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// What kind of thing a path is, found by looking at it, never by its name.
+/// A source; its kind is detected by its contents, never by its name.
 #[derive(Debug)]
 pub struct Source {
     kind: SourceKind,
@@ -129,7 +128,7 @@ pub struct Source {
     places: Places,
 }
 
-/// Where a source's files are.
+/// Location of a source's files.
 #[derive(Debug, Clone)]
 enum Places {
     Layers(Layers),
@@ -137,7 +136,7 @@ enum Places {
     Squashfs(squashfs::Image),
 }
 
-/// Where the data of the tree's files are.
+/// Location of the data of the tree's files.
 #[derive(Debug, Clone)]
 enum Data {
     Layers(Layers, layers::Files),
@@ -145,16 +144,16 @@ enum Data {
     Squashfs(squashfs::Image, squashfs::Files),
 }
 
-/// A source's names and nodes, and where its files' bytes are.
+/// A source's names and nodes, and the location of its files' data.
 #[derive(Debug, Clone)]
 pub struct Listing {
     /// Names and nodes.
     pub tree: FileTree,
-    /// How programs are run in it; empty for what isn't a container.
+    /// Settings of programs in it; empty if it is not a container.
     pub config: Config,
-    /// SHA-256 in hexadecimal that stands for all of it: of a container image over the digests of its
-    /// configuration and uncompressed layers, of an archive or squashfs over its bytes, of an Apptainer image over
-    /// its root partition's, of a folder over names, metadata and bytes.
+    /// SHA-256 in hexadecimal of the whole. For a container image it covers the digests of its configuration and
+    /// uncompressed layers; for an archive or squashfs, its bytes; for an Apptainer image, its root partition's; for a
+    /// folder, names, metadata and data.
     pub digest: String,
     /// Parts of the source that are left out.
     pub warnings: Vec<String>,
@@ -162,12 +161,11 @@ pub struct Listing {
 }
 
 impl Source {
-    /// Finds what is at a path. The tag chooses the image where there are several: its whole name or the part
-    /// after the colon.
+    /// Opens the source at a path. The tag selects one of several images: its whole name or the part after the colon.
     ///
     /// # Errors
-    /// When it is nothing that is read here, when the tag chooses no single image or is given for what has no
-    /// tags, or when no image is for linux/amd64.
+    /// When its kind is not supported, when the tag selects no or several images or is given for a source without tags,
+    /// or when no image is for linux/amd64.
     pub fn open(path: &Path, tag: Option<&str>) -> Result<Self, SourceError> {
         let metadata = std::fs::metadata(path);
         let metadata = metadata.map_err(|error| SourceError::io(path.display(), error))?;
@@ -211,15 +209,15 @@ impl Source {
         Self::plain(path, tag, SourceKind::Archive, Places::Layers(layers))
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> SourceKind {
         self.kind
     }
 
-    /// Lists it: names and nodes, after every digest that it carries was checked.
+    /// Lists names and nodes, after checking all its digests.
     ///
     /// # Errors
-    /// When it is damaged, isn't what its digests say, breaks a bound, or the host refuses.
+    /// When it is damaged, differs from its digests, exceeds a limit, or can't be read.
     pub fn read(&self) -> Result<Listing, SourceError> {
         let mut config = self.config.clone();
         let mut warnings = Vec::new();
@@ -230,7 +228,7 @@ impl Source {
             }
             Places::Folder(root) => {
                 let (tree, files, digest) = folder::read(root)?;
-                // One that Apptainer unpacked has its scripts.
+                // A folder that Apptainer unpacked has its scripts.
                 let bytes = |path: &[u8]| Ok(script_of_folder(root, path));
                 (config.environment, warnings) = sif::environment(&tree, &bytes)?;
                 (tree, Data::Folder(root.clone(), files), digest)
@@ -261,7 +259,7 @@ impl Source {
         if blobs.has("oci-layout") && blobs.has("index.json") {
             return Self::container(SourceKind::OciLayout, blobs, tag);
         }
-        // What copies images writes for itself: blobs without a layout.
+        // skopeo's own format: blobs without a layout.
         let version = std::fs::read(path.join("version")).unwrap_or_default();
         if version.starts_with(b"Directory Transport") {
             return Err(unknown(
@@ -316,10 +314,10 @@ impl Source {
 }
 
 impl Listing {
-    /// Gives every file that the sink wants, one pass over each layer.
+    /// Copies every file that the sink wants, in one pass over each layer.
     ///
     /// # Errors
-    /// When the source changed since it was listed, the host refuses, or the sink does.
+    /// When the source changed since it was listed or can't be read, or the sink fails.
     pub fn copy(&self, sink: &mut dyn FileSink) -> Result<(), SourceError> {
         match &self.data {
             Data::Layers(layers, files) => layers.copy(files, sink),
@@ -329,14 +327,14 @@ impl Listing {
     }
 }
 
-/// A script of a folder, if it is a file there and not too long. That nothing above it is a link, the folder's tree says.
+/// A script of a folder, if it is a file and not too long. The folder's tree ensures that no parent is a link.
 fn script_of_folder(root: &Path, path: &[u8]) -> Option<Vec<u8>> {
     let path = root.join(OsStr::from_bytes(path));
     let data = path.symlink_metadata().ok()?;
     (data.is_file() && data.len() <= LONGEST_SCRIPT).then(|| std::fs::read(path).ok())?
 }
 
-/// Enough to tell what a file is.
+/// The first bytes of a file, enough to detect its kind.
 fn first_bytes(path: &Path) -> Result<Vec<u8>, SourceError> {
     let failed = |error| SourceError::io(path.display(), error);
     let mut first = Vec::new();
@@ -345,7 +343,7 @@ fn first_bytes(path: &Path) -> Result<Vec<u8>, SourceError> {
     Ok(first)
 }
 
-/// Kinds of files that people may take for what is read here.
+/// Kinds of files that users may take for supported ones.
 fn unread(first: &[u8]) -> Option<&'static str> {
     match first {
         [] => Some("an empty file"),
@@ -359,7 +357,7 @@ fn unread(first: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a tar archive begins so: with a header, or with the zeros of an empty one.
+/// True for the beginning of a tar archive: a header, or the zeros of an empty archive.
 fn is_tar(first: &[u8]) -> bool {
     first.len() == 512 && entries::Entries::new(first).next_is_header()
 }

@@ -1,39 +1,39 @@
 //! A file system as a tree of names and nodes, without the bytes of its files.
 //!
-//! The root is always there; every entry's parent is a directory of the tree; a name that stands for the same
-//! node as another is a hard link. Sources make trees, and the writer of an image reads them.
+//! The root always exists; the parent of every entry is a directory of the tree; several names of one node
+//! are hard links. Sources create trees, and the image writer reads them.
 
 use std::collections::BTreeMap;
 
-/// Most names in a tree, the longest path, and the longest part of one.
+/// Limits on the number of names, on the length of a path and on its components.
 pub(crate) const MOST_ENTRIES: usize = 1 << 22;
 pub(crate) const LONGEST_PATH: usize = 4096;
 pub(crate) const LONGEST_NAME: usize = 255;
 
-/// Why a path can't stand in a tree.
+/// An error of adding a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
-    /// A path leads out of the tree, or a part of it is longer than a file system takes.
+    /// A path leads out of the tree, or a component is longer than a file system allows.
     #[error("the path {path:?} cannot stand in a file system: {why}")]
     Path {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// There are more names than a tree takes.
+    /// The tree would have too many names.
     #[error("the file system has more than {MOST_ENTRIES} files")]
     Entries,
 }
 
-/// A node's number, from 0 in its tree.
+/// A node's number in its tree, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
-/// A file, a directory or what else has names.
+/// A file, a directory or another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// Its type.
     pub kind: NodeKind,
     /// The twelve bits of its mode: set-user-ID, set-group-ID, sticky, and permissions.
     pub mode: u16,
@@ -47,30 +47,30 @@ pub struct Node {
     pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What a node is.
+/// Type of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeKind {
-    /// A directory; what is in it, the tree's paths say.
+    /// A directory; its entries are in the tree's paths.
     Directory,
-    /// A regular file of so many bytes.
+    /// A regular file of this size.
     File {
         /// Its size.
         size: u64,
     },
-    /// A symbolic link, and its text.
+    /// A symbolic link, and its target.
     Link(Vec<u8>),
     /// A character device.
     Character {
-        /// Its driver.
+        /// Major number of its driver.
         major: u32,
-        /// Its number there.
+        /// Minor number.
         minor: u32,
     },
     /// A block device.
     Block {
-        /// Its driver.
+        /// Major number of its driver.
         major: u32,
-        /// Its number there.
+        /// Minor number.
         minor: u32,
     },
     /// A named pipe.
@@ -82,14 +82,14 @@ pub enum NodeKind {
 /// Names and nodes of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTree {
-    /// A node may have lost all its names.
+    /// Includes nodes that have lost all their names.
     nodes: Vec<Node>,
-    /// By path, without `/` at its beginning; the root is the empty path.
+    /// By path, without a leading `/`; the root is the empty path.
     names: BTreeMap<Vec<u8>, NodeId>,
 }
 
 impl Node {
-    /// A directory of root's that everybody may read.
+    /// A directory that belongs to root and is readable by all users.
     pub fn directory() -> Self {
         Self {
             kind: NodeKind::Directory,
@@ -120,12 +120,12 @@ impl FileTree {
     /// A node of this tree.
     ///
     /// # Panics
-    /// When it is another tree's.
+    /// When the node belongs to another tree.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
-    /// All paths, the root's first and every other one after its parent's.
+    /// All paths: the root's first, and every other one after its parent's.
     pub fn paths(&self) -> impl Iterator<Item = (&[u8], NodeId)> {
         self.names.iter().map(|(path, id)| (&**path, *id))
     }
@@ -147,7 +147,7 @@ impl FileTree {
                     .get(start.len()..)
                     .filter(|_| path.starts_with(&start))?;
                 match name.iter().position(|&byte| byte == b'/') {
-                    // A folder that was searched before is skipped as a whole.
+                    // A folder that was visited before is skipped as a whole.
                     Some(slash) => {
                         from.clone_from(path);
                         from.truncate(start.len() + slash);
@@ -165,12 +165,12 @@ impl FileTree {
         })
     }
 
-    /// Puts a node at a path. What stood there goes, with all below it, unless both are directories: then it
-    /// is the directory's own mode, owner, time and attributes that change. Directories on the way that are
-    /// missing are made, and what is no directory there gives way.
+    /// Puts a node at a path. It replaces the existing entry with all entries below, unless both are
+    /// directories: then only the existing directory's mode, owner, time and attributes are replaced. Missing
+    /// parent directories are created, and parents of other types are replaced by directories.
     ///
     /// # Errors
-    /// When the path can't stand in a tree.
+    /// When the path is not allowed in a tree.
     pub fn insert(&mut self, path: &[u8], node: Node) -> Result<NodeId, TreeError> {
         check(path)?;
         if let Some(id) = self.find(path) {
@@ -182,7 +182,7 @@ impl FileTree {
                 return Ok(id);
             }
         }
-        // Parents that are missing take their numbers first.
+        // Missing parents get their numbers first.
         self.make_parents(path)?;
         let id = NodeId(self.nodes.len() as u32);
         self.name(path, id)?;
@@ -190,10 +190,10 @@ impl FileTree {
         Ok(id)
     }
 
-    /// Gives a node one more name, a hard link; what had the name goes.
+    /// Adds a name to a node, a hard link; an existing entry with this name is removed.
     ///
     /// # Errors
-    /// When the path can't stand in a tree.
+    /// When the path is not allowed in a tree.
     pub fn link(&mut self, path: &[u8], id: NodeId) -> Result<(), TreeError> {
         check(path)?;
         if path.is_empty() || self.node(id).kind == NodeKind::Directory {
@@ -202,7 +202,7 @@ impl FileTree {
         self.name(path, id)
     }
 
-    /// Takes away what stands at a path, with all below it; the root loses all below it.
+    /// Removes the entry at a path, with all entries below; for the root, only the entries below.
     pub fn remove(&mut self, path: &[u8]) {
         self.clear(path);
         if !path.is_empty() {
@@ -210,7 +210,7 @@ impl FileTree {
         }
     }
 
-    /// Takes away all below a path.
+    /// Removes all entries below a path.
     pub fn clear(&mut self, path: &[u8]) {
         let below: Vec<Vec<u8>> = self.below(path).map(|(path, _)| path.to_vec()).collect();
         for path in below {
@@ -243,7 +243,7 @@ impl FileTree {
         Ok(())
     }
 
-    /// All below a path, without it.
+    /// All entries below a path, without the path itself.
     pub(crate) fn below<'a>(
         &'a self,
         path: &'a [u8],

@@ -1,6 +1,6 @@
-//! One build under way: from a recipe's packages to the files of its image. What is put together stays on
-//! the disk, and is copied and checked piece by piece: an image may be larger than memory. Called by
-//! [`build_in`](crate::build_in), in a folder that goes with all that is left in it.
+//! A build in progress: from a recipe's packages to the files of its image. Assembled files stay on the
+//! disk and are copied and checked in chunks, since an image may be larger than memory. Called by
+//! [`build_in`](crate::build_in), in a temporary folder that is removed with its contents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,18 +26,18 @@ use crate::store::manifest::{INITRD, KERNEL, MANIFEST, Manifest, OurFile, Part, 
 /// Steps of a build, for its progress.
 const STEPS: u32 = 4;
 
-/// One build under way.
+/// A build in progress.
 pub(crate) struct Builder<'a> {
     pub(crate) recipe: &'a Recipe,
-    /// A folder that goes when the build ends.
+    /// A temporary folder that is removed when the build ends.
     pub(crate) work: &'a Path,
-    /// The folder in which what is fetched stays.
+    /// The folder in which downloads are kept.
     pub(crate) packages: &'a Path,
     pub(crate) locks: LockUse,
     pub(crate) report: &'a mut dyn FnMut(Progress),
 }
 
-/// What was written.
+/// The parts of an image that were written.
 struct Parts {
     kernel: Part,
     initrd: Part,
@@ -97,8 +97,7 @@ impl Builder<'_> {
         let mut ours = ours(&initramfs, "initramfs")?;
         ours.extend(self::ours(&root, "root")?);
         let stage = rootfs::stage(&root, self.work)?;
-        // All is laid out: the archive's room on the disk is given back before the file system takes as
-        // much.
+        // The layout is complete: free the archive's disk space before the file system takes as much.
         drop((root, initramfs, chroot));
         let _ = fs::remove_file(archive);
         Ok(Parts {
@@ -134,7 +133,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Fetches the packages, and makes the archive of the chroot.
+    /// Fetches the packages and builds the archive of the chroot.
     fn unpack(&mut self) -> Result<PathBuf, ImageError> {
         let suite = &self.recipe.spec().suite;
         self.step(1, format!("fetching Debian {suite} packages"));
@@ -153,7 +152,7 @@ impl Builder<'_> {
         )?)
     }
 
-    /// Takes a package that is not what it should be out of the folder of those that stay.
+    /// Removes a package with a wrong digest from the folder of downloads.
     fn forget_damaged(&self, error: PackageError) -> PackageError {
         if let PackageError::Download { package, .. } = &error {
             fetch::forget(self.packages, package);

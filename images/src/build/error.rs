@@ -1,6 +1,6 @@
-//! Why an image could not be built or found: whatever a part of a build refuses.
+//! Errors of building and finding images.
 //!
-//! Made by all parts of a build, told by the commands and by whoever needs an image.
+//! Returned by all steps of a build; commands print them.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::filesystem::rootfs::RootError;
 use crate::recipe::RecipeError;
 use crate::store::cache::CacheError;
 
-/// Why an image could not be built or found.
+/// An error of building or finding an image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// Tools are missing.
@@ -62,18 +62,18 @@ pub enum ImageError {
     Locked {
         /// The recipe.
         recipe: PathBuf,
-        /// What is different, a line each.
+        /// Changed packages, one per line.
         changes: String,
     },
-    /// There is nothing to hold the packages against.
+    /// The lock to compare the packages with is missing.
     #[error("there is no {what} to hold the packages against; {advice}")]
     NoLock {
         /// The lock that is missing.
         what: PathBuf,
-        /// What to do.
+        /// Advice for the user.
         advice: &'static str,
     },
-    /// A folder of the recipe's is not what it was when the build began.
+    /// A folder that the recipe names changed during the build.
     #[error("what {recipe} names changed while its image was built; build it again")]
     Changed {
         /// The recipe.
@@ -96,7 +96,7 @@ pub enum ImageError {
     Architecture {
         /// The container image.
         path: PathBuf,
-        /// What it is for.
+        /// The architecture that it is for.
         architecture: String,
     },
     /// A part of the image can't be written.
@@ -104,7 +104,7 @@ pub enum ImageError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
 }

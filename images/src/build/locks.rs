@@ -1,6 +1,6 @@
-//! What a build does with locks: it tells what changed since the recipe's lock before it writes that, or keeps
-//! to it. Every image has its own lock in its folder, whatever becomes of the recipe's. Called before anything
-//! is fetched, when an image is built, and when one is found that was built before.
+//! Locks in a build: reports changes since the recipe's lock before overwriting it, or requires it. Every
+//! image has a lock of its own in its folder, independent of the recipe's. Called before anything is fetched,
+//! when an image is built, and when an existing image is found.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use crate::store::manifest::Image;
 /// Name of the lock in an image's folder.
 const LOCK: &str = "packages.lock";
 
-/// What a build does with the lock of its recipe.
+/// Treatment of the recipe's lock in a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockUse {
-    /// It tells what changed and writes it.
+    /// Report changes and update the lock.
     Write,
-    /// It tells what changed and leaves it as it is.
+    /// Report changes and leave the lock as it is.
     Keep,
-    /// It refuses packages that are not those of the lock.
+    /// Refuse packages that differ from the lock.
     Locked,
 }
 
-/// Where the recipe's lock is: a file, or in the program.
+/// Path of the recipe's lock: a file, or a name within the binary.
 fn place(recipe: &Recipe) -> PathBuf {
     let name = recipe.path().with_extension("lock");
     recipe.lock_path().unwrap_or(name)
@@ -62,8 +62,8 @@ fn refused(recipe: &Recipe, changes: &[String]) -> Result<(), ImageError> {
     })
 }
 
-/// Before anything is fetched: refuses packages, by the names of their files, whose versions are not those of
-/// a lock that must be kept to.
+/// Before anything is fetched, refuses packages, by their files' names, whose versions differ from those in a
+/// required lock.
 pub(crate) fn hold_names(
     recipe: &Recipe,
     files: &[String],
@@ -79,7 +79,7 @@ pub(crate) fn hold_names(
     refused(recipe, &moved(&lock, &files.collect()))
 }
 
-/// What is different in versions from those of a lock.
+/// Lists packages whose versions differ from the lock.
 fn moved(lock: &Lock, now: &BTreeMap<String, String>) -> Vec<String> {
     let before = lock.versions();
     let mut changes = Vec::new();
@@ -95,17 +95,18 @@ fn moved(lock: &Lock, now: &BTreeMap<String, String>) -> Vec<String> {
     changes
 }
 
-/// Writes an image's own lock into its folder.
+/// Writes an image's lock into its folder.
 pub(crate) fn keep(lock: &Lock, image: &Path) -> Result<(), ImageError> {
     Ok(lock.write(&of_image(image))?)
 }
 
-/// Where an image's own lock is, in its folder.
+/// Path of an image's lock in its folder.
 pub(crate) fn of_image(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }
 
-/// Holds the packages of an image against the recipe's lock, and does with that what it should.
+/// Compares the packages of an image with the recipe's lock, and reports, updates or refuses as `locks`
+/// demands.
 pub(crate) fn hold(
     recipe: &Recipe,
     lock: &Lock,
@@ -131,7 +132,7 @@ pub(crate) fn hold(
     Ok(())
 }
 
-/// The same for an image that was built before. One from before images had their own locks says nothing.
+/// The same for an image that was built before. Images that predate per-image locks are not compared.
 pub(crate) fn of_built(
     recipe: &Recipe,
     image: &Image,

@@ -1,6 +1,6 @@
-//! An image whose root file system people have: kernel and initramfs are those of the recipe that it stands
-//! on, whose image is built first, and the root is written straight from a container image or a file
-//! system, byte for byte. Called by [`build_in`](crate::build_in).
+//! Images whose root file system is a container image or the user's own. Kernel and initramfs are those of the base
+//! recipe, whose image is built first; the root is written straight from the source, byte for byte. Called by
+//! [`build_in`](crate::build_in).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ const STEPS: u32 = 2;
 /// The architecture of nodes, as container images name it.
 const ARCHITECTURE: &str = "amd64";
 
-/// Builds the image of `recipe`, whose root is `root`, or gives the one that is there.
+/// Builds the image of `recipe` with the root `root`, or returns the existing one.
 pub(crate) fn build(
     cache: &Cache,
     recipe: &Recipe,
@@ -59,12 +59,12 @@ pub(crate) fn build(
     Ok(cache.publish(&folder, &key)?)
 }
 
-/// One image under way.
+/// An image that is being built.
 struct Making<'a> {
     recipe: &'a Recipe,
     root: &'a RecipeRoot,
     base: &'a Image,
-    /// What will be the image's.
+    /// The folder that becomes the image's.
     folder: &'a Path,
 }
 
@@ -159,7 +159,7 @@ fn initramfs_files(of: &Manifest) -> Vec<crate::store::manifest::OurFile> {
     ours.cloned().collect()
 }
 
-/// Whether nodes can run it.
+/// Checks that nodes can run the image's architecture.
 fn fits(path: &Path, listing: &Listing) -> Result<(), ImageError> {
     match listing.config.architecture.as_deref() {
         None | Some(ARCHITECTURE) => Ok(()),
@@ -170,8 +170,8 @@ fn fits(path: &Path, listing: &Listing) -> Result<(), ImageError> {
     }
 }
 
-/// The variables of a container image that can be those of a workload, and the names of the others. A name has letters,
-/// digits and `_`, and no digit first.
+/// Splits a container image's environment: variables that are valid for a workload, and names of the others. A valid
+/// name has letters, digits and `_`, and does not start with a digit.
 fn variables(all: &BTreeMap<String, String>) -> (BTreeMap<String, String>, Vec<String>) {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let fits = |name: &str, value: &str| {
@@ -200,7 +200,7 @@ fn write(path: &Path) -> impl FnOnce(io::Error) -> ImageError + use<> {
     move |source| ImageError::Write { path, source }
 }
 
-/// Files on their way from a source to an image.
+/// Copies files from a source to an image.
 struct Sink<'a>(Writer<'a>);
 
 impl FileSink for Sink<'_> {

@@ -1,9 +1,10 @@
-//! A container image or root file system on this host: whether it is one, and what it is known by.
+//! A container image or root file system on this host: its detection and its identity.
 //!
-//! Its identity changes when its content does, and is told without reading all of it where that can be:
-//! a container image is known by the digests in it, any other file by its own, which is computed once and
-//! kept, and a folder by names, sizes, owners, modes and times of what is in it. Two hosts with the same one
-//! tell the same. Made when a recipe is loaded, read when its image is built.
+//! The identity changes when the content does, and is found without reading all of the content where
+//! possible. A container image is identified by the digests in it. Any other file is identified by its own
+//! digest, which is computed once and stored. A folder is identified by names, sizes, owners, modes and
+//! times of its entries. Two hosts with the same source compute the same identity. Created when a recipe is
+//! loaded; read when its image is built.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,7 @@ use crate::debian::digest::Sha256Hex;
 use crate::store::cache::user_folder;
 use crate::store::verified;
 
-/// Most files of a folder, and the deepest.
+/// Limits on a folder's number of files and on its depth.
 const MOST_ENTRIES: usize = 1 << 22;
 const MOST_DEPTH: usize = 128;
 
@@ -30,7 +31,7 @@ pub(crate) struct RootSource {
 }
 
 impl RootSource {
-    /// The one at `path`, and the image with this tag where it has several; an error in words.
+    /// Opens the source at `path`, and the image with this tag if it has several; the error is a text.
     pub(crate) fn open(path: &Path, tag: Option<&str>) -> Result<Self, String> {
         let identity = identity(path, tag).map_err(|error| error.to_string())?;
         Ok(Self {
@@ -48,7 +49,7 @@ impl RootSource {
         self.tag.as_deref()
     }
 
-    /// A digest in hexadecimal that another content does not have.
+    /// A digest in hexadecimal, unique to the content.
     pub(crate) fn identity(&self) -> &str {
         &self.identity
     }
@@ -75,7 +76,7 @@ fn identity(path: &Path, tag: Option<&str>) -> io::Result<String> {
     Ok(hash.finish())
 }
 
-/// Adds all that is told of what is in a folder without reading it.
+/// Adds the metadata of a folder's entries, without reading files.
 fn folder(
     root: &Path,
     at: &Path,

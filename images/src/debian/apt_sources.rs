@@ -1,7 +1,7 @@
-//! Where packages come from: the host's own apt sources when they carry the suite asked for.
+//! Sources of packages: the host's apt sources if they carry the requested suite.
 //!
-//! Debian's public mirrors are taken otherwise. Of the host's other settings only those that reach its
-//! mirrors are used. Called by `bootstrap` and `fetch`.
+//! Otherwise, Debian's public mirrors. Of the host's other settings, only those for access to mirrors are
+//! used. Called by `bootstrap` and `fetch`.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const FALLBACK: [(&str, &str); 3] = [
 /// Debian's keys, from the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Settings of the host's apt that reach its mirrors, and that those which fetch for an image must share.
+/// The host's apt settings for access to its mirrors, which apt in a build must share.
 const SHARED_OPTIONS: [&str; 2] = ["Acquire::http::Proxy", "Acquire::https::Proxy"];
 
 /// A sources.list for `suite`, for these kinds of packages: `deb` and `deb-src`.
@@ -28,7 +28,7 @@ pub(crate) fn list(suite: &str, kinds: &[&str]) -> Result<String, CommandError> 
     Ok(from_targets(suite, kinds, &command::output(&mut apt)?))
 }
 
-/// What of the host's settings its apt needs to reach its mirrors: keys and values.
+/// The host's apt settings for access to its mirrors: keys and values.
 pub(crate) fn shared() -> Vec<(&'static str, String)> {
     let read = |key: &'static str| {
         let mut apt = command::new("apt-config");
@@ -39,7 +39,7 @@ pub(crate) fn shared() -> Vec<(&'static str, String)> {
     SHARED_OPTIONS.into_iter().filter_map(read).collect()
 }
 
-/// Options for mmdebstrap that carry these over.
+/// Options for mmdebstrap with these settings.
 pub(crate) fn options() -> Vec<String> {
     let option = |(key, value)| format!("--aptopt={key} \"{value}\"");
     shared().into_iter().map(option).collect()

@@ -1,7 +1,8 @@
-//! From packages to a chroot: mmdebstrap resolves and unpacks, a hook compiles what is ours.
+//! From packages to a chroot: mmdebstrap resolves and unpacks packages, and a hook compiles the project's
+//! and the user's programs.
 //!
-//! The chroot is a tar archive that nothing on the host is unpacked from; notes in it say what dpkg and apt
-//! know. Called once for each build.
+//! The chroot is a tar archive that is not unpacked on the host; notes in it have dpkg's and apt's
+//! metadata. Called once for each build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +14,12 @@ use crate::progress::Progress;
 use crate::recipe::pattern::literal_part;
 use crate::recipe::{Recipe, Spec};
 
-/// What the chroot is given: hook, files, source packages and script.
+/// Input of the chroot: hook, files, source packages and script.
 mod input;
 
 pub(crate) use input::{OUTPUT, output_folder};
 
-/// Why the chroot could not be made.
+/// An error of making the chroot.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     /// A command failed.
@@ -29,7 +30,7 @@ pub enum BootstrapError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
 }
@@ -37,12 +38,12 @@ pub enum BootstrapError {
 /// Folder of the chroot with the hook's notes.
 pub(crate) const NOTES: &str = "/belljar/notes";
 
-/// Folders that hardly an image needs, and that are large: documentation, and what compilers read.
+/// Large folders that few images need: documentation, and files for compilers.
 const DOCUMENTATION: [&str; 3] = ["/usr/share/doc", "/usr/share/man", "/usr/share/locale"];
 const COMPILERS: [&str; 3] = ["/usr/include", "/usr/lib/gcc", "/usr/share/perl"];
 
-/// Makes the chroot of `recipe` as a tar archive in `work` and gives its path. Compiled programs
-/// lie under [`OUTPUT`] in it, notes about the packages under [`NOTES`].
+/// Makes the chroot of `recipe` as a tar archive in `work` and returns its path. Compiled programs are
+/// under [`OUTPUT`] in it, notes about the packages under [`NOTES`].
 pub(crate) fn run(
     recipe: &Recipe,
     fetched: &Fetched,
@@ -82,8 +83,8 @@ pub(crate) fn run(
         .arg(&recipe.spec().suite)
         .arg(&archive)
         .arg(&list);
-    // What is unpacked may be large, and the folder of temporary files may be in memory. Other users than
-    // root unpack in a user namespace, for which the work folder may be out of reach.
+    // Unpacked packages may be large, and the folder of temporary files may be in memory. Users other than
+    // root unpack in a user namespace, which may have no access to the work folder.
     if command::is_root() && std::env::var_os("TMPDIR").is_none() {
         mmdebstrap.env("TMPDIR", work);
     }
@@ -91,14 +92,14 @@ pub(crate) fn run(
         report(Progress::Detail(line.to_owned()))
     })
     .map_err(|error| error.without(is_wrapper))?;
-    // Both are in the archive, or of no more use.
+    // Both are in the archive now, or no longer needed.
     for path in [&input, &fetched.packages] {
         let _ = fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
     }
     Ok(archive)
 }
 
-/// Whether a line is mmdebstrap's own about what ended it, and not of the command that failed.
+/// True for a line of mmdebstrap about its own failure, as opposed to output of the command that failed.
 fn is_wrapper(line: &str) -> bool {
     const ABOUT: [&str; 6] = [
         "I: ",
@@ -111,7 +112,7 @@ fn is_wrapper(line: &str) -> bool {
     ABOUT.iter().any(|start| line.starts_with(start))
 }
 
-/// The packages that are named for the image and for building.
+/// The packages for the image and for building.
 pub(crate) fn packages(recipe: &Recipe) -> Vec<&str> {
     let spec = recipe.spec();
     std::iter::once(&spec.kernel.package)
@@ -122,7 +123,7 @@ pub(crate) fn packages(recipe: &Recipe) -> Vec<&str> {
         .collect()
 }
 
-/// The folders that are taken out of the chroot, as nothing that the recipe names may lie there.
+/// The folders that are removed from the chroot, because the recipe can name nothing in them.
 fn dropped(spec: &Spec) -> Vec<&'static str> {
     let userland = &spec.userland;
     let patterns = || {
@@ -137,7 +138,7 @@ fn dropped(spec: &Spec) -> Vec<&'static str> {
         .collect()
 }
 
-/// Whether a pattern may fit something in a folder.
+/// True if a pattern may match a path in a folder.
 fn may_reach(pattern: &str, folder: &str) -> bool {
     let start = literal_part(pattern);
     let start = start.strip_suffix('/').unwrap_or(start);
@@ -148,7 +149,7 @@ fn may_reach(pattern: &str, folder: &str) -> bool {
     inside(start, folder) || inside(folder, start)
 }
 
-/// Whether a path of a package is documentation.
+/// True if a path of a package is documentation.
 pub(crate) fn is_documentation(path: &str) -> bool {
     DOCUMENTATION.iter().any(|folder| path.starts_with(folder))
 }

@@ -1,7 +1,7 @@
 //! The unpacked packages, read straight out of the tar archive that the bootstrap writes.
 //!
-//! Nothing is unpacked to the host's disk: an index by absolute path is enough, and it spares the
-//! builder from needing privileges for the owners and modes in the archive.
+//! Nothing is unpacked to the host's disk: an index by absolute path suffices, and the builder needs no
+//! privileges for the owners and modes in the archive.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::recipe::pattern::{Pattern, literal_part};
 /// Longest chain of symbolic links followed, as in Linux.
 const LINK_LIMIT: usize = 40;
 
-/// Why something could not be had from the unpacked packages.
+/// An error of reading the unpacked packages.
 #[derive(Debug, thiserror::Error)]
 pub enum ChrootError {
     /// The archive itself can't be read.
@@ -26,10 +26,10 @@ pub enum ChrootError {
     Read {
         /// The archive.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
-    /// A file that the recipe asks for is in none of the packages.
+    /// A file that the recipe names is not in any package.
     #[error(
         "{path} is in none of the installed packages; correct the path or name its package in the recipe"
     )]
@@ -45,7 +45,7 @@ pub enum ChrootError {
     },
 }
 
-/// What stands at a path.
+/// Type of the entry at a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'a> {
     Directory,
@@ -54,7 +54,7 @@ pub(crate) enum Kind<'a> {
     Link(&'a str),
 }
 
-/// What the archive has at a path.
+/// An entry of the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -66,7 +66,7 @@ enum Node {
     Link(String),
 }
 
-/// Where a path leads: the links passed on the way and the path they end at.
+/// A resolved path, with the links that were followed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
     /// Each link passed, with its text, in order.
@@ -141,13 +141,13 @@ impl Chroot {
         Ok(Resolved { links, path: done })
     }
 
-    /// Whether a path leads to a regular file.
+    /// True if a path leads to a regular file.
     pub(crate) fn is_file(&self, path: &str) -> bool {
         self.resolve(path)
             .is_ok_and(|end| matches!(self.nodes.get(&end.path), Some(Node::File { .. })))
     }
 
-    /// Whether the file at a path without links may be executed.
+    /// True if the file at a path without links is executable.
     pub(crate) fn is_executable(&self, path: &str) -> bool {
         matches!(
             self.nodes.get(path),
@@ -158,7 +158,7 @@ impl Chroot {
         )
     }
 
-    /// What stands at a path without following it.
+    /// The type of the entry at a path, without following links.
     pub(crate) fn kind(&self, path: &str) -> Option<Kind<'_>> {
         Some(match self.nodes.get(path)? {
             Node::Directory => Kind::Directory,
@@ -187,7 +187,7 @@ impl Chroot {
         Ok(bytes)
     }
 
-    /// What happened when something was read from the archive.
+    /// Wraps an error of reading the archive.
     pub(crate) fn failed(&self, source: std::io::Error) -> ChrootError {
         ChrootError::Read {
             path: self.archive.clone(),
@@ -195,14 +195,14 @@ impl Chroot {
         }
     }
 
-    /// What a pattern names: one path as it is, the files that it fits, or a folder with all in it. `*` and
-    /// `?` stand for anything within one part of a path, `**` for any number of parts.
+    /// The paths that a pattern names: one path as it is, the matching files, or a folder with its
+    /// contents. `*` and `?` match anything within one component of a path, `**` any number of components.
     pub(crate) fn matching(&self, pattern: &str) -> Result<Vec<String>, ChrootError> {
         let missing = || ChrootError::Missing {
             path: pattern.to_owned(),
         };
         let is_one = !pattern.contains(['*', '?']);
-        // The archive has no paths through links, as `/lib/x` is where everything lies under `/usr`.
+        // The archive has no paths through links: `/lib` may be a link to `/usr/lib`.
         let start = literal_part(pattern);
         let folder = start.trim_end_matches('/');
         let real = self.resolve(folder).map(|end| end.path);
@@ -226,7 +226,7 @@ impl Chroot {
         Ok(found)
     }
 
-    /// The files of the packages that have this name, in whatever folder, each once.
+    /// The packages' files with this name, in any folder, each once.
     pub(crate) fn named(&self, name: &str) -> Vec<String> {
         let end = format!("/{name}");
         let all = self.nodes.keys().filter(|path| path.ends_with(&end));
@@ -240,7 +240,7 @@ impl Chroot {
     }
 }
 
-/// Whether a path is of the build itself.
+/// True for paths that belong to the build itself.
 fn is_own(path: &str) -> bool {
     path.starts_with("/belljar/")
 }

@@ -1,14 +1,14 @@
-//! The two digests of Debian's world, as hexadecimal text.
+//! The two digests that Debian uses, as hexadecimal text.
 //!
-//! SHA-256 names recipes, images and packages; MD5 is there only because dpkg's lists of files have it.
-//! Called wherever this crate names content.
+//! SHA-256 identifies recipes, images and packages; MD5 is used only for dpkg's lists of files. Called
+//! wherever this crate identifies content.
 
 use std::io::{self, Write};
 
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// A SHA-256 over several pieces.
+/// A SHA-256 over several chunks.
 #[derive(Default)]
 pub(crate) struct Sha256Hex(Sha256);
 
@@ -17,7 +17,7 @@ impl Sha256Hex {
         self.0.update(bytes);
     }
 
-    /// Takes in the length as well, so that no two lists of pieces run together alike.
+    /// Hashes the length as well, so that different lists of chunks have different digests.
     pub(crate) fn update_sized(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
@@ -39,7 +39,7 @@ impl Write for Sha256Hex {
     }
 }
 
-/// An MD5 over several pieces.
+/// An MD5 over several chunks.
 #[derive(Default)]
 pub(crate) struct Md5Hex(Md5);
 

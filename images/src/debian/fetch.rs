@@ -1,6 +1,6 @@
-//! Fetches packages into a folder that outlives the build, so that what a failed one had fetched is there for
-//! the next. apt works in that folder alone, with the host's mirrors and keys, and checks what it fetches;
-//! nothing is installed. Called at the beginning of a build, with nobody else at work in the folder.
+//! Fetches packages into a folder that is kept across builds, so a build can reuse a failed one's downloads.
+//! apt works in that folder alone, with the host's mirrors and keys, and checks its downloads; nothing is
+//! installed. Called at the beginning of a build; a lock keeps other builds out of the folder.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,10 +12,10 @@ use crate::debian::apt_sources;
 use crate::progress::Progress;
 use crate::recipe::Recipe;
 
-/// Why packages could not be fetched.
+/// An error of fetching packages.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// apt says no.
+    /// apt failed.
     #[error(transparent)]
     Command(#[from] CommandError),
     /// A file or folder can't be written.
@@ -23,12 +23,12 @@ pub enum FetchError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
 }
 
-/// What was fetched.
+/// Fetched packages and sources.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     /// A folder with the packages, and nothing else.
@@ -37,13 +37,13 @@ pub(crate) struct Fetched {
     pub(crate) sources: Vec<(String, Vec<PathBuf>)>,
 }
 
-/// apt at work for one recipe.
+/// apt, set up for one recipe.
 pub(crate) struct Apt<'a> {
     recipe: &'a Recipe,
     work: &'a Path,
-    /// The folder that stays.
+    /// The folder that is kept.
     folder: &'a Path,
-    /// Nobody else is in it while this is held.
+    /// Lock that keeps other processes out of the folder.
     _lock: File,
 }
 
@@ -57,7 +57,7 @@ fn make(folder: &Path) -> Result<(), FetchError> {
 }
 
 impl<'a> Apt<'a> {
-    /// Sets apt up in `folder` and has it learn what the mirrors have.
+    /// Sets apt up in `folder` and updates its lists from the mirrors.
     pub(crate) fn new(
         recipe: &'a Recipe,
         work: &'a Path,
@@ -96,7 +96,7 @@ impl<'a> Apt<'a> {
         let settings = apt.settings();
         fs::write(&settings, apt.configuration()).map_err(at(&settings))?;
         let mut update = apt.get();
-        // A list that is not to be had is an error, and not an old list.
+        // A list that cannot be fetched is an error; an old list is not used.
         update.args(["-oAPT::Update::Error-Mode=any", "update"]);
         command::run(&mut update, &mut |line| {
             report(Progress::Detail(line.to_owned()));
@@ -104,7 +104,7 @@ impl<'a> Apt<'a> {
         Ok(apt)
     }
 
-    /// The names of the package files that the recipe takes now, without fetching any.
+    /// The names of the package files that the recipe takes now, without fetching them.
     pub(crate) fn names(&self, packages: &[&str]) -> Result<Vec<String>, FetchError> {
         let none = self.work.join("none");
         let mut apt = self.get();
@@ -114,7 +114,7 @@ impl<'a> Apt<'a> {
         Ok(file_names(&command::output(&mut apt)?))
     }
 
-    /// Fetches what of the packages and source packages is not there yet.
+    /// Fetches packages and source packages that are not in the folder yet.
     pub(crate) fn fetch(
         &self,
         packages: &[&str],
@@ -129,7 +129,7 @@ impl<'a> Apt<'a> {
         let wanted = self.work.join("packages");
         for name in names {
             let from = self.folder.join("archives").join(&name);
-            // What apt reads from a folder of this host it leaves there.
+            // apt does not copy packages of a repository on this host (`file:`).
             if from.exists() {
                 link(&from, &wanted.join(&name))?;
             }
@@ -144,7 +144,7 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Upstream's archive alone: what Debian adds to it is how to make packages of it.
+    /// Only upstream's archive: Debian's additions to it are for packaging.
     fn source(
         &self,
         package: &str,
@@ -181,7 +181,7 @@ impl<'a> Apt<'a> {
         apt
     }
 
-    /// Nothing of the host's own settings but how to reach the mirrors.
+    /// Settings of apt, with the host's only for access to its mirrors.
     fn configuration(&self) -> String {
         let suite = self.suite();
         let suite = suite.display();
@@ -207,7 +207,7 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// Takes the files of a package out of the folder of what was fetched, as far as it goes.
+/// Removes a package's files from the folder of downloads, as far as possible.
 pub(crate) fn forget(folder: &Path, package: &str) {
     let start = format!("{package}_");
     for file in fs::read_dir(folder.join("archives")).into_iter().flatten() {
@@ -218,7 +218,7 @@ pub(crate) fn forget(folder: &Path, package: &str) {
     }
 }
 
-/// Makes `to` the same file as `from`, or a copy of it on another file system.
+/// Hard-links `from` as `to`, or copies it to another file system.
 fn link(from: &Path, to: &Path) -> Result<(), FetchError> {
     if fs::hard_link(from, to).is_ok() {
         return Ok(());
@@ -226,7 +226,7 @@ fn link(from: &Path, to: &Path) -> Result<(), FetchError> {
     fs::copy(from, to).map(drop).map_err(at(to))
 }
 
-/// The files in apt's list of where to fetch them: `'URI' NAME SIZE SUM`.
+/// The file names in apt's list of downloads: `'URI' NAME SIZE SUM`.
 fn file_names(uris: &str) -> Vec<String> {
     let lines = uris.lines().filter(|line| line.starts_with('\''));
     let name = |line: &str| {
@@ -237,7 +237,7 @@ fn file_names(uris: &str) -> Vec<String> {
     lines.filter_map(name).collect()
 }
 
-/// Package and version of a package's file, as apt names it.
+/// Package and version from a package's file name, as apt names it.
 pub(crate) fn name_and_version(file: &str) -> Option<(String, String)> {
     let mut parts = file.strip_suffix(".deb")?.split('_');
     let (name, version) = (parts.next()?, parts.next()?);
@@ -271,7 +271,7 @@ mod tests {
         forget(folder.path(), "gcc");
         let left = fs::read_dir(&archives).expect("reads").count();
         assert!(left == 1 && archives.join("gcc-12_1_amd64.deb").exists());
-        // A folder that is not there has nothing to forget.
+        // A missing folder is accepted.
         forget(&folder.path().join("none"), "gcc");
     }
 }

@@ -1,7 +1,7 @@
-//! Lock files: which packages, to the byte, an image was made of.
+//! Lock files: the packages of an image, pinned by digest.
 //!
-//! One lies in the image's folder, and one next to the recipe, for its last build. A file is written only
-//! if it says anything new, and whole. `locks` holds a build against them.
+//! One lock is in the image's folder, and one next to the recipe, for its last build. A file is written
+//! only if it changes, and atomically. `locks` compares builds with them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::debian::packages::{Package, SourceFile};
 
-/// Why a lock file can't be read or written.
+/// An error of reading or writing a lock file.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// The file can't be read or written.
@@ -21,7 +21,7 @@ pub enum LockError {
     File {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
     /// It is not a lock file.
@@ -29,7 +29,7 @@ pub enum LockError {
     Parse {
         /// The lock file.
         path: PathBuf,
-        /// The parser's words.
+        /// The parser's message.
         message: String,
     },
 }
@@ -45,7 +45,7 @@ pub struct Lock {
     /// Packages with at least one file in the image, by name.
     #[serde(default)]
     pub image: Vec<Package>,
-    /// Packages that were only there to build: compilers, headers and what they depend on.
+    /// Packages that were only needed to build: compilers, headers and their dependencies.
     #[serde(default)]
     pub builder: Vec<Package>,
     /// Files of the source packages that programs were built from.
@@ -69,7 +69,7 @@ impl Lock {
         }
     }
 
-    /// The lock that `text` is, read from `path`.
+    /// Parses a lock; `path` is for errors.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
         toml::from_str(text).map_err(|error| LockError::Parse {
             path: path.to_owned(),
@@ -77,7 +77,7 @@ impl Lock {
         })
     }
 
-    /// Writes the lock file, if it says anything new.
+    /// Writes the lock file if it changes.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -93,7 +93,7 @@ impl Lock {
         write_whole(path, &text).map_err(file)
     }
 
-    /// What is different in `self` from `old`, one line for each package, old and new version.
+    /// Changes from `old` to `self`, one line per package, with old and new version.
     #[must_use]
     pub fn changes_since(&self, old: &Self) -> Vec<String> {
         let mut changes = Vec::new();
@@ -101,7 +101,7 @@ impl Lock {
             let (old, new) = (&old.kernel_release, &self.kernel_release);
             changes.push(format!("kernel {old} -> {new}"));
         }
-        // A package that only moved between the lists is the same package.
+        // A package that only moved between the lists is unchanged.
         let all = |lock: &Self| -> BTreeMap<String, Package> {
             let both = lock.builder.iter().chain(&lock.image);
             both.map(|package| (package.name.clone(), package.clone()))
@@ -138,7 +138,7 @@ impl Lock {
     }
 
     fn text(&self) -> String {
-        // Serialising plain strings to TOML has no way to fail.
+        // Serialising plain strings to TOML cannot fail.
         let body = toml::to_string(self).unwrap_or_default();
         format!(
             "# Written by `belljar image build`. The packages this image was last built from.\n{body}"
@@ -146,7 +146,7 @@ impl Lock {
     }
 }
 
-/// What became of one package, if anything did.
+/// Describes the change of one package, if any.
 fn change(name: &str, before: Option<&Package>, now: &Package) -> Option<String> {
     let version = &now.version;
     match before {
@@ -162,7 +162,7 @@ fn change(name: &str, before: Option<&Package>, now: &Package) -> Option<String>
     }
 }
 
-/// Writes a file that has all of `text`, on the disk, or stays as it was.
+/// Writes a file atomically: on the disk it has all of `text`, or is unchanged.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()

@@ -1,7 +1,7 @@
-//! What dpkg and apt know of the installed packages, and the check of an image against it.
+//! Metadata of dpkg and apt about the installed packages, and the check of an image against it.
 //!
-//! Every file of the distribution's in an image has the bytes that its package says, or the build fails.
-//! Called once for each build, and for what a recipe takes of a package.
+//! Every file from the distribution in an image has the bytes of its package, or the build fails. Called
+//! once for each build, and for files that a recipe takes from a package.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::debian::chroot::{Chroot, ChrootError};
 use crate::filesystem::contents::{Contents, Item, Origin};
 use crate::filesystem::data::Data;
 
-/// Why the packages can't vouch for the image.
+/// An error of checking an image against its packages.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
     /// A note is missing or unreadable.
@@ -23,16 +23,16 @@ pub enum PackageError {
     Read {
         /// Path inside the guest.
         path: String,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
-    /// A note of the bootstrap has not the shape expected.
+    /// A note of the bootstrap has an unexpected format.
     #[error("cannot make sense of the package list: {line:?}; is this dpkg very old or very new?")]
     Note {
         /// The line in question.
         line: String,
     },
-    /// A downloaded package is not the one apt knows.
+    /// A downloaded package differs from apt's metadata.
     #[error(
         "package {package} has sha256 {found}, but apt's list says {expected}; the file is removed from the cache: build again"
     )]
@@ -78,7 +78,7 @@ pub struct Package {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceFile {
-    /// Name of the file, which holds package and version.
+    /// Name of the file, which includes package and version.
     pub file: String,
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,
@@ -108,7 +108,7 @@ impl Packages {
     }
 
     /// Checks every file of `contents` that comes from a package, and marks its package in `used`.
-    /// Gives the number of files checked.
+    /// Returns the number of files checked.
     pub(crate) fn verify(&self, contents: &Contents, used: &mut Used) -> Result<u64, PackageError> {
         let mut count = 0;
         for (_, item) in contents.items() {
@@ -151,7 +151,7 @@ impl Packages {
         Ok(())
     }
 
-    /// The packages whose files are in the image, and those that only built it.
+    /// The packages with files in the image, and the packages that were only needed to build it.
     pub(crate) fn split(&self, used: &Used) -> (Vec<Package>, Vec<Package>) {
         let each = self.list.iter().cloned().enumerate();
         let (image, builder): (Vec<_>, Vec<_>) =
@@ -166,7 +166,7 @@ impl Packages {
     }
 }
 
-/// The packages that gave at least one file to the image.
+/// The packages that have at least one file in the image.
 #[derive(Debug, Default)]
 pub(crate) struct Used(BTreeMap<usize, ()>);
 
@@ -204,7 +204,7 @@ fn note(chroot: &Chroot, name: &str) -> Result<String, PackageError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads the list of packages and holds each digest against apt's metadata.
+/// Parses the list of packages and compares each digest with apt's metadata.
 fn check_downloads(list: &str, apt_cache: &str) -> Result<Vec<Package>, PackageError> {
     let known = digests(apt_cache);
     let mut packages = Vec::new();
@@ -236,7 +236,7 @@ fn check_downloads(list: &str, apt_cache: &str) -> Result<Vec<Package>, PackageE
     Ok(packages)
 }
 
-/// Package and version to SHA-256, out of `apt-cache show`.
+/// Parses `apt-cache show`: package and version to SHA-256.
 fn digests(apt_cache: &str) -> BTreeMap<(String, String), Vec<String>> {
     let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for stanza in apt_cache.split("\n\n") {

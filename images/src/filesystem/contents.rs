@@ -1,7 +1,7 @@
-//! The file tree of an image before it is written: what lies where and where it comes from.
+//! The file tree of an image before it is written: paths, and the origin of each file.
 //!
-//! Each path has one item, and two things that want the same path are an error; parents stand before their
-//! children. Links are followed within the tree, to a limit. Filled by `layout` and `libraries`, written by
+//! Each path has one item, and two items at the same path are an error; parents precede their children.
+//! Links are followed within the tree, up to a limit. Filled by `layout` and `libraries`, written by
 //! `rootfs` and `initrd`.
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use crate::debian::chroot::{Chroot, ChrootError, Kind};
 use crate::filesystem::data::Data;
 
-/// Why a file tree could not be put together.
+/// An error of assembling a file tree.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentsError {
     /// A file is not in the packages.
     #[error(transparent)]
     Chroot(#[from] ChrootError),
-    /// A shared library is nowhere.
+    /// A shared library is not in any package.
     #[error(
         "{needed_by} needs {library}, which is in none of the installed packages; add the package that has it to userland.packages, or its name to userland.optional_libraries if the program does without"
     )]
@@ -25,39 +25,39 @@ pub enum ContentsError {
         /// The file that asks for it.
         needed_by: String,
     },
-    /// A shared library is in several places, none of which the loader looks in.
+    /// A shared library is in several folders, and the loader searches none.
     #[error(
         "{needed_by} needs {library}, which the packages have at {places}; name the folder of the right one in userland.lib_paths, or link to it in userland.links"
     )]
     Several {
         /// The library's name.
         library: String,
-        /// The file that asks for it.
+        /// The file that needs it.
         needed_by: String,
-        /// Where there is one.
+        /// The paths at which it is.
         places: String,
     },
-    /// A file that is to be looked into can't be read.
+    /// A file whose dependencies are needed can't be read.
     #[error("cannot read what is to be {path}: {source}; build again")]
     Read {
         /// Path inside the guest.
         path: String,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
-    /// Two things want the same path.
+    /// Two items have the same path.
     #[error("{path} is to hold both {first} and {second}; take one of them out of the recipe")]
     Clash {
         /// Path inside the guest.
         path: String,
-        /// What is there already.
+        /// The existing item.
         first: &'static str,
-        /// What was to be put there.
+        /// The item to be added.
         second: &'static str,
     },
 }
 
-/// Who made a file.
+/// Origin of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The distribution: the bytes are those of a package's file at this path.
@@ -66,7 +66,7 @@ pub(crate) enum Origin {
     Ours,
 }
 
-/// What stands at a path of the tree.
+/// An item at a path of the tree.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
     Directory,
@@ -78,7 +78,7 @@ pub(crate) enum Item {
     },
 }
 
-/// Links on the way to a file, beyond which they are taken for a circle.
+/// Limit on links on the way to a file, above which they are taken for a loop.
 const MOST_LINKS: usize = 40;
 
 impl Item {
@@ -120,7 +120,7 @@ impl Item {
     }
 }
 
-/// A file tree, by absolute path; parents stand before their children.
+/// A file tree, by absolute path; parents precede their children.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     items: BTreeMap<String, Item>,
@@ -135,7 +135,7 @@ impl Contents {
         self.items.contains_key(&self.behind_links(path))
     }
 
-    /// Puts `item` at `path`, through links on the way, and makes the folders above it.
+    /// Puts `item` at `path`, following links on the way, and makes the parent folders.
     pub(crate) fn insert(&mut self, path: &str, item: Item) -> Result<(), ContentsError> {
         let path = &self.behind_links(path);
         for (end, _) in path.match_indices('/').skip(1) {
@@ -144,8 +144,7 @@ impl Contents {
         self.insert_one(path, item)
     }
 
-    /// Where `path` leads when a folder above it is a link of this tree, as `/bin` is
-    /// where everything lies under `/usr`.
+    /// Resolves links in the folders above `path` within this tree, such as `/bin` to `/usr/bin`.
     fn behind_links(&self, path: &str) -> String {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -186,7 +185,7 @@ impl Contents {
         Ok(end.path)
     }
 
-    /// Takes a file from the packages, to lie at another path.
+    /// Takes a file from the packages, and puts it at another path.
     pub(crate) fn take_as(
         &mut self,
         chroot: &Chroot,
@@ -198,7 +197,7 @@ impl Contents {
             executable: chroot.is_executable(path),
             origin: Origin::Package(path.to_owned()),
         };
-        // Many files need the same libraries: what was taken from there is not read to compare it.
+        // Many files need the same libraries: a file already taken from there is not read for a comparison.
         let there = self.items.get(&self.behind_links(at));
         if let (
             Some(Item::File { origin: there, .. }),
@@ -214,8 +213,8 @@ impl Contents {
         self.insert(at, item)
     }
 
-    /// Takes what a folder of the packages has at `path`: a file with all that leads to it, a link to
-    /// anything else as it is, or a folder.
+    /// Takes the packages' item at `path`: a file with the links that lead to it, any other link as it is,
+    /// or a folder.
     pub(crate) fn take_any(&mut self, chroot: &Chroot, path: &str) -> Result<(), ContentsError> {
         let above = self.follow(chroot, path)?;
         let name = path.rfind('/').map_or(path, |at| &path[at..]);
@@ -230,8 +229,8 @@ impl Contents {
         }
     }
 
-    /// Has the tree hold the links that the packages have above `path`, so that what will lie there lies in
-    /// their folders, and gives the real folder.
+    /// Adds the packages' links above `path` to the tree, so that items at `path` are put into their
+    /// folders, and returns the real folder.
     pub(crate) fn follow(&mut self, chroot: &Chroot, path: &str) -> Result<String, ContentsError> {
         let mut folder = path.rfind('/').map_or("", |end| &path[..end]);
         let below = folder;
@@ -262,7 +261,7 @@ impl Contents {
         None
     }
 
-    /// Whether a file or a link of this name lies in any folder.
+    /// True if a file or a link with this name is in any folder.
     pub(crate) fn has_named(&self, name: &str) -> bool {
         self.items.iter().any(|(path, item)| {
             !matches!(item, Item::Directory) && path.rsplit('/').next() == Some(name)
@@ -274,7 +273,7 @@ impl Contents {
     }
 }
 
-/// Where a link at `path` leads.
+/// The target of a link at `path`, as a path.
 fn joined(path: &str, target: &str) -> String {
     if target.starts_with('/') {
         return target.to_owned();

@@ -1,6 +1,6 @@
-//! The bytes of a file on its way into an image, wherever they are: files may be larger than memory, so that
-//! those of packages and of the user's folders stay where they are until they are copied, piece by piece.
-//! Called by whoever puts file trees together, checks them and writes them.
+//! The bytes of a file that goes into an image. Files may be larger than memory, so those of packages and of
+//! the user's folders are copied from their place in chunks. Used wherever file trees are assembled, checked
+//! and written.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,10 +13,10 @@ use object::ReadCache;
 use crate::debian::digest::{Md5Hex, Sha256Hex};
 use crate::filesystem::elf::{self, Needs};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
-/// What an ELF file begins with.
+/// Magic of ELF files.
 const ELF: &[u8] = b"\x7fELF";
 
 /// The bytes of a file.
@@ -30,7 +30,7 @@ pub(crate) enum Data {
         offset: u64,
         size: u64,
     },
-    /// A file on this host, which had this many bytes.
+    /// A file on this host, which had this size in bytes.
     Path { path: PathBuf, size: u64 },
 }
 
@@ -76,7 +76,7 @@ impl Data {
         Ok(hash.finish())
     }
 
-    /// What it needs as a program or a library; `None` when it is neither.
+    /// Its dependencies as a program or library; `None` for other files.
     pub(crate) fn needs(&self) -> io::Result<Option<Needs>> {
         if self.size() < ELF.len() as u64 {
             return Ok(None);
@@ -87,11 +87,11 @@ impl Data {
         if head != ELF {
             return Ok(None);
         }
-        // Only what is looked at is read.
+        // The cache reads only the parts that the parser needs.
         Ok(elf::needs(&ReadCache::new(reader)))
     }
 
-    /// Whether both have the same bytes.
+    /// True if both have the same bytes.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.size() == other.size()
             && matches!((self.sha256(), other.sha256()), (Ok(one), Ok(two)) if one == two)

@@ -1,20 +1,20 @@
-//! What programs, shared libraries and kernel modules say they need.
+//! Dependencies of programs, shared libraries and kernel modules.
 //!
-//! Files may be anybody's: what is no ELF file, or a broken one, gives nothing and never a panic. Called by
-//! `data` for the libraries of programs and by `kernel` for modules.
+//! Files may come from anywhere: a broken or non-ELF file yields `None` and never a panic. Called by `data`
+//! for the libraries of programs and by `kernel` for modules.
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use object::{Endianness, Object, ObjectSection, ReadRef};
 
-/// The libraries a program or library asks for, and where it says they may lie.
+/// The libraries that a program or library needs, and its search folders.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Names, such as `libc.so.6`.
     pub(crate) libraries: Vec<String>,
-    /// Folders to look in first (`DT_RPATH` and `DT_RUNPATH`), `$ORIGIN` not yet put in.
+    /// Folders to search first (`DT_RPATH` and `DT_RUNPATH`), with `$ORIGIN` not yet expanded.
     pub(crate) folders: Vec<String>,
-    /// Whether what it loads looks in these folders, too: they are a `DT_RPATH`, without a `DT_RUNPATH`.
+    /// True if its dependencies inherit these folders: they are a `DT_RPATH`, without a `DT_RUNPATH`.
     pub(crate) inherited: bool,
     /// The dynamic loader, such as `/lib64/ld-linux-x86-64.so.2`.
     pub(crate) loader: Option<String>,
@@ -62,8 +62,8 @@ fn loader<'a, R: ReadRef<'a>>(
     Some(String::from_utf8_lossy(path).into_owned())
 }
 
-/// The modules a kernel module must find loaded, from its own `.modinfo` section. `None` when the
-/// bytes are no kernel module.
+/// The modules that a kernel module depends on, from its `.modinfo` section. `None` when the bytes are not
+/// a kernel module.
 pub(crate) fn module_depends(bytes: &[u8]) -> Option<Vec<String>> {
     let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
     let section = file.section_by_name(".modinfo")?;

@@ -12,13 +12,13 @@ const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// `/dev/console`: the kernel opens it for init before anything could make it.
+/// `/dev/console`: the kernel opens it for init before init could make it.
 const CONSOLE: (&str, u32, u32) = ("dev/console", 5, 1);
 
-/// Why an initramfs can't be written.
+/// An error of writing an initramfs.
 #[derive(Debug, thiserror::Error)]
 pub enum InitrdError {
-    /// A file is larger than the format can say.
+    /// A file is larger than the format allows.
     #[error(
         "{path} has {size} bytes, more than the 4 GiB a file in an initramfs may have; leave it out"
     )]
@@ -33,7 +33,7 @@ pub enum InitrdError {
     Read {
         /// Path inside the initramfs.
         path: String,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! The distribution's kernel: the image itself and the modules a guest needs before its root.
+//! The distribution's kernel: its image, and the modules that a guest needs before its root.
 //!
-//! There is exactly one kernel in a chroot, or it is an error, and modules are listed after those that they
-//! depend on. Called once for each build.
+//! A chroot without exactly one kernel is an error, and each module is listed after its dependencies.
+//! Called once for each build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::io::Read;
 use crate::debian::chroot::{Chroot, ChrootError};
 use crate::filesystem::elf;
 
-/// Why a kernel or its modules can't be had.
+/// An error of finding the kernel or its modules.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// A file can't be read.
@@ -20,7 +20,7 @@ pub enum KernelError {
         "the packages hold {count} kernels under /boot and an image needs exactly one; correct kernel.package"
     )]
     Count {
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// A module is neither in the package nor built in.
@@ -33,7 +33,7 @@ pub enum KernelError {
         /// The module.
         module: String,
     },
-    /// A module's file is not one.
+    /// A module's file is not a module.
     #[error(
         "{path} is not a kernel module, plain or compressed with xz; use another kernel package"
     )]
@@ -43,7 +43,7 @@ pub enum KernelError {
     },
 }
 
-/// Bounds on what a compressed module may ask for.
+/// Limits on a compressed module's demands.
 const LARGEST_MODULE: u64 = 64 << 20;
 const XZ_MEMORY_KIB: u32 = 256 << 10;
 
@@ -52,7 +52,7 @@ const XZ_MEMORY_KIB: u32 = 256 << 10;
 pub(crate) struct Kernel {
     /// Path of the kernel's image.
     pub(crate) path: String,
-    /// Release, as `uname -r` tells it.
+    /// Release, as `uname -r` prints it.
     pub(crate) release: String,
     /// Paths of loadable modules, by name.
     modules: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ impl Kernel {
             });
         };
         let release = path[IMAGE.len()..].to_owned();
-        // Packages before Debian 13 hold modules where the link /lib leads to now.
+        // Packages before Debian 13 have modules in `/lib`, which is a link now.
         let folder = ["/usr/lib/modules", "/lib/modules"]
             .map(|folder| format!("{folder}/{release}"))
             .into_iter()
@@ -135,7 +135,7 @@ impl Kernel {
     }
 }
 
-/// The kernel takes `-` and `_` in a module's name for the same.
+/// The kernel treats `-` and `_` in a module's name alike.
 fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }

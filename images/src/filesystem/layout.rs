@@ -1,6 +1,6 @@
-//! What lies where in an image's two file trees: what a recipe takes of the packages, what was compiled, and
-//! what is included, with the libraries that all of it needs. Nothing is written here but a copy of busybox,
-//! which is asked for its applets. Called once the packages are unpacked.
+//! Layout of the image's two file trees: files taken from packages, compiled programs and included files,
+//! with the libraries that they need. The only file written here is a copy of busybox, which is asked for
+//! its applets. Called once the packages are unpacked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,18 +19,18 @@ use crate::filesystem::libraries::Libraries;
 use crate::recipe::tree;
 use crate::recipe::{Destination, Recipe};
 
-/// Where the guest's init finds the modules in the initramfs, in the order to load them.
+/// The folder of the initramfs from which init loads the modules, in order.
 const MODULE_FOLDER: &str = "/modules";
 
 /// A recipe's two file trees.
 pub(crate) struct Layout<'a> {
     pub(crate) recipe: &'a Recipe,
-    /// A folder that goes when the build ends.
+    /// A temporary folder that is removed when the build ends.
     pub(crate) work: &'a Path,
 }
 
 impl Layout<'_> {
-    /// The initramfs, with these modules in the order in which they are loaded.
+    /// The initramfs, with these modules in load order.
     pub(crate) fn initramfs(
         &self,
         chroot: &Chroot,
@@ -96,7 +96,7 @@ impl Layout<'_> {
         Ok(contents)
     }
 
-    /// Adds the libraries that what is there needs.
+    /// Adds the libraries that the tree's files need.
     fn close(
         &self,
         contents: &mut Contents,
@@ -127,7 +127,7 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Adds what was built of sources.
+    /// Adds files that were built from sources.
     fn built(&self, contents: &mut Contents, chroot: &Chroot) -> Result<(), ImageError> {
         let spec = self.recipe.spec();
         let packages = spec.source.iter().filter(|source| source.path.is_none());
@@ -201,14 +201,14 @@ impl Layout<'_> {
     }
 }
 
-/// Takes what was compiled or built for this path.
+/// Takes the file that was compiled or built for this path.
 fn take_output(contents: &mut Contents, chroot: &Chroot, path: &str) -> Result<(), ImageError> {
     let data = chroot.data(&format!("{OUTPUT}{path}"))?;
     contents.insert(path, Item::ours(data, true))?;
     Ok(())
 }
 
-/// Takes all that a pattern names.
+/// Takes all paths that a pattern names.
 fn take_matching(
     contents: &mut Contents,
     chroot: &Chroot,
@@ -227,7 +227,7 @@ fn take_matching(
     Ok(())
 }
 
-/// Takes what a source installed into `folder`: all of it, or what `outputs` name.
+/// Takes the files that a source installed into `folder`: all, or the ones in `outputs`.
 fn installed(
     contents: &mut Contents,
     chroot: &Chroot,

@@ -1,8 +1,8 @@
-//! The shared libraries that the files of an image need, and that it gets without being told: what
-//! `DT_NEEDED` names, and what that needs, from where the loader will look for it. That is the folders that
-//! files themselves name (`DT_RUNPATH`, and `DT_RPATH`, which those that are loaded inherit), then the loader's
-//! own, then the recipe's `lib_paths`. A library from elsewhere gets a link in the loader's own folder.
-//! Called once for each of an image's file trees.
+//! The shared libraries that an image's files need: the recipe does not have to name them. `DT_NEEDED` is
+//! followed transitively, with the loader's search order. First come folders that the files themselves name
+//! (`DT_RUNPATH`, and `DT_RPATH`, which dependencies inherit), then the loader's own, then the recipe's
+//! `lib_paths`. A library from elsewhere gets a link in the loader's own folder. Called once for each of an
+//! image's file trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::debian::chroot::Chroot;
 use crate::filesystem::contents::{Contents, ContentsError, Item};
 use crate::recipe::pattern::Pattern;
 
-/// Where Debian's dynamic loader looks when a library says nothing else.
+/// Default search folders of Debian's dynamic loader.
 const LOADER_FOLDERS: [&str; 4] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -18,43 +18,43 @@ const LOADER_FOLDERS: [&str; 4] = [
     "/usr/lib",
 ];
 
-/// Where what the user installs has its libraries, which Debian's loader would find by its cache.
+/// Folders of libraries that the user installs, which Debian's loader would find through its cache.
 const LOCAL_FOLDERS: [&str; 2] = ["/usr/local/lib/x86_64-linux-gnu", "/usr/local/lib"];
 
-/// Where links to libraries from elsewhere lie.
+/// Folder of links to libraries from elsewhere.
 const LINK_FOLDER: &str = LOADER_FOLDERS[1];
 
-/// What `$LIB` stands for.
+/// Value of `$LIB`.
 const LIB: &str = "lib/x86_64-linux-gnu";
 
-/// Where libraries come from.
+/// Sources of libraries.
 pub(crate) struct Libraries<'a> {
     pub(crate) chroot: &'a Chroot,
-    /// Links that will lie in the tree besides what the packages have: what they lead to counts.
+    /// The recipe's links, which are followed, too.
     pub(crate) links: &'a BTreeMap<String, String>,
-    /// Folders of the recipe's.
+    /// The recipe's library folders.
     pub(crate) paths: &'a [String],
     /// Names of libraries that may be missing.
     pub(crate) optional: &'a [String],
 }
 
-/// A file that is still to be looked into, and the folders that it inherits.
+/// A file whose dependencies are still to be read, and the folders that it inherits.
 type Open = (String, Vec<String>);
 
-/// What was not found in any folder that the loader looks in: by whom it is needed, and its name.
+/// Libraries not found in any of the loader's folders: the file that needs it, and its name.
 type Missing = BTreeSet<(String, String)>;
 
-/// Where a library was found.
+/// A library that was found.
 struct Found {
     path: String,
     /// It is in the tree already, at its real path.
     is_taken: bool,
-    /// The loader finds it only by a link.
+    /// The loader needs a link to find it.
     needs_link: bool,
 }
 
 impl Libraries<'_> {
-    /// Takes every shared library that the files in the tree need, and those that these need.
+    /// Takes every shared library that the files in the tree need, transitively.
     pub(crate) fn close(&self, contents: &mut Contents) -> Result<(), ContentsError> {
         let mut open: Vec<Open> = contents
             .items()
@@ -114,7 +114,7 @@ impl Libraries<'_> {
         Ok(())
     }
 
-    /// Looks where the loader does.
+    /// Searches the loader's folders in order.
     fn find(&self, contents: &Contents, own: &[&Vec<String>], library: &str) -> Option<Found> {
         let first = own.iter().flat_map(|folders| folders.iter());
         let first = first.map(|folder| (folder.as_str(), false));
@@ -135,7 +135,7 @@ impl Libraries<'_> {
         })
     }
 
-    /// A file of the packages at `path`, or one that a link of the recipe's there leads to.
+    /// A file of the packages at `path`, or the target of a recipe's link there.
     fn in_packages(&self, folder: &str, path: &str) -> Option<String> {
         if self.chroot.is_file(path) {
             return Some(path.to_owned());
@@ -149,7 +149,7 @@ impl Libraries<'_> {
         self.chroot.is_file(&end).then_some(end)
     }
 
-    /// Has the tree hold what was found, and gives its real path.
+    /// Adds a found library to the tree, and returns its real path.
     fn take(
         &self,
         contents: &mut Contents,
@@ -168,8 +168,8 @@ impl Libraries<'_> {
         Ok(real)
     }
 
-    /// A library that no loader finds by itself: one that may be missing, one that the image has and
-    /// that whoever needs it has opened before, or the only one that the packages have.
+    /// Handles a library that the loader does not find: skips an optional one, and one in the image, which its
+    /// user loads by path; otherwise takes the only one in the packages.
     fn take_elsewhere(
         &self,
         contents: &mut Contents,
@@ -202,7 +202,7 @@ impl Libraries<'_> {
     }
 }
 
-/// The folders that the file at `path` names, with what their words stand for.
+/// The folders that the file at `path` names, with variables expanded.
 fn expanded(folders: &[String], path: &str) -> Vec<String> {
     let origin = path.rfind('/').map_or("", |end| &path[..end]);
     let one = |folder: &String| {

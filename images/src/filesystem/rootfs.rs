@@ -1,7 +1,7 @@
 //! The root file system: a file tree as an uncompressed, read-only EROFS image.
 //!
-//! Equal trees give equal bytes: owners, times, modes and the UUID are ours, not the host's. `assemble`
-//! stages a tree and has it written.
+//! Equal trees give equal bytes: owners, times, modes and the UUID are fixed, not the host's.
+//! `assemble` stages a tree and has it written.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,15 +14,15 @@ use crate::progress::Progress;
 /// The same for all images, so that equal trees give equal bytes.
 const UUID: &str = "be11a200-0000-4000-8000-000000000001";
 
-/// Why the root file system can't be written.
+/// An error of writing the root file system.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    /// A file can't be put where mkfs.erofs finds it.
+    /// A file can't be staged for mkfs.erofs.
     #[error("cannot lay out {path} for the root file system: {source}; make room or rights for it")]
     Stage {
         /// Path on the host.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
     /// mkfs.erofs failed.
@@ -30,14 +30,14 @@ pub enum RootError {
     Command(#[from] CommandError),
 }
 
-/// Lays `contents` out in `work`, and gives the folder.
+/// Stages `contents` in `work`, and returns the folder.
 pub(crate) fn stage(contents: &Contents, work: &Path) -> Result<PathBuf, RootError> {
     let stage = work.join("root");
     stage_all(contents, &stage)?;
     Ok(stage)
 }
 
-/// Writes what was laid out in `stage` as an EROFS image to `image`.
+/// Writes the staged tree in `stage` as an EROFS image to `image`.
 pub(crate) fn write(
     stage: &Path,
     image: &Path,
@@ -83,7 +83,7 @@ fn make_folder(path: &Path) -> std::io::Result<()> {
     set_mode(path, 0o755)
 }
 
-/// Sets the mode whatever the caller's umask is.
+/// Sets the mode regardless of the caller's umask.
 fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }

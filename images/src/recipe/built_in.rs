@@ -1,6 +1,6 @@
-//! The recipes of this project, with their locks and all files that they name, inside the program itself:
-//! they can be built and extended from anywhere. Read when a recipe is loaded.
-//! A built-in recipe has the same key as the file that it was made of.
+//! The project's own recipes, with their locks and all files that they name, embedded in the binary: they
+//! can be built and extended from any folder. Read when a recipe is loaded. A built-in recipe has the
+//! same key as its source file.
 
 /// Names relative to the folder of recipes, in order, and contents.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
@@ -11,24 +11,24 @@ pub(crate) fn file(name: &str) -> Option<&'static [u8]> {
     Some(FILES[at].1)
 }
 
-/// The text of the recipe of this name.
+/// The text of the recipe with this name.
 pub(crate) fn recipe(name: &str) -> Option<&'static [u8]> {
     file(&format!("{name}.toml"))
 }
 
-/// The lock that came with the recipe of this name.
+/// The lock of the recipe with this name.
 pub(crate) fn lock(name: &str) -> Option<&'static [u8]> {
     file(&format!("{name}.lock"))
 }
 
-/// The names of all of them, in order.
+/// The names of the built-in recipes, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FILES
         .iter()
         .filter_map(|(name, _)| name.strip_suffix(".toml"))
 }
 
-/// The built-in recipes: name and what each is, in its own first words.
+/// The built-in recipes: name, and the first sentence of the recipe's comment.
 pub fn built_in_recipes() -> impl Iterator<Item = (&'static str, String)> {
     names().map(|name| (name, first_words(recipe(name).unwrap_or_default())))
 }

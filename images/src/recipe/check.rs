@@ -1,6 +1,6 @@
-//! What a recipe's values may be: names that mean themselves to apt and to a shell, and paths that
-//! stay where they belong. A recipe is checked when it is read, so whoever has one needs no
-//! further look.
+//! Checks of a recipe's values: names without special meaning to apt and to a shell, and paths that
+//! stay within their folder. A recipe is checked when it is read, so its users need no further
+//! checks.
 
 use std::path::{Component, Path};
 
@@ -21,7 +21,7 @@ pub(super) fn bad(
     }
 }
 
-/// What must be there once all that a recipe extends is counted in.
+/// Checks that all required keys are set once the recipe's bases are merged.
 pub(super) fn whole(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     let needed = [
         ("suite", spec.suite.is_empty()),
@@ -38,7 +38,7 @@ pub(super) fn whole(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     }
 }
 
-/// What a recipe says by itself.
+/// Checks the values of one recipe by itself.
 pub(super) fn layer(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     let words = [("name", &spec.name), ("suite", &spec.suite)];
     for (what, value) in words {
@@ -77,7 +77,7 @@ pub(super) fn layer(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     arguments(path, spec)
 }
 
-/// Whether a recipe for a file system that is there already leaves that as it is.
+/// Checks that a recipe for an existing file system does not change it.
 fn root(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     let Some(root) = &spec.root else {
         return Ok(());
@@ -107,7 +107,7 @@ fn root(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
     Ok(())
 }
 
-/// Whether a source says what it is, and what comes of it.
+/// Checks that a source names its kind and its outputs.
 fn source_kind(path: &Path, source: &Source) -> Result<(), RecipeError> {
     let outputs = || {
         bad(
@@ -252,7 +252,7 @@ fn guest_paths(spec: &Spec) -> impl Iterator<Item = (&'static str, &String)> {
         )
 }
 
-/// A name that means itself to apt, to a shell and as part of a path.
+/// True for a name without special meaning to apt, to a shell and in a path.
 fn is_word(value: &str) -> bool {
     let first = value
         .bytes()

@@ -1,10 +1,10 @@
-//! Why a recipe can't be used.
+//! Errors of recipes.
 //!
-//! Each error names the recipe or the file, and what would be right.
+//! Each error names the recipe or the file, and the correct form.
 
 use std::path::PathBuf;
 
-/// Why a recipe can't be used.
+/// An error of a recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The recipe or a file it names can't be read.
@@ -12,30 +12,30 @@ pub enum RecipeError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
-    /// The text is not TOML or not of a recipe's shape.
+    /// The text is not TOML or not a valid recipe.
     #[error("{path} is not a valid image recipe: {message}")]
     Parse {
         /// The recipe.
         path: PathBuf,
-        /// The parser's own words, with line and column.
+        /// The parser's message, with line and column.
         message: String,
     },
-    /// A value is outside what is allowed for it.
+    /// A value is not allowed.
     #[error("{path}: {what} {value:?} {problem}")]
     Value {
         /// The recipe.
         path: PathBuf,
-        /// The key the value stands under.
+        /// The value's key.
         what: &'static str,
         /// The value.
         value: String,
-        /// What is wrong with it and what would be right.
+        /// The problem and the correct form.
         problem: &'static str,
     },
-    /// A key that must be there is not.
+    /// A required key is missing.
     #[error("{path}: {what} is missing; add it, or have the recipe extend one that has it")]
     Missing {
         /// The recipe.
@@ -43,30 +43,30 @@ pub enum RecipeError {
         /// The key.
         what: &'static str,
     },
-    /// What nodes are to run on is nothing that a root file system can be made of.
+    /// The root of nodes is not a container image or root file system.
     #[error("{path}: {message}")]
     Root {
         /// The container image or root file system.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// There is no recipe of this name.
+    /// There is no recipe with this name.
     #[error(
         "there is no recipe {name}: no such file, and the built-in ones are {known}; a recipe's file is named with its folder or with .toml"
     )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The built-in recipes.
         known: String,
     },
-    /// Recipes stand on each other without end.
+    /// Recipes extend each other in a loop, or too deeply.
     #[error("{path} extends more than {most} recipes one upon the other; does one extend itself?")]
     Depth {
         /// The recipe.
         path: PathBuf,
-        /// How many are allowed.
+        /// The limit.
         most: usize,
     },
 }

@@ -1,5 +1,5 @@
-//! From a recipe's name or path to its text, the recipes that it extends, and the files that they name.
-//! A recipe that is built in names nothing that is not, and layers are few enough to end. Called by
+//! Loads a recipe by name or path: its text, the recipes that it extends, and the files that they name.
+//! A built-in recipe names only built-in files, and the number of layers is limited. Called by
 //! [`Recipe::load`](super::Recipe::load).
 
 use super::check::{self, bad, is_relative};
@@ -10,11 +10,11 @@ use super::{
 
 /// The built-in recipe with the kernel and the initramfs for such file systems.
 pub(super) const ROOT_BASE: &str = "container";
-/// Most recipes that stand one upon the other.
+/// Limit on recipes that extend each other.
 const MOST_LAYERS: usize = 8;
 
-/// The recipe that `named` stands for where a folder may have one: itself when it is a built-in recipe's
-/// name, and otherwise a path relative to `folder`.
+/// The recipe that `named` means: a built-in recipe's name as it is, and otherwise a path relative to
+/// `folder`.
 #[must_use]
 pub fn place(folder: &Path, named: &Path) -> PathBuf {
     match is_built_in(named) {
@@ -23,22 +23,22 @@ pub fn place(folder: &Path, named: &Path) -> PathBuf {
     }
 }
 
-/// Whether a path is the name of a built-in recipe.
+/// True if a path is the name of a built-in recipe.
 pub(super) fn is_built_in(path: &Path) -> bool {
     built_in_name(path).is_some_and(|name| built_in::recipe(name).is_some())
 }
 
-/// The name that a path is, when it can only be that of a built-in recipe.
+/// Returns a path as a name if it can only be a built-in recipe's.
 fn built_in_name(path: &Path) -> Option<&str> {
     let name = path.to_str()?;
     (!name.is_empty() && !name.contains('/') && !name.ends_with(".toml")).then_some(name)
 }
 
-/// What was read of a recipe.
+/// A loaded recipe.
 pub(super) struct Loaded {
-    /// What all layers say together.
+    /// All layers, merged.
     pub(super) spec: Spec,
-    /// From the one at the bottom.
+    /// Starts with the base.
     pub(super) layers: Vec<Layer>,
     /// The recipe that the last one extends.
     pub(super) base: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub(super) fn load(path: &Path) -> Result<Loaded, RecipeError> {
             Some(base) => merge::over(base, spec),
         });
     }
-    // There is one layer at least.
+    // There is at least one layer.
     let spec = whole.ok_or_else(|| RecipeError::Missing {
         path: path.to_owned(),
         what: "name",
@@ -92,7 +92,7 @@ pub(super) fn load(path: &Path) -> Result<Loaded, RecipeError> {
     Ok(Loaded { spec, layers, base })
 }
 
-/// Why nothing can stand upon a recipe with a root file system.
+/// The error of extending a recipe with a root file system.
 fn extended(path: &Path, spec: &Spec) -> RecipeError {
     let base = spec.extends.as_deref().unwrap_or_default();
     let problem =
@@ -145,7 +145,7 @@ fn number_entries(spec: &mut Spec, layer: usize) {
     spec.source.iter_mut().for_each(|entry| entry.layer = layer);
 }
 
-/// Reads what a recipe names into its layer.
+/// Reads the files and folders that a recipe names into its layer.
 fn take_in(path: &Path, spec: &Spec, layer: &mut Layer) -> Result<(), RecipeError> {
     for include in &spec.include {
         take_include(path, &include.source, layer)?;
@@ -179,7 +179,7 @@ fn take_file(path: &Path, name: &str, layer: &mut Layer) -> Result<(), RecipeErr
     Ok(())
 }
 
-/// A file, a folder, or those files of one that a pattern fits.
+/// A file, a folder, or the files of a folder that match a pattern.
 fn take_include(path: &Path, name: &str, layer: &mut Layer) -> Result<(), RecipeError> {
     let Home::Folder(folder) = &layer.home else {
         return take_file(path, name, layer);
@@ -188,7 +188,7 @@ fn take_include(path: &Path, name: &str, layer: &mut Layer) -> Result<(), Recipe
     let wrong = || bad(path, "include.source", name, problem);
     let plain = name.replace(['*', '?'], "x");
     if !is_relative(&plain) {
-        // As it was said before there were folders.
+        // The syntax from before folders were supported.
         return take_file(path, name, layer);
     }
     let tree = if is_pattern(name) {
@@ -211,7 +211,7 @@ fn take_include(path: &Path, name: &str, layer: &mut Layer) -> Result<(), Recipe
     Ok(())
 }
 
-/// Whether a name stands for several.
+/// True if a name is a pattern.
 fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }

@@ -1,10 +1,10 @@
-//! A recipe upon another: lists grow, tables are laid over each other, single values are replaced, and an
-//! entry takes the place of the one that has its path. What comes later holds. Called by `load`, layer by
-//! layer from the one at the bottom.
+//! Merges a recipe with its base: lists are concatenated, tables are merged, single values are replaced,
+//! and an entry replaces the base's entry with the same path. Later layers take precedence. Called by
+//! `load`, layer by layer from the base.
 
 use super::spec::{Initramfs, Kernel, Spec, Userland};
 
-/// `own` upon `base`, which it extends.
+/// Merges `own` into `base`, which it extends.
 pub(super) fn over(base: Spec, own: Spec) -> Spec {
     let paths = |spec: &Spec| -> Vec<String> {
         let includes = spec.include.iter().map(|include| include.path.clone());

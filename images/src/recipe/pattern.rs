@@ -1,6 +1,6 @@
-//! Patterns of paths: `*` and `?` stay within one part of a path, `**` stands for any number of parts.
-//! Everything else means itself. Used for the files of packages and for those next to a recipe.
-//! A pattern says the same of a path wherever it is used.
+//! Patterns of paths: `*` and `?` match within one component of a path, `**` matches any number of
+//! components. Everything else is literal. Used for the files of packages and for those next to a recipe. A
+//! pattern matches the same paths wherever it is used.
 
 use glob::MatchOptions;
 
@@ -10,14 +10,14 @@ const OPTIONS: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// A pattern that paths are held against.
+/// A pattern that paths are matched with.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern(glob::Pattern);
 
 impl Pattern {
-    /// `None` where `**` is only a part of a path's part.
+    /// `None` if `**` is only a part of a component.
     pub(crate) fn new(text: &str) -> Option<Self> {
-        // Brackets are no classes here: there is a program of that name.
+        // Brackets are literal here: there is a program named `[`.
         let escaped = text.replace('[', "[[]");
         glob::Pattern::new(&escaped).ok().map(Self)
     }
@@ -27,8 +27,8 @@ impl Pattern {
     }
 }
 
-/// The part of a path before the first part that has a `*` or a `?`, with its last `/`; all of it when none
-/// has.
+/// The part of a path before the first component that has a `*` or a `?`, with its last `/`; the whole path
+/// if it has neither.
 pub(crate) fn literal_part(pattern: &str) -> &str {
     let Some(star) = pattern.find(['*', '?']) else {
         return pattern;

@@ -1,7 +1,7 @@
-//! Container images and root file systems in the place of recipes, and in recipes.
+//! Container images and root file systems, given instead of a recipe or named in one.
 //!
-//! What is none of them is a recipe's file or name. Whatever stands for a recipe extends [`load::ROOT_BASE`], with nothing
-//! added. Called by [`Recipe::load`](super::Recipe::load).
+//! Any other path or name is a recipe's. A container image or root file system given instead of a recipe extends
+//! [`load::ROOT_BASE`] without additions. Called by [`Recipe::load`](super::Recipe::load).
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use super::load::{self, Loaded};
 use super::{BTreeMap, Home, Layer, Path, PathBuf, RecipeError, RecipeRoot, Spec, merge};
 use crate::build::root_source::RootSource;
 
-/// The path and the tag, if `path` stands for a container image or a root file system.
+/// The path and the tag, if `path` names a container image or a root file system.
 pub(super) fn named(path: &Path) -> Option<(PathBuf, Option<String>)> {
     if load::is_built_in(path) {
         return None;
@@ -25,9 +25,9 @@ pub(super) fn named(path: &Path) -> Option<(PathBuf, Option<String>)> {
     is_one(before).then(|| (before.to_owned(), Some(tag.to_owned())))
 }
 
-/// Whether there is a folder, or a file that begins as archives and file systems do.
+/// True for a folder, and for a file with the magic of an archive or file system.
 fn is_one(path: &Path) -> bool {
-    /// Where, and what: gzip, xz, Zstandard, SquashFS, tar, SIF.
+    /// Offsets and magics of gzip, xz, Zstandard, SquashFS, tar and SIF.
     const STARTS: [(usize, &[u8]); 6] = [
         (0, b"\x1f\x8b"),
         (0, b"\xfd7zXZ"),
@@ -49,7 +49,7 @@ fn is_one(path: &Path) -> bool {
     read.is_ok() && STARTS.iter().any(begins)
 }
 
-/// The recipe that has the file system at `source` and nothing else.
+/// A recipe with the file system at `source` and nothing else.
 pub(super) fn load(path: &Path, source: &Path, tag: Option<String>) -> Result<Loaded, RecipeError> {
     let base = PathBuf::from(load::ROOT_BASE);
     let Loaded {
@@ -76,7 +76,7 @@ pub(super) fn load(path: &Path, source: &Path, tag: Option<String>) -> Result<Lo
     Ok(Loaded { spec, layers, base })
 }
 
-/// What a recipe has in the place of packages.
+/// The root file system that a recipe uses instead of packages.
 pub(super) fn of(path: &Path, loaded: &Loaded) -> Result<Option<RecipeRoot>, RecipeError> {
     let (Some(root), Some(base)) = (&loaded.spec.root, &loaded.base) else {
         return Ok(None);
@@ -93,7 +93,7 @@ pub(super) fn of(path: &Path, loaded: &Loaded) -> Result<Option<RecipeRoot>, Rec
     Ok(Some(RecipeRoot { source, base }))
 }
 
-/// A file's name without folder and ending, as a recipe may be called.
+/// A recipe's name, from a file's name without folder and extension.
 fn name(source: &Path) -> String {
     let stem = source.file_name().unwrap_or_default().to_string_lossy();
     let endings = [".gz", ".xz", ".zst", ".tgz", ".tar", ".sif", ".oci"];

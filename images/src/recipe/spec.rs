@@ -1,5 +1,5 @@
-//! The TOML of a recipe, key by key; `docs/images.md` has a row for each. An entry knows by `layer` which
-//! of the recipes that stand on each other it comes from: its files lie there. Read by `load` alone.
+//! The TOML of a recipe, key by key; `docs/images.md` has a row for each. `layer` of an entry is the
+//! recipe, among those that extend each other, whose folder has the entry's files. Read by `load` alone.
 //! Unknown keys are errors.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The TOML of a recipe. What a recipe leaves out is empty, and comes from the recipe that it extends.
+/// The TOML of a recipe. Absent keys are empty, and inherit from the recipe that it extends.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -58,7 +58,7 @@ pub(crate) struct Userland {
     /// Files that may be missing.
     #[serde(default)]
     pub(crate) optional: Vec<String>,
-    /// Folders in which libraries are looked for besides the loader's own.
+    /// Folders that are searched for libraries besides the loader's own.
     #[serde(default)]
     pub(crate) lib_paths: Vec<String>,
     /// Names of libraries that may be missing.
@@ -80,7 +80,7 @@ pub(crate) struct Initramfs {
     pub(crate) directories: Vec<String>,
 }
 
-/// Which of an image's two file trees a file goes to.
+/// The file tree that a file goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Destination {
@@ -127,24 +127,24 @@ fn root() -> Destination {
     Destination::Root
 }
 
-/// What nodes run on instead of packages.
+/// The root file system that nodes use instead of packages.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Root {
     /// A container image or a root file system.
     pub(crate) path: String,
-    /// Which image, where there are several.
+    /// The tag, if there are several images.
     pub(crate) tag: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Source {
-    /// A source package, or else `path` says where the tree is.
+    /// A source package; otherwise `path` is the tree.
     #[serde(default)]
     pub(crate) package: String,
     pub(crate) path: Option<String>,
-    /// A file for a source package, and the commands themselves for a tree.
+    /// A file for a source package; the commands themselves for a tree.
     pub(crate) script: String,
     #[serde(default)]
     pub(crate) files: Vec<String>,

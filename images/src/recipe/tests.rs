@@ -1,4 +1,4 @@
-//! Recipes: what their keys cover, how they extend each other, and what is wrong with some.
+//! Recipes: coverage of their keys, extension, and errors.
 use std::fs;
 
 use super::*;
@@ -107,7 +107,7 @@ fn the_recipe_that_comes_with_the_project_loads() {
     assert_eq!(Recipe::load(&path).expect("loads").name(), "bookworm-mpich");
 }
 
-/// A recipe upon the good one, which lies in another folder.
+/// A recipe that extends the good one, from another folder.
 fn extended(own: &str) -> (tempfile::TempDir, Result<Recipe, RecipeError>) {
     let (folder, base) = load(GOOD);
     base.expect("loads");
@@ -156,14 +156,14 @@ fn a_recipe_adds_to_the_one_that_it_extends() {
     assert_eq!(spec.userland.packages, ["busybox-static", "bash"]);
     assert_eq!(spec.userland.files.len(), 3);
     assert_eq!(spec.environment["WHO"], "me");
-    // Files of the same name lie each with its recipe.
+    // Files of the same name are read from their recipe's folder.
     let contents = |at: usize| {
         let include = &spec.include[at];
         recipe.file(include.layer, &include.source)
     };
     assert_eq!(contents(0), b"#!/bin/sh\n");
     assert_eq!(contents(1), b"#!/bin/own\n");
-    // The same path: the upper one's.
+    // The same path: the upper layer's entry.
     let [program] = &spec.program[..] else {
         panic!("{:?}", spec.program)
     };

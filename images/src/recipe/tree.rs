@@ -1,8 +1,8 @@
-//! Folders that a recipe names: what is in them, and a digest that covers all of it.
+//! Folders that a recipe names: their entries, and a digest of all of it.
 //!
-//! Files are read piece by piece, whatever their size, and only when they are needed; a folder named `.git` is
-//! passed over, as it changes without the sources doing so. Whoever builds from a tree reads it again at the
-//! end and compares digests. Called when a recipe is loaded and when its files are packed.
+//! Files are read in chunks, regardless of their size, and only when needed. A folder named `.git` is skipped,
+//! because it changes without changes of the sources. A build that uses a tree reads it again at the end and
+//! compares digests. Called when a recipe is loaded and when its files are packed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,14 +13,14 @@ use crate::debian::digest::Sha256Hex;
 use crate::recipe::error::RecipeError;
 use crate::recipe::pattern::Pattern;
 
-/// Most files and folders in a tree, and the deepest.
+/// Limits on a tree's number of entries and on its depth.
 const MOST_ENTRIES: usize = 1 << 20;
 const MOST_DEPTH: usize = 64;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
-/// What is in a folder, in order.
+/// The entries of a folder, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     root: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Tree {
 /// One file, folder or link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Path relative to the tree's root, without a `/` before it.
+    /// Path relative to the tree's root, without a leading `/`.
     pub(crate) path: String,
     pub(crate) kind: Kind,
 }
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 }
 
 impl Tree {
-    /// Reads the folder at `root`; with a pattern only the files and links that fit it.
+    /// Reads the folder at `root`; with a pattern, only the files and links that match.
     pub(crate) fn read(root: &Path, pattern: Option<&Pattern>) -> Result<Self, RecipeError> {
         let mut entries = Vec::new();
         list(root, "", 0, &mut entries)?;
@@ -64,7 +64,7 @@ impl Tree {
         &self.entries
     }
 
-    /// Where an entry lies on this host.
+    /// Path of an entry on this host.
     pub(crate) fn host_path(&self, entry: &Entry) -> PathBuf {
         self.root.join(&entry.path)
     }

@@ -1,8 +1,7 @@
-//! Where built images lie, each under its recipe's key.
+//! Built images, each in a folder named by its recipe's key.
 //!
-//! What is found here is what was built: a damaged image is an error or is built again, never used.
-//! Publishing renames a whole folder, and runs that have a damaged one open keep what they have. Called by
-//! `build` and by the commands that list images.
+//! A damaged image is an error or is rebuilt, never used. Publishing renames a whole folder, and runs that
+//! have a damaged image open keep their files. Called by `build` and by the commands that list images.
 
 use std::env;
 use std::fs::{self, File, TryLockError};
@@ -14,10 +13,10 @@ use belljar_files::Registration;
 use crate::store::manifest::{Image, MANIFEST, ManifestError};
 use crate::store::verified::{self, Trust};
 
-/// Why the cache can't be used.
+/// An error of the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// There is no folder to put images in.
+    /// The environment names no folder for images.
     #[error("neither XDG_CACHE_HOME nor HOME names a folder for built images; set one of them")]
     Home,
     /// A file or folder of the cache can't be read or written.
@@ -27,7 +26,7 @@ pub enum CacheError {
     Folder {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
     /// An image in the cache is damaged.
@@ -35,8 +34,7 @@ pub enum CacheError {
     Image(#[from] ManifestError),
 }
 
-/// The user's folder for what is kept under `name`: `$XDG_CACHE_HOME/belljar/name`, or
-/// `~/.cache/belljar/name`.
+/// The user's cache folder for `name`: `$XDG_CACHE_HOME/belljar/name`, or `~/.cache/belljar/name`.
 ///
 /// # Errors
 /// When the environment names neither folder.
@@ -52,16 +50,16 @@ pub fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
         .ok_or(CacheError::Home)
 }
 
-/// The beginning of a work folder's name.
+/// Prefix of a work folder's name.
 const BUILDING: &str = "building-";
 /// The lock on making and removing work folders.
 const BUILDING_LOCK: &str = "building.lock";
 
-/// A folder to build in, locked and gone when dropped.
+/// A folder to build in, locked, and removed when dropped.
 #[derive(Debug)]
 pub(crate) struct WorkFolder {
     folder: tempfile::TempDir,
-    /// An interrupted build leaves nothing.
+    /// Has the folder removed after an interrupted build.
     _registration: Registration,
     _lock: File,
 }
@@ -77,7 +75,7 @@ impl WorkFolder {
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
-    /// What was fetched for images, which stays.
+    /// Downloads for images, which are kept.
     packages: PathBuf,
 }
 
@@ -102,12 +100,12 @@ impl Cache {
         }
     }
 
-    /// The folder of what was fetched.
+    /// The folder of downloads.
     pub(crate) fn packages(&self) -> &Path {
         &self.packages
     }
 
-    /// The image with this key, when it is there: every file of it is what was built.
+    /// The image with this key, if there is one, with every file checked.
     ///
     /// # Errors
     /// [`CacheError::Image`] when it is damaged.
@@ -115,7 +113,7 @@ impl Cache {
         self.find_as(key, Trust::Stamps)
     }
 
-    /// As [`find`](Self::find), but that one which is damaged is not there; `damaged` hears why.
+    /// Like [`find`](Self::find), but treats a damaged image as absent and passes the error to `damaged`.
     pub(crate) fn find_whole(
         &self,
         key: &str,
@@ -130,7 +128,7 @@ impl Cache {
         }
     }
 
-    /// As [`find`](Self::find), believing as much as `trust` says of what was found before.
+    /// Like [`find`](Self::find), trusting earlier checks as far as `trust` allows.
     pub(crate) fn find_as(&self, key: &str, trust: Trust) -> Result<Option<Image>, CacheError> {
         let dir = self.folder.join(key);
         match dir.try_exists() {
@@ -150,8 +148,8 @@ impl Cache {
         Ok(Some(image))
     }
 
-    /// Takes the lock on building the image with this key; `waiting` is called once if somebody
-    /// else has it. The lock ends with the value, also when the process is killed.
+    /// Takes the lock on building the image with this key; `waiting` is called once if another process
+    /// holds it. The lock ends with the value, also when the process is killed.
     pub(crate) fn lock(&self, key: &str, waiting: &mut dyn FnMut()) -> Result<File, CacheError> {
         let path = self.folder.join(format!("{key}.lock"));
         let folder = |source| CacheError::Folder {
@@ -169,8 +167,8 @@ impl Cache {
         Ok(file)
     }
 
-    /// A folder to build in, on the same file system as the cache and gone when dropped. Folders
-    /// that interrupted builds left are removed first.
+    /// A folder to build in, on the same file system as the cache, removed when dropped. Folders of
+    /// interrupted builds are removed first.
     pub(crate) fn work_folder(&self) -> Result<WorkFolder, CacheError> {
         let made = || {
             // One process at a time: a new folder is not locked yet.
@@ -194,7 +192,7 @@ impl Cache {
         })
     }
 
-    /// Removes the work folders of builds that were interrupted: no process holds their locks.
+    /// Removes the work folders of interrupted builds, whose locks no process holds.
     fn remove_rests(&self) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -204,22 +202,22 @@ impl Cache {
             }
             let unused = File::open(entry.path()).is_ok_and(|rest| rest.try_lock().is_ok());
             if unused {
-                // A rest that stays only takes room.
+                // A folder that can't be removed only uses space.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 
-    /// Moves a finished image into its place, at once and whole, when the disk has all of it. A
-    /// damaged one that stands there goes; runs that have it open keep what they have.
+    /// Moves a finished image to its folder, atomically and after syncing it to the disk. A damaged image
+    /// there is removed; runs that have it open keep their files.
     pub(crate) fn publish(&self, built: &Path, key: &str) -> Result<Image, CacheError> {
         let dir = self.folder.join(key);
-        // Not one that lost its end on the way.
+        // Do not publish an image that was truncated or damaged meanwhile.
         Image::open(built)?.verify()?;
         let named = || {
             settle(built)?;
             if dir.try_exists()? {
-                // Into the folder to build in, which goes with all that is in it.
+                // Into the work folder, which is removed with its contents.
                 fs::rename(&dir, built.with_extension("damaged"))?;
             }
             fs::rename(built, &dir)?;
@@ -233,7 +231,7 @@ impl Cache {
     }
 }
 
-/// Sees the files in `folder`, then the folder itself, onto the disk.
+/// Syncs the files in `folder`, then the folder itself, to the disk.
 fn settle(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         File::open(entry?.path())?.sync_all()?;
@@ -274,7 +272,7 @@ mod tests {
         fs::write(built.join("root.erofs"), "123").expect("writes");
         cache.publish(&built, "k").expect("whole");
         assert!(cache.find("k").expect("reads").is_some());
-        // A damaged one gives way to what was built in its stead.
+        // A new build replaces a damaged image.
         fs::write(folder.path().join("k/vmlinuz"), "321").expect("writes");
         let error = cache.find("k").expect_err("damaged").to_string();
         assert!(error.contains("vmlinuz is damaged"), "{error}");

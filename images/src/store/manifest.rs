@@ -1,7 +1,8 @@
-//! What an image says about itself, and the paths of its parts.
+//! The manifest of an image, and the paths of its parts.
 //!
-//! A manifest ends with a digest of itself and has those of all parts, so damage is found before a node
-//! boots. Written by `assemble`, read whenever an image is opened, and sent to the other hosts of a run.
+//! A manifest ends with a digest of itself and has the digests of all parts, so damage is found before a
+//! node boots. Written by `assemble`, read whenever an image is opened, and sent to the other hosts of a
+//! run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::debian::digest;
 
-/// Begins the last line of a manifest, for TOML a comment.
+/// Starts the last line of a manifest, a TOML comment.
 const SEAL: &str = "# SHA-256 of all above: ";
 /// Name of the manifest in an image's folder.
 pub(crate) const MANIFEST: &str = "manifest.toml";
@@ -20,7 +21,7 @@ pub(crate) const KERNEL: &str = "vmlinuz";
 pub(crate) const INITRD: &str = "initrd.cpio";
 pub(crate) const ROOT: &str = "root.erofs";
 
-/// Why an image in the cache can't be used.
+/// An error of an image in the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// A file of the image can't be read or written.
@@ -28,18 +29,18 @@ pub enum ManifestError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: std::io::Error,
     },
-    /// The manifest is not one.
+    /// The file is not a manifest.
     #[error("{path} is not an image manifest: {message}")]
     Parse {
         /// The manifest.
         path: PathBuf,
-        /// The parser's words.
+        /// The parser's message.
         message: String,
     },
-    /// A part has not the size it had when it was built.
+    /// A part's size differs from its size when built.
     #[error("{path} has {found} bytes where the image was built with {expected}")]
     Damaged {
         /// The part.
@@ -49,7 +50,7 @@ pub enum ManifestError {
         /// Its size now, in bytes.
         found: u64,
     },
-    /// A file of the image holds something else than when it was built.
+    /// A file of the image changed since it was built.
     #[error("{path} is damaged: its SHA-256 is {found} where the image was built with {expected}")]
     Altered {
         /// The file.
@@ -59,12 +60,12 @@ pub enum ManifestError {
         /// Its digest now.
         found: String,
     },
-    /// The manifest is that of another recipe.
+    /// The manifest belongs to another recipe.
     #[error("{path} is of the recipe with the key {found}, in the folder of {expected}")]
     Key {
         /// The manifest.
         path: PathBuf,
-        /// The key of the recipe that was asked for.
+        /// The key of the requested recipe.
         expected: String,
         /// The key in it.
         found: String,
@@ -82,13 +83,13 @@ pub struct Image {
     pub initrd: PathBuf,
     /// The root file system, an uncompressed EROFS image for the first disk, `/dev/vda`.
     pub root: PathBuf,
-    /// What it is made of.
+    /// Its manifest.
     pub manifest: Manifest,
     /// Its folder, which each user locks; `None` for an image outside of a cache.
     _used: Option<Arc<File>>,
 }
 
-/// What an image is made of.
+/// The contents of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -96,7 +97,7 @@ pub struct Manifest {
     pub recipe: String,
     /// The recipe's key: SHA-256 of it and of every file it names.
     pub key: String,
-    /// Release of the kernel, as `uname -r` tells it.
+    /// Release of the kernel, as `uname -r` prints it.
     pub kernel_release: String,
     /// Modules in the initramfs, in the order they are loaded.
     pub modules: Vec<String>,
@@ -105,7 +106,7 @@ pub struct Manifest {
     /// The container image or root file system that nodes run on, if they do not run on packages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
-    /// Environment of every workload, which a scenario adds to.
+    /// Environment of every workload, to which a scenario adds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// Size and digest of the kernel.
@@ -123,11 +124,11 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Container {
-    /// What kind of thing it was, in words.
+    /// Its kind, in words.
     pub kind: String,
-    /// Where it was when the image was built.
+    /// Its path when the image was built.
     pub path: String,
-    /// Which of several images.
+    /// The tag, if there were several images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// SHA-256 of its content, in hexadecimal: of a file's bytes, of the digests in a container image, or of
@@ -145,7 +146,7 @@ pub struct Part {
     pub sha256: String,
 }
 
-/// A file of the guest that is this project's and not the distribution's.
+/// A file of the guest that comes from this project and not from the distribution.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OurFile {
@@ -158,9 +159,8 @@ pub struct OurFile {
 }
 
 impl Image {
-    /// Opens the image in `dir`, checking that its manifest is whole and that its parts are there as
-    /// long as they were. What is in them [`verify`](Self::verify) checks, and the cache does
-    /// before it gives an image to anybody.
+    /// Opens the image in `dir`, and checks that its manifest is whole and that its parts have their sizes.
+    /// [`verify`](Self::verify) checks their contents; the cache does so before it returns an image.
     ///
     /// # Errors
     /// When the manifest is malformed or a part is missing or has another size.
@@ -179,7 +179,7 @@ impl Image {
             path: dir.to_owned(),
             source,
         })?;
-        // File systems without locks are no reason to refuse it.
+        // A file system without locks is accepted.
         let _ = used.lock_shared();
         let image = Self {
             dir: dir.to_owned(),
@@ -207,13 +207,13 @@ impl Image {
         }
     }
 
-    /// Sets the time of its last use, which is that of its lock file.
+    /// Sets the time of the image's last use, which is its lock file's.
     pub fn note_use(&self) {
-        // A cache that cannot be written to has no such times.
+        // In a read-only cache, times of use are not recorded.
         let _ = File::create(self.dir.with_extension("lock"));
     }
 
-    /// Its files: their names in its folder, where they are, and what they were built as.
+    /// Its files: names in its folder, paths, and manifest entries.
     pub(crate) fn parts(&self) -> [(&'static str, &Path, &Part); 3] {
         let of = &self.manifest;
         [
@@ -225,7 +225,7 @@ impl Image {
 }
 
 impl Manifest {
-    /// Its text, which ends with a digest of what stands before.
+    /// The manifest's text, which ends with a digest of the preceding text.
     pub(crate) fn seal(&self) -> String {
         // Plain strings and numbers always have a form in TOML.
         let text = toml::to_string(self).unwrap_or_default();
@@ -234,8 +234,8 @@ impl Manifest {
     }
 }
 
-/// Compares a manifest with the digest at its end. Those from before there was one have none, and
-/// the digests of the image's files in them.
+/// Compares a manifest with the digest at its end. Manifests from before it was introduced have none, but
+/// still have the digests of the image's files.
 fn check_seal(text: &str, path: &Path) -> Result<(), ManifestError> {
     let Some((before, expected)) = text.rsplit_once(SEAL) else {
         return Ok(());

@@ -1,13 +1,13 @@
-//! Whether an image's files are still what was built, by their digests.
+//! Checks of an image's files by digest.
 //!
-//! To hash an image takes longer than to open one, so it is done once for each identity of a file
-//! (device, inode, size, times of the last write and the last change). What was found whole is kept
-//! in the image's folder, in `STAMPS`; a file whose stamp says anything else than the file itself or the
-//! manifest is hashed again, and so is one that was changed so shortly before it was hashed that a later
-//! write could have left the same times. A cache that can't be written to has no stamps, and each
-//! run hashes. No stamp sees what changes below the file system: `Image::verify` looks at everything.
+//! Hashing an image takes longer than opening one, so it is done once for each identity of a file (device,
+//! inode, size, times of the last write and the last change). Results are kept in `STAMPS` in the image's
+//! folder. A file is hashed again if its stamp differs from the file or the manifest. The same applies if
+//! it changed so shortly before hashing that a later write could have left the same times. In a read-only
+//! cache there are no stamps, and each run hashes. Stamps do not detect changes below the file system:
+//! `Image::verify` reads everything.
 //!
-//! Called by the cache before it gives an image to anybody.
+//! Called by the cache before it returns an image.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -24,23 +24,23 @@ use crate::store::manifest::{Image, ManifestError, Part};
 
 /// Name of the stamps in an image's folder.
 const STAMPS: &str = "verified.toml";
-/// Bytes that are hashed at a time.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
-/// Seconds that lie between a file's last change and its hashing, where a stamp is to be trusted: the
-/// coarsest clock of a file system (FAT) ticks every two seconds.
+/// Seconds between a file's last change and its hashing for a stamp to be trusted: the coarsest clock of a
+/// file system (FAT) ticks every two seconds.
 const SETTLED: i64 = 2;
 
 /// The stamps, by the files' names.
 type Stamps = BTreeMap<String, Stamp>;
 
-/// What was hashed, and what came out.
+/// A file's digest and its identity at that time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     sha256: String,
     identity: Identity,
 }
 
-/// What changes when a file is written to or another one takes its place.
+/// Metadata that change when a file is written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     device: u64,
@@ -63,27 +63,27 @@ impl Identity {
         })
     }
 
-    /// Whether whoever writes to the file from `second` on gives it another time than it has.
+    /// True if a write to the file from `second` on changes its times.
     fn is_settled(&self, second: i64) -> bool {
         self.changed.0.saturating_add(SETTLED) <= second
     }
 }
 
-/// How much is believed of what was found before.
+/// Trust in earlier checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Stamps that fit.
+    /// Trust matching stamps.
     Stamps,
-    /// Nothing: all is read from the disk and hashed.
+    /// Trust nothing: read and hash everything.
     Nothing,
 }
 
 impl Image {
-    /// Reads all of its files from the disk and compares them with their digests, whatever is known of
-    /// them already.
+    /// Reads all of its files from the disk and compares them with their digests, regardless of earlier
+    /// checks.
     ///
     /// # Errors
-    /// [`ManifestError`], naming the first file that can't be read or is another one.
+    /// [`ManifestError`], naming the first file that can't be read or differs.
     pub fn verify(&self) -> Result<(), ManifestError> {
         check(self, Trust::Nothing)
     }
@@ -92,7 +92,7 @@ impl Image {
 /// Checks every file of `image` against its manifest.
 ///
 /// # Errors
-/// [`ManifestError`], naming the first file that can't be read or is another one.
+/// [`ManifestError`], naming the first file that can't be read or differs.
 pub(crate) fn check(image: &Image, trust: Trust) -> Result<(), ManifestError> {
     let known = match trust {
         Trust::Stamps => read(&image.dir),
@@ -126,7 +126,7 @@ pub(crate) fn check(image: &Image, trust: Trust) -> Result<(), ManifestError> {
             continue;
         }
         if trust == Trust::Nothing {
-            // A wish only: what others have mapped stays in memory.
+            // Advice only: pages that others have mapped stay in memory.
             let _ = posix_fadvise(&open, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         }
         checker.hash(name, path, part, open)?;
@@ -135,11 +135,11 @@ pub(crate) fn check(image: &Image, trust: Trust) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// What hashes files, and keeps stamps of those that are whole.
+/// Hashes files, and keeps stamps of matching ones.
 struct Checker<'a> {
     folder: &'a Path,
-    /// Where the stamps will be kept, made before anything is hashed: the file system's own clock tells
-    /// what was written since. `Err` where it can't be made.
+    /// The new stamp file, created before anything is hashed: its time by the file system's clock shows
+    /// later writes. `Err` if it can't be created.
     begun: Option<io::Result<(tempfile::NamedTempFile, i64)>>,
     stamps: Stamps,
 }
@@ -192,18 +192,18 @@ impl Checker<'_> {
     }
 }
 
-/// A new file in `folder`, and the second at which it was made.
+/// Creates a file in `folder`; also returns its creation time in seconds.
 fn begin(folder: &Path) -> io::Result<(tempfile::NamedTempFile, i64)> {
     let file = tempfile::Builder::new()
         .prefix(".verified-")
-        // Whoever uses the cache may read them.
+        // Readable by all users of the cache.
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(folder)?;
     let second = file.as_file().metadata()?.mtime();
     Ok((file, second))
 }
 
-/// The stamps in `folder`; none where they can't be read or make no sense.
+/// The stamps in `folder`; empty if they can't be read or parsed.
 fn read(folder: &Path) -> Stamps {
     let text = fs::read_to_string(folder.join(STAMPS)).unwrap_or_default();
     toml::from_str(&text).unwrap_or_default()
@@ -224,7 +224,7 @@ fn digest_of(mut file: &File) -> io::Result<String> {
 /// once for each identity.
 ///
 /// # Errors
-/// When the file can't be read, or changes while it is.
+/// When the file can't be read, or changes meanwhile.
 pub(crate) fn digest_once(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     let full = std::path::absolute(path)?;
     let name = format!("{}.toml", digest::sha256(full.as_os_str().as_bytes()));
@@ -246,7 +246,7 @@ pub(crate) fn digest_once(path: &Path, folder: Option<&Path>) -> io::Result<Stri
     {
         let (sha256, identity) = (sha256.clone(), before);
         let text = toml::to_string(&Stamp { sha256, identity }).unwrap_or_default();
-        // Without it the next run hashes again.
+        // Without a stamp the next run hashes again.
         if out.write_all(text.as_bytes()).is_ok() {
             let _ = out.persist(folder.join(name));
         }

@@ -1,8 +1,7 @@
-//! Gathers what events tell of communicators, process by process.
+//! Collects the events about communicators, process by process.
 //!
-//! Each process's events come in the order of the trace, selected or not. Nothing is concluded before all
-//! of them are there; then `Resolver` puts the histories together. Called by analyses in a first pass
-//! over the trace.
+//! Each process's events come in trace order, selected or not. `Resolver` combines the histories once all
+//! events are known. Called by analyses in a first pass over the trace.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +11,19 @@ use super::history::History;
 use super::resolve::Resolver;
 use super::{Communicators, Member, ProcessKey};
 
-/// Gathers what events tell of communicators; then [`resolve`](Self::resolve)s it.
+/// Collects the events about communicators, and then [`resolve`](Self::resolve)s them.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     histories: BTreeMap<ProcessKey, History>,
 }
 
 impl Collector {
-    /// Nothing gathered yet.
+    /// Creates an empty collector.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes note of an event, selected or not. Each process's events come in the order of the trace.
+    /// Records an event, selected or not. Each process's events come in trace order.
     pub fn observe(&mut self, event: &Event, header: &TraceHeader) {
         use belljar_trace::Making;
         let start = header.frequency(event.node).time_of(event.entry);
@@ -79,7 +78,7 @@ impl Collector {
         }
     }
 
-    /// Works out the members of all communicators.
+    /// Resolves the members of all communicators.
     pub fn resolve(self) -> Communicators {
         let jobs = self.jobs();
         let mut sizes = Vec::new();
@@ -91,7 +90,7 @@ impl Collector {
                 sizes.resize(job as usize + 1, 0);
             }
             let size = &mut sizes[job as usize];
-            // A rank proves a size; what the program was told of it proves more.
+            // A rank implies a minimum size; the size that MPI returned to the program may be larger.
             *size = (*size)
                 .max(history.rank.saturating_add(1))
                 .max(history.world_size);
@@ -111,9 +110,9 @@ impl Collector {
         }
     }
 
-    /// Numbers the jobs in the order of their starts. Processes with the same launch belong to one;
-    /// where a launcher gives its jobs no names, the `n`th process with a given rank belongs to the
-    /// `n`th job of this size that has such a rank.
+    /// Numbers the jobs in the order of their starts. Processes with the same launch belong to one job;
+    /// if a launcher does not name its jobs, the `n`th process with a given rank belongs to the `n`th job
+    /// of this size that has such a rank.
     fn jobs(&self) -> BTreeMap<ProcessKey, u32> {
         let mut order: Vec<_> = self.histories.iter().collect();
         order.sort_by_key(|(process, history)| (history.start, **process));

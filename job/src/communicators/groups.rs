@@ -1,7 +1,7 @@
 //! The members of groups (MPI-4.0, 7.3.2).
 //!
-//! A group is worked out from the groups it was made from, to a limit of depth and of work: a hostile trace
-//! gets no members, not a hang. Called by `resolve` for each process's own groups.
+//! A group is computed from the groups that it was made from, with limits on depth and work: for a hostile
+//! trace, members stay unknown. Called by `resolve` for each process's own groups.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use belljar_trace::GroupMembers;
 
 use super::Member;
 
-/// How deep groups made from groups are followed.
+/// Limit on the nesting of groups made from groups.
 const MAX_DEPTH: u32 = 64;
 
-/// What groups are worked out from.
+/// Data from which groups are computed.
 pub(super) trait GroupSource {
-    /// How the group of this number was made.
+    /// The origin of the group with this number.
     fn group(&self, number: u32) -> Option<&GroupMembers>;
-    /// Takes `work` off the budget; `None` when it is used up.
+    /// Subtracts `work` from the budget; `None` if it is used up.
     fn spend(&mut self, work: usize) -> Option<()>;
-    /// The members of a communicator (or of its remote group); `None` when not
-    /// known yet, or when that would be more work than there is budget for.
+    /// The members of a communicator (or of its remote group); `None` if not yet known, or if computing
+    /// them would exceed the budget.
     fn communicator(&mut self, number: u32, remote: bool) -> Option<Vec<Member>>;
 }
 

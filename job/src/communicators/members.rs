@@ -1,11 +1,11 @@
 //! An ordered set of processes, by their jobs and ranks.
 //!
-//! The position of a process is its rank in the communicator. The world of a job is not written out,
-//! however large it is. Used by all that names ranks of communicators.
+//! The position of a process is its rank in the communicator. The world of a job is stored without a
+//! list, for any size. Used by all code that names ranks of communicators.
 
 use std::sync::Arc;
 
-/// A process as MPI's users name it: its job, and its rank in that job's `MPI_COMM_WORLD`.
+/// A process as MPI identifies it: its job, and its rank in that job's `MPI_COMM_WORLD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
     /// The job, counted from 0 in the order of their starts.
@@ -21,15 +21,15 @@ pub enum Members {
     World {
         /// The job.
         job: u32,
-        /// How many.
+        /// Number of processes.
         size: u32,
     },
-    /// These. They are of several jobs where one spawned another, or two connected.
+    /// A list of processes. They belong to several jobs if a job spawned another, or two connected.
     List(Arc<[Member]>),
 }
 
 impl Members {
-    /// How many they are.
+    /// The number of members.
     pub fn len(&self) -> u32 {
         match self {
             Self::World { size, .. } => *size,
@@ -37,7 +37,7 @@ impl Members {
         }
     }
 
-    /// Whether there is none.
+    /// True if there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

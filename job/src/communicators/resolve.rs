@@ -1,18 +1,17 @@
-//! Puts the processes' histories together, communicator by communicator.
+//! Combines the processes' histories, communicator by communicator.
 //!
-//! A communicator is known only when all of its members are known to have called its constructor; otherwise
-//! it stays unknown, nothing is guessed. What depends on others is tried again in rounds, within a budget,
-//! as a trace may be hostile. Called by `collect`.
+//! A communicator is known only if all of its members are known to have called its constructor; otherwise it stays unknown.
+//! Constructors that depend on others are retried in rounds, within a budget, since a trace may be hostile. Called by `collect`.
 
-/// Communicators of groups whose members alone call, so that nothing counts the calls.
+/// Communicators of groups: only the group's members call, so calls on the parent do not count them.
 mod apart;
-/// Jobs that meet: one spawns another (MPI-4.0, 11.8), or two come to one port (11.9).
+/// Connections of jobs: spawns (MPI-4.0, 11.8), and connections at a port (11.9).
 mod jobs;
-/// Constructors whose outcome follows from what the parent's members passed.
+/// Constructors whose result follows from the arguments of the parent's members.
 mod outcome;
-/// Intercommunicators and what is merged from them: two groups that meet.
+/// Intercommunicators and communicators merged from them.
 mod pairs;
-/// What is made of an intercommunicator.
+/// Communicators made from an intercommunicator.
 mod sides;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,29 +23,29 @@ use super::history::History;
 use super::topology::{Neighbors, Topology};
 use super::{Member, Members, ProcessKey, View};
 
-/// Rounds of trying again what depends on communicators that are resolved later.
+/// Limit on rounds of retries for communicators that depend on others.
 const MAX_ROUNDS: u32 = 64;
 
-/// Members written out in all: bounds the memory and time that a hostile trace takes.
+/// Limit on the total of listed members, for bounded memory and time with hostile traces.
 const BUDGET: usize = 1 << 24;
 
-/// A communicator as all of its members know it.
+/// A communicator in the view of all its members.
 #[derive(Debug)]
 struct Global {
     members: Members,
     remote: Option<Members>,
     topology: Option<Topology>,
-    /// Its members' processes and their own numbers of it, in the order of its ranks; the
-    /// world's may have gaps where processes left no trace.
+    /// Its members' processes and their own numbers of it, in rank order; the world's may have gaps for processes without a
+    /// trace.
     local: Vec<(ProcessKey, u32)>,
-    /// For an intercommunicator: the other side's, once known.
+    /// For an intercommunicator: the other side's index, once known.
     other_side: Option<usize>,
 }
 
-/// What all members passed to one constructor, in the order of their ranks.
+/// The arguments of all members to one constructor, in rank order.
 type Records<'a> = Vec<(ProcessKey, &'a NewCommunicator)>;
 
-/// What each process has for each of its communicators, and the groups with which it began epochs on windows, by its own numbers.
+/// Each process's view of its communicators, and the groups with which it began epochs on windows, by its own numbers.
 pub(super) type Resolved = (
     BTreeMap<(ProcessKey, u32), View>,
     BTreeMap<(ProcessKey, u32), Members>,
@@ -56,12 +55,12 @@ pub(super) struct Resolver<'a> {
     histories: &'a BTreeMap<ProcessKey, History>,
     /// Processes by job and rank.
     ranks: BTreeMap<Member, ProcessKey>,
-    /// Jobs of which it is known who spawned them.
+    /// Jobs whose parent is known.
     spawned: BTreeSet<u32>,
     globals: Vec<Global>,
     /// Indices in `globals` by process and its own number.
     known: BTreeMap<(ProcessKey, u32), usize>,
-    /// Communicators, and how many constructors on them have been looked at.
+    /// Communicators, and the number of constructors on them that were examined.
     queue: VecDeque<(usize, u32)>,
     budget: usize,
 }
@@ -115,14 +114,14 @@ impl<'a> Resolver<'a> {
         resolver
     }
 
-    /// The processes of a job, in the order of their ranks.
+    /// The processes of a job, in rank order.
     fn of_job(&self, job: u32) -> impl Iterator<Item = ProcessKey> {
         let rank = |rank| Member { job, rank };
         let processes = self.ranks.range(rank(0)..=rank(u32::MAX));
         processes.map(|(_, process)| *process)
     }
 
-    /// Resolves all that can be.
+    /// Resolves as many communicators as possible.
     pub(super) fn run(mut self) -> Resolved {
         let mut stuck = Vec::new();
         for _ in 0..MAX_ROUNDS {
@@ -135,7 +134,7 @@ impl<'a> Resolver<'a> {
                     stuck.push((global, sequence));
                 }
             }
-            // What was stuck may follow from what is known by now.
+            // Postponed constructors may be resolvable now.
             stuck.retain(|(global, sequence)| !self.attempt(*global, *sequence));
             self.create_groups();
             self.intercomms_of_groups();
@@ -160,8 +159,8 @@ impl<'a> Resolver<'a> {
         groups
     }
 
-    /// What the members of a communicator passed to the constructor that they called on
-    /// it after `sequence` others. `None` unless all of them are known to have.
+    /// The arguments of a communicator's members to the constructor that they called on it after `sequence` others. `None` unless
+    /// all of them are known to have called it.
     fn records(&self, global: usize, sequence: u32) -> Option<Records<'a>> {
         let global = self.globals.get(global)?;
         if global.local.len() != global.members.len() as usize {
@@ -174,8 +173,7 @@ impl<'a> Resolver<'a> {
         global.local.iter().map(record).collect()
     }
 
-    /// Resolves what a constructor made. Returns false when something that it depends on is
-    /// not known (yet).
+    /// Resolves the result of a constructor. Returns false if something that it depends on is not known (yet).
     fn attempt(&mut self, global: usize, sequence: u32) -> bool {
         let Some(records) = self.records(global, sequence) else {
             return false;
@@ -211,7 +209,7 @@ impl<'a> Resolver<'a> {
         true
     }
 
-    /// Adds both sides of an intercommunicator. The first has a member.
+    /// Adds both sides of an intercommunicator. The first has at least one member.
     fn add_sides(&mut self, mut first: Global, mut second: Global) {
         let next = self.globals.len();
         first.other_side = (!second.local.is_empty()).then_some(next + 1);
@@ -227,8 +225,8 @@ impl<'a> Resolver<'a> {
         self.add(second);
     }
 
-    /// Adds a communicator, unless nobody is in it, or one of its members has another one of
-    /// that number: a trace that says so contradicts itself, and could go round in circles.
+    /// Adds a communicator, unless it is empty or a member has another one with the same number: such a trace is contradictory,
+    /// and could cause endless loops.
     fn add(&mut self, global: Global) {
         let taken = global.local.iter().any(|key| self.known.contains_key(key));
         if taken || global.local.is_empty() {
@@ -273,7 +271,7 @@ impl<'a> Resolver<'a> {
                 };
                 views.insert((*process, *number), view);
             }
-            // In the order of ranks, where no member is missing.
+            // In rank order, if no member is missing.
             if global.local.len() == global.members.len() as usize {
                 for (rank, key) in (0u32..).zip(&global.local) {
                     if let Some(view) = views.get_mut(key) {
@@ -288,7 +286,7 @@ impl<'a> Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The neighbours of a communicator's member.
+    /// The neighbours of a member of the communicator.
     fn neighbors(&mut self, global: &Global, rank: u32) -> Option<Neighbors> {
         let topology = global.topology.as_ref()?;
         self.spend(topology.work())?;

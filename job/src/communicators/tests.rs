@@ -2,11 +2,11 @@
 
 /// Traces that contradict themselves.
 mod contradictions;
-/// Which processes belong to a job: by what launchers tell them.
+/// Assignment of processes to jobs, by launchers' variables.
 mod jobs;
 /// Jobs that meet: spawned ones, ports, groups of sessions.
 mod meetings;
-/// What collective operations move, where the process alone could not know it.
+/// Volumes of collective operations that a process alone does not know.
 mod volumes;
 
 use belljar_sim::Frequency;
@@ -31,7 +31,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(ranks: u64) -> Self {
-        // Selecting nothing: communicators are followed all the same.
+        // Communicators are followed even if nothing is selected.
         let selection = Selection {
             functions: vec!["MPI_Pcontrol".into()],
             ..Selection::default()
@@ -65,7 +65,8 @@ impl Cluster {
         }
     }
 
-    /// The same call on all ranks, the arguments by rank, last rank first. Returns handle and numbers.
+    /// The same call on all ranks, with arguments by rank, last rank first. Returns handle and
+    /// numbers.
     fn all(
         &mut self,
         name: &str,
@@ -82,7 +83,7 @@ impl Cluster {
         (self.handle, numbers)
     }
 
-    /// One rank asks for its rank in a communicator, and is told this one.
+    /// One rank queries its rank in a communicator, and gets `told`.
     fn asks_for_its_rank(&mut self, rank: usize, communicator: u64, told: u64) {
         let tracer = &mut self.tracers[rank / 2];
         let event = self.guests[rank].make(tracer, "MPI_Comm_rank", &[communicator], told);
@@ -134,7 +135,7 @@ fn the_world_and_oneself_are_known_from_the_start() {
 #[test]
 fn splits_go_by_color_key_and_rank() {
     let mut cluster = Cluster::new(6);
-    // Odd ranks backwards; rank 4 in none.
+    // Odd ranks in reverse; rank 4 in no communicator.
     let (first, numbers) = cluster.all(
         "MPI_Comm_split",
         |_, rank| {
@@ -149,7 +150,7 @@ fn splits_go_by_color_key_and_rank() {
         |rank| rank != 4,
     );
     assert_eq!(numbers[4], None);
-    // A second one from the world, and one from the first one's.
+    // A second one from the world, and one from the first.
     let (_, dup) = cluster.all("MPI_Comm_dup", |_, _| vec![MPICH_WORLD], |_| true);
     let mut inner = [None; 6];
     for rank in [1, 3, 5] {
@@ -235,7 +236,7 @@ fn groups_make_communicators() {
         |_, _| vec![MPICH_WORLD, both],
         |rank| rank != 1,
     );
-    // Only its members call this one, and it does not count for the parent.
+    // Only its members make this call, which does not count on the parent.
     let mut few = [None; 5];
     for rank in [0, 2, 4] {
         let arguments = [MPICH_WORLD, picked, int(3)];
@@ -323,7 +324,7 @@ fn sides_that_say_the_same_merge_in_the_order_that_a_rank_tells() {
     assert_eq!(merge(Some((1, 4))), Some(vec![2, 3, 4, 0, 1]));
     assert_eq!(merge(Some((3, 3))), Some(vec![0, 1, 2, 3, 4]));
     assert_eq!(merge(Some((3, 1))), Some(vec![2, 3, 4, 0, 1]));
-    // What no order explains is believed by nobody.
+    // A rank that no order explains is ignored.
     assert_eq!(merge(Some((3, 4))), None);
 }
 
@@ -340,7 +341,8 @@ fn what_is_made_of_an_intercommunicator_has_two_sides() {
         |_, rank| vec![half, int(0), MPICH_WORLD, leaders(rank), int(1)],
         |_| true,
     );
-    // Ranks 0, 2 and 4 have a color of both sides; rank 1 is alone with its, and rank 3 has none.
+    // Ranks 0, 2 and 4 have a color of both sides; rank 1's color is only its own, and rank 3 has
+    // none.
     let color = [7, 8, 7, UNDEFINED, 7];
     let (parts, numbers) = cluster.all(
         "MPI_Comm_split",

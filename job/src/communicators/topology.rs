@@ -1,20 +1,20 @@
-//! Who a member of a communicator with a topology exchanges data with in the neighbourhood
-//! collectives (MPI-4.0, 8.6).
+//! Neighbours of a member of a communicator with a topology in the neighbourhood collectives
+//! (MPI-4.0, 8.6).
 //!
-//! What the trace does not tell of a grid or graph is unknown, and never guessed. Called when all
-//! processes' communicators are resolved.
+//! Unrecorded parts of a grid or graph stay unknown. Called when all processes' communicators are
+//! resolved.
 
 /// The topology of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
-    /// A Cartesian grid, as many periods as dimensions.
+    /// A Cartesian grid, with as many periods as dimensions.
     Grid {
-        /// Sizes of the dimensions; the last changes fastest with the rank.
+        /// Sizes of the dimensions; the last varies fastest with the rank.
         dimensions: Vec<u32>,
-        /// Which of them go round.
+        /// True for periodic dimensions.
         periods: Vec<bool>,
     },
-    /// A graph: how many neighbours each member receives from and sends to.
+    /// A graph: the numbers of neighbours that each member receives from and sends to.
     Degrees(Vec<(u32, u32)>),
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Topology {
 pub(super) enum Neighbors {
     /// In a grid: two in each dimension; the rank of each, or `None` for `MPI_PROC_NULL`.
     Slots(Vec<Option<u32>>),
-    /// In a graph: so many to receive from, and so many to send to.
+    /// In a graph: the numbers of neighbours to receive from and to send to.
     Degrees(u32, u32),
 }
 
@@ -36,7 +36,7 @@ impl Topology {
         }
     }
 
-    /// What it takes to work out a member's neighbours.
+    /// Work for the neighbours of one member.
     pub(super) fn work(&self) -> usize {
         match self {
             Self::Grid { dimensions, .. } => 2 * dimensions.len(),
@@ -56,7 +56,7 @@ impl Topology {
                 periods,
             } => {
                 let mut place = rank;
-                // From a rank to the next one in the dimension.
+                // Distance in ranks to the next one in the dimension.
                 let mut stride = 1u32;
                 let mut slots = Vec::with_capacity(2 * dimensions.len());
                 for (&size, &goes_round) in dimensions.iter().zip(periods).rev() {
@@ -68,7 +68,7 @@ impl Topology {
                     };
                     let ahead = (coordinate + 1) % size;
                     let behind = coordinate.checked_sub(1).unwrap_or(size - 1);
-                    // Turned round below: the one ahead first.
+                    // Reversed below: the one ahead first.
                     for (there, inside) in
                         [(ahead, coordinate + 1 < size), (behind, coordinate > 0)]
                     {
@@ -87,7 +87,7 @@ impl Topology {
 }
 
 impl Neighbors {
-    /// How many there are to receive from, or to send to.
+    /// The number of neighbours to receive from, or to send to.
     pub(super) fn count(&self, sources: bool) -> u64 {
         match self {
             Self::Slots(slots) => slots.iter().flatten().count() as u64,
@@ -96,7 +96,7 @@ impl Neighbors {
         }
     }
 
-    /// The sum of what is exchanged with each; `None` when there are too few pieces.
+    /// The sum of the pieces over existing neighbours; `None` if there are too few pieces.
     pub(super) fn sum(&self, pieces: &[u64], sources: bool) -> Option<u64> {
         match self {
             Self::Slots(slots) => {

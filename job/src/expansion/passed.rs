@@ -1,7 +1,7 @@
-//! What a call passes to a collective operation: which one, how many elements, of what size.
+//! Arguments of a collective operation: operation, number of elements, and their size.
 //!
-//! Counts are among the arguments by their names; bytes are those that the tracer worked out. Called by
-//! whoever asks what a collective call does.
+//! Counts are found among the arguments by name; bytes were computed by the tracer. Called for every
+//! collective call that is expanded.
 
 use belljar_collectives::Call;
 use belljar_mpi::Operation;
@@ -9,7 +9,7 @@ use belljar_trace::{Amount, Collective, Event, Peer, Phase};
 
 use super::Unknown;
 
-/// The word of a parameter of this name.
+/// The word of the parameter with this name.
 pub(crate) fn word(event: &Event, name: &str) -> Option<u64> {
     let parameters = event.description().parameters;
     let index = parameters
@@ -18,17 +18,17 @@ pub(crate) fn word(event: &Event, name: &str) -> Option<u64> {
     event.arguments.get(index).copied()
 }
 
-/// Bytes of the amount, as it is told.
+/// Bytes of the amount, as recorded.
 pub(crate) fn bytes(amount: &Amount) -> Result<u64, Unknown> {
     amount.bytes.ok_or(Unknown::Bytes)
 }
 
-/// One piece for each of so many.
+/// One piece for each of `count` members.
 pub(crate) fn pieces(amount: &Amount, count: u32) -> Result<&[u64], Unknown> {
     amount.pieces.get(..count as usize).ok_or(Unknown::Pieces)
 }
 
-/// The call of a member with this rank of so many, with all but what is known of its reduction.
+/// The call of a member with this rank among `members`, except for properties of its reduction.
 pub(crate) fn call(
     event: &Event,
     operation: Operation,

@@ -1,7 +1,7 @@
-//! Persistent collective operations: which call prepared what is started.
+//! Persistent collective operations: finds the call that prepared a started one.
 //!
-//! A start tells amounts, root and communicator of what it starts, but not the function that prepared it. It is found among the
-//! process's earlier calls that prepared the same. Where these would not become the same messages nothing is guessed.
+//! A start has the amounts, root and communicator of the started operation, but not the function that prepared it. It is found
+//! among the process's earlier calls with the same arguments. If these would have different messages, the result is unknown.
 //! Called for each event of a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,19 +13,19 @@ use super::is_built_in;
 use super::passed;
 use crate::communicators::ProcessKey;
 
-/// Different calls that are kept of a process.
+/// Limit on different calls that are kept of a process.
 const MOST_OF_PROCESS: usize = 1 << 10;
 
-/// Calls that are kept, of all processes.
+/// Limit on calls that are kept of all processes.
 const MOST: usize = 1 << 16;
 
-/// Numbers of requests that are kept, of all processes.
+/// Limit on request numbers that are kept of all processes.
 const MOST_NUMBERS: usize = 1 << 20;
 
 /// A process's persistent request, by its number.
 type PreparedRequest = (ProcessKey, u32);
 
-/// What makes two calls with equal amounts different.
+/// Properties that distinguish calls with equal amounts.
 type Difference = (Operation, [Option<u64>; 4], Option<u64>);
 
 /// Calls that prepared collective operations.
@@ -35,7 +35,7 @@ pub(crate) struct Prepared {
     /// Indices among a process's calls, by the number of the request that was prepared.
     numbers: BTreeMap<PreparedRequest, usize>,
     kept: usize,
-    /// Processes that prepared more than is kept.
+    /// Processes that prepared more than the limit.
     full: BTreeSet<ProcessKey>,
 }
 
@@ -74,7 +74,7 @@ impl Prepared {
         }
     }
 
-    /// The call of the starting event's process that prepared this; `None` if there is none, or several do not agree.
+    /// The call of the starting event's process that prepared this operation; `None` if there is none, or several differ.
     pub(crate) fn of(&self, start: &Event, started: &Collective) -> Option<&Event> {
         let process = (start.node, start.process);
         if let Some(number) = request_of(start, started) {
@@ -105,7 +105,7 @@ fn request_of(start: &Event, started: &Collective) -> Option<u32> {
     numbers.get(position?.1).copied()
 }
 
-/// Whether they are the same but for how far they are.
+/// True if they are equal except for their phase.
 fn is_same(prepared: &Collective, started: &Collective) -> bool {
     (prepared.communicator, &prepared.root) == (started.communicator, &started.root)
         && (&prepared.sent, &prepared.received) == (&started.sent, &started.received)
@@ -119,7 +119,7 @@ fn difference(event: &Event, called: Operation) -> Difference {
     let parameters = event.description().parameters;
     let op = parameters.iter().position(|it| it.base == Base::Op);
     let op = op.and_then(|index| event.arguments.get(index)).copied();
-    // MPI's own reductions become the same messages.
+    // MPI's predefined reductions have the same messages.
     let op = op.filter(|op| !is_built_in(event.implementation, *op));
     (called, [sent, received, count, in_place], op)
 }

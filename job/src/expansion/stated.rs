@@ -1,7 +1,8 @@
-//! Collective operations as the program called them: who gives whom how much, whatever the library makes of it.
+//! Collective operations as the program called them: sender, receiver and bytes, independent of the library's algorithm.
 //!
-//! A root gives each member its part, or gets each one's; without a root each gives each; in a scan each gives those after it.
-//! What a process has for itself is no traffic, and a barrier has no data. Called for each collective call of a trace.
+//! A root gives each member its part, or gets each member's; without a root, each gives to each; in a scan, each gives to the
+//! following ones. A process's data for itself are not traffic, and a barrier has no data. Called for each collective call of
+//! a trace.
 
 use belljar_mpi::Operation;
 use belljar_trace::{Collective, Peer};
@@ -10,10 +11,10 @@ use super::passed::{bytes, pieces};
 use super::{Unknown, is_plausible};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
-/// Calls `to` with each process that the caller of a collective operation gives data, and the bytes.
+/// Calls `to` with each process to which the caller of a collective operation gives data, and the bytes.
 ///
 /// # Errors
-/// The part that the trace lacks.
+/// The missing part of the trace.
 pub fn each(
     communicators: &Communicators,
     process: ProcessKey,
@@ -35,7 +36,7 @@ pub fn each(
         return Err(Unknown::Peer);
     }
     let between = remote.is_some();
-    // Within a group whoever calls has its own rank among the partners, and gives itself nothing.
+    // Within a group, the caller is among the partners, and gives nothing to itself.
     let others = partners.iter().zip(0u32..);
     let others = others.filter(|(_, other)| between || *other != rank);
     let sent = &collective.sent;
@@ -49,7 +50,7 @@ pub fn each(
     };
     match operation {
         Operation::Barrier => {}
-        // In place, the root has its part already: only others give.
+        // In place, the root already has its part: only others give.
         Operation::Gather | Operation::Gatherv | Operation::Reduce => {
             if let Some(root) = root.filter(|_| !is_root) {
                 to(partners.get(root).ok_or(Unknown::Peer)?, bytes(sent)?);
@@ -73,7 +74,8 @@ pub fn each(
             others.for_each(|(member, _)| to(member, bytes));
         }
         Operation::Alltoallv | Operation::Alltoallw | Operation::ReduceScatter => {
-            // Between groups, parts of a reduce-scatter go to the members of the own one: nobody says to whom they go.
+            // On an intercommunicator, parts of a reduce-scatter go to members of the own group, and their receivers are
+            // unknown.
             if between && operation == Operation::ReduceScatter {
                 return Err(Unknown::Intercommunicator);
             }
@@ -95,7 +97,7 @@ pub fn each(
     Ok(())
 }
 
-/// Members with their ranks, each of whom gets the piece of its rank.
+/// Members with their ranks, where each gets the piece of its rank.
 trait WithPieces {
     fn zip_pieces(self, pieces: &[u64], to: impl FnMut(Member, u64));
 }
@@ -111,7 +113,7 @@ impl<I: Iterator<Item = (Member, u32)>> WithPieces for I {
     }
 }
 
-/// In a grid, each gives each neighbour the same or a piece; a process may be its own neighbour.
+/// In a grid, each process gives each neighbour the same data or a piece; a process may be its own neighbour.
 fn neighbors(
     communicators: &Communicators,
     process: ProcessKey,
@@ -129,7 +131,7 @@ fn neighbors(
             continue;
         };
         let bytes = match sent.share {
-            // The tracer knew how many there are, and told the sum.
+            // The tracer knew the number of neighbours, and recorded the sum.
             belljar_trace::Share::Whole if sent.pieces.is_empty() => {
                 bytes(sent)?.checked_div(there).unwrap_or(0)
             }

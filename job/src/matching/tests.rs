@@ -33,7 +33,7 @@ fn wanted(from: u32, tag: i32) -> Wanted {
     }
 }
 
-/// A matcher, and the facts that it reported since it was asked last.
+/// A matcher, and the facts that it reported since the last query.
 #[derive(Default)]
 struct Test {
     matcher: Matcher,
@@ -70,7 +70,7 @@ impl Test {
             .withdraw(AT, OperationId(operation), &mut self.facts);
     }
 
-    /// The matches since the last question.
+    /// The matches since the last query.
     fn found(&mut self) -> Vec<(u64, u64)> {
         let facts = std::mem::take(&mut self.facts).into_iter();
         let pairs = facts.filter_map(|fact| match fact {
@@ -170,7 +170,7 @@ fn a_receive_that_may_have_been_cancelled_matches_no_later_message() {
     test.send(from(1, 5), sent(2));
     assert_eq!(test.settled(100, true), (vec![(2, 11)], vec![10]));
     assert_eq!(test.matcher.queued, 0);
-    // A message that was sent before may be its own.
+    // A message sent earlier may be its match.
     test.receive(wanted(1, 5), 12);
     test.cancelled(12, 45);
     test.send(from(1, 5), sent(4));
@@ -222,7 +222,7 @@ fn messages_sent_later_or_received_by_name_are_no_candidates() {
     test.receive(wanted(1, 5), 11);
     test.ended(10, 35);
     test.ended(11, 99);
-    // The only message of rank 1 is received by name, and that of rank 3 is sent at 40.
+    // The only message of rank 1 is received by name, and the message of rank 3 is sent at 40.
     for (send, channel) in [(1, from(1, 5)), (2, from(2, 5)), (4, from(3, 5))] {
         test.send(channel, sent(send));
     }

@@ -1,11 +1,11 @@
 //! Deduction of the channels of wildcard receives without a status.
 //!
-//! A program that passes `MPI_STATUS_IGNORE` has no status, and traces before version 14 have no observed match. Once every
-//! send is known that was called before the receive was complete, the message is one of these: of each thread of a
-//! sender, the first message that the receive takes and that no earlier receive got (MPI-4.0, 3.5), called before the
-//! receive was complete, in a channel with more messages than later receives got from it. A single candidate is the
-//! match. With several, or if it may have been cancelled, the receive is lost and their channels are doubtful. Called now
-//! and then, and at the end.
+//! A program that passes `MPI_STATUS_IGNORE` has no status, and traces before version 14 have no observed match. The
+//! message can be deduced once every send is known that was called before the receive was complete. Candidates come from
+//! each thread of a sender: the first message that the receive accepts and that no earlier receive got (MPI-4.0, 3.5). It
+//! must have been sent before the receive was complete, in a channel with more messages than later receives got from it. A
+//! single candidate is the match. With several, or if the receive may have been cancelled, it is lost and their channels
+//! are doubtful. Called periodically, and at the end.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -41,9 +41,9 @@ pub struct WindowId {
 /// A change of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Locking {
-    /// Acquired, beside other shared locks.
+    /// Acquired, possibly together with other shared locks.
     Shared,
-    /// Acquired, and no other lock with it.
+    /// Acquired exclusively.
     Exclusive,
     /// Released.
     Release,
@@ -96,7 +96,7 @@ pub enum Operation {
         /// The operation, if the trace names it.
         operation: Option<CollectiveOperation>,
     },
-    /// A process comes to a call without which other processes cannot return.
+    /// A process reaches a call that other processes need to return.
     Meeting {
         /// The meeting.
         meeting: MeetingId,
@@ -107,7 +107,7 @@ pub enum Operation {
     Access {
         /// The [identity](crate::Communicators::identity) of the window's communicator.
         communicator: u32,
-        /// The process whose memory it is.
+        /// The process whose memory is accessed.
         target: Member,
     },
     /// A lock is acquired or released.
@@ -139,7 +139,7 @@ pub enum Operation {
     },
 }
 
-/// The reason why the partner of an operation stays unknown.
+/// The reason that the partner of an operation stays unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
     /// The trace has no members of the communicator, group or window.
@@ -212,20 +212,20 @@ pub enum Fact {
         /// The receive.
         receive: OperationId,
     },
-    /// All processes have come to a meeting.
+    /// All processes have reached a meeting.
     Met {
         /// The meeting.
         meeting: MeetingId,
         /// Its kind.
         turns: Turns,
-        /// The part of each process, in the order of coming.
+        /// The part of each process, in order of arrival.
         parts: Vec<Part>,
     },
     /// The call of the present event completes an operation.
     Completed {
         /// The operation.
         operation: OperationId,
-        /// How it ended. A receive that ended with an error or was cancelled got nothing.
+        /// Its ending. A receive that ended with an error or was cancelled got nothing.
         ending: Ending,
         /// True for an operation that was cancelled.
         cancelled: bool,
@@ -247,7 +247,7 @@ pub enum Fact {
         /// The channel.
         channel: Channel,
     },
-    /// The partner of an operation stays unknown, or the operation is not followed any more.
+    /// The partner of an operation stays unknown, or the operation is no longer followed.
     Lost {
         /// The operation.
         operation: OperationId,

@@ -1,8 +1,8 @@
 //! The time up to which all calls of a trace are known.
 //!
-//! A trace has calls in the order of their returns, and a thread enters the program's calls one after another: no call
-//! follows that was entered before the latest entry of each thread. Threads without a call yet are left out. Called with
-//! each event.
+//! A trace has calls in the order of their returns, and a thread enters the program's calls one after another: no later
+//! call can have been entered before the latest entry of each thread. Threads without a call yet are left out. Called
+//! with each event.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Horizon {
 }
 
 impl Horizon {
-    /// Of these processes nothing is known yet.
+    /// Creates a horizon for processes without known calls.
     pub(super) fn new(processes: impl Iterator<Item = ProcessKey>) -> Self {
         Self {
             threads: processes.map(|key| (key, BTreeMap::new())).collect(),
@@ -30,7 +30,7 @@ impl Horizon {
         }
     }
 
-    /// A call is known, and when it was entered. Returns whether it is time to ask for [`value`](Self::value).
+    /// Records a call and its entry. Returns true if [`value`](Self::value) should be called.
     pub(super) fn observe(&mut self, event: &Event, entry: u64) -> bool {
         let key = (event.node, event.process);
         if event.meaning().kind == CallKind::Finalize {
@@ -45,7 +45,7 @@ impl Horizon {
         self.events.is_multiple_of(EVERY)
     }
 
-    /// Of calls that were entered before this time no more come.
+    /// All calls entered before this time are known.
     pub(super) fn value(&self) -> u64 {
         let process = |threads: &BTreeMap<u32, u64>| threads.values().min().copied().unwrap_or(0);
         self.threads.values().map(process).min().unwrap_or(u64::MAX)

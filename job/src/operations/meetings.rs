@@ -2,7 +2,7 @@
 //!
 //! All members of a communicator begin its collective operations in the same order (MPI-4.0, 6.12), so the `n`th of each
 //! process is the same one; calls of one function that meet are counted alike. A meeting is reported when the last
-//! process has come. Called for each part that a process has in one.
+//! process has arrived. Called for each part of a process in a meeting.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,13 +14,13 @@ use super::requests::{Open, Side};
 use super::{Call, Operations};
 use crate::communicators::{Communicators, ProcessKey};
 
-/// Meetings that are followed at once.
+/// Limit on meetings that are followed at once.
 const MOST_MEETINGS: usize = 1 << 20;
 
 /// A meeting by its communicator, its kind, and the number of earlier ones.
 type Key = (u32, Turns, u64);
 
-/// A meeting, as far as processes have come to it.
+/// A meeting, with the processes that have reached it.
 #[derive(Debug)]
 struct Gathering {
     key: Key,
@@ -28,7 +28,7 @@ struct Gathering {
     parts: Vec<Part>,
 }
 
-/// Meetings that some of their processes have not come to.
+/// Meetings that some of their processes have not reached.
 #[derive(Debug, Default)]
 pub(super) struct Meetings {
     next: u64,
@@ -39,13 +39,13 @@ pub(super) struct Meetings {
 }
 
 impl Meetings {
-    /// The number of collective operations that some of their processes have not come to.
+    /// The number of collective operations that some of their processes have not reached.
     pub(super) fn unmet(&self) -> u64 {
         let turns = self.numbers.keys().map(|(_, turns, _)| turns);
         turns.filter(|turns| **turns == Turns::Collectives).count() as u64
     }
 
-    /// The next meeting of a kind that a process comes to on a communicator with so many members.
+    /// A process's next meeting of a kind on a communicator with this number of members.
     fn next(
         &mut self,
         communicator: u32,
@@ -71,7 +71,7 @@ impl Meetings {
         meeting
     }
 
-    /// A process comes to a meeting.
+    /// Adds a process to a meeting.
     fn come(&mut self, meeting: MeetingId, part: Part, facts: &mut Vec<Fact>) {
         let Some(gathering) = self.gatherings.get_mut(&meeting) else {
             return;
@@ -88,7 +88,7 @@ impl Meetings {
         }
     }
 
-    /// Forgets the oldest meeting where there are too many.
+    /// Drops the oldest meeting if there are too many.
     fn bound(&mut self, facts: &mut Vec<Fact>) {
         let Some((&oldest, _)) = self.gatherings.first_key_value() else {
             return;
@@ -125,10 +125,10 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.come(call, origin, place, operation, facts)
     }
 
-    /// A process's part in a call that others have to come to, and that is no collective operation.
+    /// A process's part in a call that others have to reach, other than a collective operation.
     pub(super) fn meeting(&mut self, call: Call<'_>, facts: &mut Vec<Fact>) -> Option<Open> {
         let number = self.windows.meeting(call.event)?;
-        // Members that the trace lacks are no loss here: the call has a result of its own.
+        // Members missing in the trace are not a loss here: the call has a result of its own.
         self.communicators.identity(call.process, number)?;
         let meaning = call.event.meaning();
         // MPI_Init and MPI_Init_thread meet.

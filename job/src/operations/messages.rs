@@ -1,7 +1,7 @@
 //! Messages: sends and receives from their begin to their completion.
 //!
 //! A send names its channel. A receive with a wildcard gets its channel from its status, or by deduction once every send
-//! is known that it may have taken. Called for each transfer that is no access to a window, and for each completion.
+//! that it may have taken is known. Called for each transfer other than accesses to windows, and for each completion.
 
 use std::ops::Deref;
 
@@ -150,7 +150,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.matched_probes.take(call.process, channel)
     }
 
-    /// A receive is complete since a time, with this status if the trace has one. Nothing for other operations.
+    /// Completes a receive at a given time, with its status if the trace has one. No effect on other operations.
     pub(super) fn received(
         &mut self,
         call: Call<'_>,

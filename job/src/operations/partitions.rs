@@ -1,7 +1,7 @@
 //! Messages in partitions (MPI-4.0, 4).
 //!
-//! A partitioned request keeps its number however often it is started; its calls that make partitions ready or ask for
-//! arrived ones name the number. Called for each operation that begins and for each such call.
+//! A partitioned request keeps its number across starts; its calls that make partitions ready or ask for arrived ones
+//! name the number. Called for each operation that begins and for each such call.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::communicators::ProcessKey;
 /// Partitioned requests that are followed at once, on each side.
 const MOST_PARTITIONED: usize = 1 << 20;
 
-/// The operation that each partitioned request stands for, by process and by the process's own number.
+/// The operation of each partitioned request, by process and by the process's own number.
 type Sides = BTreeMap<(ProcessKey, u32), OperationId>;
 
 /// Partitioned requests that were started.
@@ -35,7 +35,7 @@ impl Partitions {
         insert(&mut self.receives, process, number, open);
     }
 
-    /// A call that makes partitions ready, or found one arrived.
+    /// Handles a call that makes partitions ready, or found one arrived.
     pub(super) fn ready(&self, call: Call<'_>, facts: &mut Vec<Fact>) {
         let Some(details) = &call.event.details.0 else {
             return;

@@ -1,8 +1,8 @@
 //! Messages of probes, and receives of matched probes.
 //!
-//! `MPI_Mprobe` and `MPI_Improbe` match a message at once, and `MPI_Mrecv` or `MPI_Imrecv` receives it later (MPI-4.0, 3.8.2): receives that are posted in
-//! between match later messages. So a matched probe takes the place of its receive in the channel. The receive begins with its own call; facts about it that become known
-//! before wait until then. Called for each probe, for each receive of a matched message, and after each event.
+//! `MPI_Mprobe` and `MPI_Improbe` match a message at once, and `MPI_Mrecv` or `MPI_Imrecv` receives it later (MPI-4.0, 3.8.2): receives that are posted in between match
+//! later messages. Therefore a matched probe reserves the position of its receive in the channel. The receive begins with its own call; earlier facts about it wait until
+//! then. Called for each probe, for each receive of a matched message, and after each event.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
@@ -37,7 +37,7 @@ impl MatchedProbes {
         Some((receive, self.held.remove(&receive).unwrap_or_default()))
     }
 
-    /// Keeps back those of `facts` from index `first` on that are about receives that have not begun.
+    /// Holds back facts from index `first` on about receives that have not begun.
     pub(super) fn hold(&mut self, first: usize, facts: &mut Vec<Fact>) {
         if self.held.is_empty() {
             return;
@@ -57,7 +57,7 @@ impl MatchedProbes {
 }
 
 impl<C: Deref<Target = Communicators>> Operations<C> {
-    /// A message that a call found, without receiving it.
+    /// Handles a message that a call found, without receiving it.
     pub(super) fn probe(&mut self, call: Call<'_>, facts: &mut Vec<Fact>) {
         let event = call.event;
         let kind = event.meaning().kind;
@@ -84,7 +84,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// The receive of a matched message takes its place in the channel.
+    /// Reserves the position in the channel for the receive of a matched message.
     fn reserve(&mut self, process: ProcessKey, channel: Channel, facts: &mut Vec<Fact>) {
         let waiting = self.matched_probes.waiting.entry(process).or_default();
         if waiting.len() >= MOST_REQUESTS {

@@ -1,8 +1,8 @@
-//! Requests that are not complete, and the operations that each stands for.
+//! Open requests, and the operations of each.
 //!
-//! A trace numbers the requests of a process, and gives a number again after the request's completion. A number that is
-//! given earlier, and the oldest of too many requests, lose their operations. Called for each call that returns or
-//! completes requests.
+//! A trace numbers the requests of a process, and reuses a number after the request's completion. If a number is reused
+//! earlier, or there are too many requests, operations are lost. Called for each call that returns or completes
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::fact::{Fact, Loss, OperationId};
 use crate::communicators::{Member, ProcessKey};
 use crate::matching::Channel;
 
-/// Requests of a process that are followed.
+/// Limit on requests of a process that are followed.
 pub(super) const MOST_REQUESTS: usize = 1 << 16;
 
 /// An operation that is not complete.
@@ -21,26 +21,26 @@ pub(super) struct Open {
     pub(super) side: Side,
 }
 
-/// The side that an operation is of a message.
+/// The side of a message that an operation is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Side {
     Send(Channel),
     Receive(Receive),
-    /// It is no message.
+    /// Not a message.
     Neither,
 }
 
 /// A posted receive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receive {
-    /// The communicator, by the number that all members have for it.
+    /// The communicator, by the number that all members use.
     pub(super) communicator: u32,
     /// The communicator, by the process's own number.
     pub(super) number: u32,
     pub(super) to: Member,
     /// True if it names sender and tag.
     pub(super) known: bool,
-    /// True if it has a request, which `MPI_Cancel` takes.
+    /// True if it has a request, which `MPI_Cancel` can cancel.
     pub(super) cancellable: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Receive {
 pub(super) struct Requests(BTreeMap<ProcessKey, BTreeMap<u64, Vec<Open>>>);
 
 impl Requests {
-    /// The requests that a call returned stand for these operations.
+    /// Stores the operations of the requests that a call returned.
     pub(super) fn insert(
         &mut self,
         call: Call<'_>,
@@ -58,7 +58,7 @@ impl Requests {
     ) {
         match call.event.started.as_slice() {
             [] if begun.is_empty() => {}
-            // One request may stand for several, as that of MPI_Isendrecv.
+            // One request may have several operations, as for MPI_Isendrecv.
             [request] => {
                 let begun = begun.into_iter().flatten().collect();
                 self.stand(call.process, *request, begun, facts);
@@ -100,7 +100,7 @@ impl Requests {
         }));
     }
 
-    /// The operations of a request that is complete.
+    /// The operations of a completed request.
     pub(super) fn take(&mut self, process: ProcessKey, request: u64) -> Vec<Open> {
         let own = self.0.get_mut(&process);
         own.and_then(|own| own.remove(&request)).unwrap_or_default()

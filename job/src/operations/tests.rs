@@ -228,7 +228,7 @@ fn a_lock_that_is_asserted_to_be_free_is_neither_requested_nor_released() {
         locks.count()
     };
     assert_eq!(lock(NOCHECK), 0);
-    // Both at all two processes, and both at one.
+    // Both at all two processes, and both at one process.
     assert_eq!(lock(0), 6);
     assert_eq!(lock(NOCHECK), 6);
 }

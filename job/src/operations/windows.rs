@@ -1,9 +1,9 @@
 //! Windows, locks, epochs and accesses (MPI-4.0, 12.5).
 //!
-//! A lock is a round trip. `MPI_Win_post` notifies each process of its group that its epoch may begin, for which
-//! `MPI_Win_start` waits, and `MPI_Win_complete` that its accesses are over, for which `MPI_Win_wait` waits: as MPICH does
-//! it. Open MPI begins an epoch or asks for a lock in the same way, and waits for the answer where accesses have to be
-//! over. Called for each event.
+//! A lock is a round trip. In MPICH, `MPI_Win_post` notifies each process of its group that its epoch may begin, for which
+//! `MPI_Win_start` waits, and `MPI_Win_complete` that its accesses are over, for which `MPI_Win_wait` waits. Open MPI
+//! begins an epoch or requests a lock in the same way, and waits for the answer when accesses have to be complete. Called
+//! for each event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -16,12 +16,12 @@ use super::requests::{Open, Side};
 use super::{Begun, Call, Operations};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
-/// Windows of all processes that are followed.
+/// Limit on windows of all processes that are followed.
 const MOST_WINDOWS: usize = 1 << 20;
-/// Accesses of a process that are followed until an epoch ends.
+/// Limit on accesses of a process that are followed until an epoch ends.
 const MOST_ACCESSES: usize = 1 << 20;
 
-/// A window, as one of its processes has it.
+/// A window in the view of one of its processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own {
     pub(super) window: WindowId,
@@ -35,14 +35,14 @@ pub(super) struct Windows {
     own: BTreeMap<(ProcessKey, u32), Own>,
     /// Windows that each process created on each communicator.
     made: BTreeMap<(ProcessKey, u32), u32>,
-    /// The processes of epochs that are under way: of exposure if true, else of accesses.
+    /// The processes of open epochs: of exposure if true, otherwise of accesses.
     epochs: BTreeMap<(ProcessKey, WindowId, bool), Vec<Member>>,
     /// Locks that the program asserts to be free, at one process or at all: the library neither requests nor releases them.
     unchecked: BTreeSet<(ProcessKey, WindowId, Option<Member>)>,
 }
 
 impl Windows {
-    /// Learns the window that a call creates.
+    /// Records the window that a call creates.
     pub(super) fn learn(&mut self, call: Call<'_>, communicators: &Communicators) {
         let event = call.event;
         if !event.meaning().makes_window() || self.own.len() >= MOST_WINDOWS {
@@ -63,7 +63,7 @@ impl Windows {
         }
     }
 
-    /// Forgets the window that a call frees.
+    /// Removes the window that a call frees.
     pub(super) fn forget(&mut self, call: Call<'_>) {
         let frees = call.event.meaning().kind == CallKind::Free(Object::Window);
         if let Some(own) = own_number(call.event).filter(|_| frees) {
@@ -77,7 +77,7 @@ impl Windows {
         self.own.get(&(process, own_number(event)?)).copied()
     }
 
-    /// The communicator, by the process's own number, whose members a call needs although it is no collective operation.
+    /// The communicator, by the process's own number, whose members a call needs although it is not a collective operation.
     pub(super) fn meeting(&self, event: &Event) -> Option<u32> {
         match event.meaning().meeting {
             Meeting::World => Some(WORLD),
@@ -96,7 +96,7 @@ fn own_number(event: &Event) -> Option<u32> {
     event.details.0.as_ref()?.window
 }
 
-/// An access, or an answer that accesses need, until a synchronisation ends it.
+/// An access, or an answer that accesses need, until a synchronisation completes it.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     open: Open,
@@ -105,7 +105,7 @@ struct Access {
     target: Member,
 }
 
-/// Accesses of each process that no synchronisation has ended.
+/// Accesses of each process that are not complete.
 #[derive(Debug, Default)]
 pub(super) struct Accesses(BTreeMap<ProcessKey, Vec<Access>>);
 
@@ -127,7 +127,7 @@ impl Accesses {
         });
     }
 
-    /// Takes the accesses that a synchronisation ends: those on its window, and to the process that it names.
+    /// Removes the accesses that a synchronisation completes: on its window, and to the process that it names.
     pub(super) fn ended(&mut self, call: Call<'_>, target: Option<Member>) -> Vec<Open> {
         let window = own_number(call.event);
         let Some(own) = self.0.get_mut(&call.process) else {
@@ -145,7 +145,7 @@ impl Accesses {
     }
 }
 
-/// True if the program asserts that the other processes have called already (`MPI_MODE_NOCHECK`).
+/// True if the program asserts that the other processes have already called (`MPI_MODE_NOCHECK`).
 fn unchecked(event: &Event) -> bool {
     let flag = event.implementation.mode_no_check();
     integer(event, "assert").is_some_and(|assert| assert & flag != 0)
@@ -159,7 +159,8 @@ fn integer(event: &Event, name: &str) -> Option<i32> {
 }
 
 impl<C: Deref<Target = Communicators>> Operations<C> {
-    /// An access to another process's memory: the transfer with this index. It ends with its request, or with the epoch.
+    /// Begins an access to another process's memory: the transfer with this index. It completes with its request, or with
+    /// the epoch.
     pub(super) fn access(
         &mut self,
         call: Call<'_>,
@@ -198,7 +199,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// The process that a call on a window names; `None` if it names none, or one that the trace does not know.
+    /// The process that a call on a window names; `None` if it names none, or an unknown one.
     pub fn target(&self, event: &Event) -> Option<Member> {
         let own = self.windows.of(event)?;
         let peer = event.implementation.peer(integer(event, "rank")?);
@@ -206,7 +207,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             .peer((event.node, event.process), own.number, peer)
     }
 
-    /// A window is locked or unlocked, at one process or at all.
+    /// Handles a lock or unlock of a window, at one process or at all.
     pub(super) fn lock(&mut self, call: Call<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
         let event = call.event;
         let shared = event.implementation.lock_shared();
@@ -251,7 +252,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// An epoch between the processes of a group begins or ends.
+    /// Begins or ends an epoch between the processes of a group.
     pub(super) fn epoch(&mut self, call: Call<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
         let event = call.event;
         let over = event.details.0.as_ref().is_some_and(|details| details.over);
@@ -300,7 +301,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         }
     }
 
-    /// An operation ends with its call; with Open MPI, one that only lets accesses begin ends with them.
+    /// Completes an operation with its call; with Open MPI, an operation that only permits accesses completes with them.
     fn answered(
         &mut self,
         call: Call<'_>,

@@ -5,15 +5,15 @@
 //!
 //! # The package bincode
 //!
-//! This crate alone depends on it. Other crates depend on this one, under the name `bincode`, because the derive macros of `Encode` and `Decode`
-//! write that name. Its authors ended it in 2025 (RUSTSEC-2025-0141: unmaintained, without a known fault). Belljar keeps version 2.0.1, pinned:
+//! This crate alone depends on it. Other crates depend on this one, under the name `bincode`, because the derive macros of `Encode` and `Decode` generate
+//! code with that name. Its authors ended development in 2025 (RUSTSEC-2025-0141: unmaintained, without a known fault). Belljar pins version 2.0.1:
 //!
-//! - Every format on disk and between hosts has these bytes, and version 2.0.1 has all that they need.
-//! - Its `unsafe` blocks convert arrays and vectors of bytes. Each decoding here has a limit of memory, and fuzzing covers the readers.
-//! - Tests of `xtask` read `Cargo.lock`: bincode has one dependent, and no other widely used unmaintained package is there.
+//! - All formats on disk and between hosts use this encoding, and version 2.0.1 has all features that they need.
+//! - Its `unsafe` blocks convert arrays and vectors of bytes. Each decoding here has a memory limit, and fuzzing covers the readers.
+//! - Tests of `xtask` read `Cargo.lock`: only this crate depends on bincode, and no other widely used unmaintained package is present.
 //!
-//! The way out, if a fault is found: replace the `pub use` below by traits and a derive macro of the same names in this crate. The tests here pin the bytes
-//! of each kind of field, and `cargo xtask frozen` those of whole traces. No other crate changes.
+//! If a fault is found, replace the `pub use` below by traits and a derive macro with the same names in this crate. The tests here pin the encoding of each
+//! kind of field, and `cargo xtask frozen` that of whole traces. No other crate changes.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::error::DecodeError;
@@ -23,12 +23,12 @@ use serde::de::DeserializeOwned;
 pub use bincode::serde as by_serde;
 pub use bincode::{BorrowDecode, Decode, Encode, config, de, enc, error};
 
-/// A record that cannot be encoded, or bytes that are no record.
+/// An error of encoding or decoding a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EncodingError(String);
 
-/// The encoding with a limit for decoding: a record takes at most `LIMIT` bytes of memory, against hostile lengths.
+/// The encoding, with a memory limit for decoding: a record uses at most `LIMIT` bytes, against hostile lengths.
 pub struct Encoding<const LIMIT: usize>;
 
 impl<const LIMIT: usize> Encoding<LIMIT> {
@@ -44,15 +44,15 @@ impl<const LIMIT: usize> Encoding<LIMIT> {
             .map_err(|error| EncodingError(error.to_string()))
     }
 
-    /// Decodes the record that `bytes` begin with. Returns its number of bytes, too.
+    /// Decodes the record at the beginning of `bytes`. Also returns its number of bytes.
     ///
     /// # Errors
-    /// The bytes are no such record, or take more memory than the limit.
+    /// The bytes are not such a record, or need more memory than the limit.
     pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize), EncodingError> {
         bincode::decode_from_slice(bytes, Self::CONFIGURATION).map_err(Self::described)
     }
 
-    /// Returns the bytes of a state, by serde's data model.
+    /// Encodes a state with serde's data model.
     ///
     /// # Errors
     /// A part of the state has no encoding.
@@ -61,10 +61,10 @@ impl<const LIMIT: usize> Encoding<LIMIT> {
             .map_err(|error| EncodingError(error.to_string()))
     }
 
-    /// Decodes the state that `bytes` begin with, by serde's data model. Returns its number of bytes, too.
+    /// Decodes the state at the beginning of `bytes` with serde's data model. Also returns its number of bytes.
     ///
     /// # Errors
-    /// The bytes are no such state, or take more memory than the limit.
+    /// The bytes are not such a state, or need more memory than the limit.
     pub fn decode_state<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), EncodingError> {
         by_serde::decode_from_slice(bytes, Self::CONFIGURATION).map_err(Self::described)
     }
@@ -86,7 +86,7 @@ mod tests {
 
     type Small = Encoding<{ 1 << 20 }>;
 
-    /// Every kind of field that formats have.
+    /// Every kind of field in Belljar's formats.
     #[derive(Debug, PartialEq, Encode, Decode, serde::Serialize, serde::Deserialize)]
     struct Record {
         small: u64,
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// The same, a field a line, as docs/trace-format.md describes them.
+    /// Its encoding, one field per line, as docs/trace-format.md describes it.
     #[rustfmt::skip]
     const BYTES: &[u8] = &[
         250,

@@ -1,7 +1,7 @@
-//! How soon hosts can hear of each other.
+//! Least times between hosts.
 //!
-//! A time told here is never longer than what a frame could take, so nodes may run that far without hearing
-//! of each other. Measured once for a topology; bounds of rounds and the placement of nodes come from it.
+//! A time here is never longer than a frame's, so nodes may run that far without synchronisation. Computed
+//! once per topology, for the bounds of rounds and for the placement of nodes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,26 +10,26 @@ use belljar_sim::Span;
 
 use crate::topology::{Endpoint, Topology};
 
-/// Access switches up to which the distance of each pair is kept: 8 MiB. Above it,
-/// different ones count as neighbours, which is never too far.
+/// Limit on access switches for which the distance of each pair is stored: 8 MiB. Above it, the distance of
+/// neighbours is used for different switches, which is never too long.
 const MOST_PAIRED: usize = 1024;
 
-/// The least times that frames take between hosts of a topology, over any way that a
-/// routing could choose: with empty queues, frames of the smallest size, and no jitter.
+/// The least times of frames between the hosts of a topology, over all paths that a routing could choose:
+/// with empty queues, frames of minimum size, and no jitter.
 ///
-/// They satisfy the triangle inequality: no way through a third host is shorter.
+/// They satisfy the triangle inequality: no path through a third host is shorter.
 #[derive(Clone, Debug)]
 pub struct Distances {
-    /// For each host, the index of its access switch among those that have hosts.
+    /// For each host, the index of its access switch among the switches with hosts.
     access: Vec<u32>,
-    /// For each host, from sending to its switch's having the last bit.
+    /// For each host, the time from sending to the last bit's arrival at its switch.
     hops: Vec<Span>,
-    /// For each access switch, its own latency.
+    /// For each access switch, its latency.
     through: Vec<Span>,
-    /// From last bit in at one access switch to last bit ready at another one's ports,
-    /// both switches' latencies included; row by row. Empty when there are too many.
+    /// From the last bit's arrival at one access switch until the frame is ready at another one's ports,
+    /// including both switches' latencies; row by row. Empty if there are too many switches.
     between: Vec<Span>,
-    /// The least of them between two different ones.
+    /// The least of them between two different switches.
     least_between: Span,
     nearest: Vec<Span>,
     tails: Vec<Span>,
@@ -37,7 +37,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Measures `topology`: a shortest-path search (Dijkstra) from each access switch.
+    /// Computes distances in `topology`: a shortest-path search (Dijkstra) from each access switch.
     pub fn new(topology: &Topology) -> Self {
         let (access, hops, switches) = access_switches(topology);
         let through: Vec<Span> = switches
@@ -79,7 +79,7 @@ impl Distances {
         self.least_between = least;
     }
 
-    /// Fills in what is asked most: the nearest neighbour of each host, the longest way.
+    /// Computes frequently used values: each host's nearest neighbour, and the longest time.
     fn note_extremes(&mut self) {
         let mut first: Vec<[(Span, u32); 2]> = vec![[(Span::MAX, u32::MAX); 2]; self.through.len()];
         for (host, hop) in (0..).zip(&self.hops) {
@@ -115,20 +115,20 @@ impl Distances {
         self.tails = hosts.map(tail).collect();
     }
 
-    /// The access switches that have hosts, numbered from 0 on.
+    /// The number of access switches with hosts.
     pub fn switches(&self) -> usize {
         self.through.len()
     }
 
-    /// A host's access switch, by that number, and the time that a frame takes between the
-    /// host and the switch, in either direction.
+    /// A host's access switch, by index, and the time of a frame between the host and the switch, in either
+    /// direction.
     pub fn access(&self, host: u32) -> (usize, Span) {
         let host = host as usize;
         (self.access[host] as usize, self.hops[host])
     }
 
-    /// The least time from a frame's last bit at an access switch to its being ready at the
-    /// ports of another one, or of the same; both by number.
+    /// The least time from the last bit's arrival at an access switch until the frame is ready at the ports
+    /// of another or the same switch; both by index.
     pub fn way(&self, from: usize, to: usize) -> Span {
         match self.between.get(from * self.through.len() + to) {
             _ if from == to => self.through[from],
@@ -137,37 +137,37 @@ impl Distances {
         }
     }
 
-    /// The least time from `from`'s sending a frame to its last bit's arrival at `to`;
-    /// the answer for a host and itself is that of a neighbour on the same switch.
+    /// The least time from sending at `from` to the last bit's arrival at `to`; for a host and itself, the
+    /// time to a neighbour on the same switch.
     pub fn least(&self, from: u32, to: u32) -> Span {
         let [(start, up), (end, down)] = [from, to].map(|host| self.access(host));
         up + self.way(start, end) + down
     }
 
-    /// The least time from a host's sending to the arrival at its nearest neighbour;
-    /// [`Span::MAX`] when it is alone.
+    /// The least time from a host's sending to arrival at its nearest neighbour; [`Span::MAX`] if there is
+    /// no other host.
     pub fn nearest(&self, host: u32) -> Span {
         self.nearest[host as usize]
     }
 
-    /// The least time from a frame's last bit at any switch to its last bit at `host`.
+    /// The least time from the last bit's arrival at any switch to its arrival at `host`.
     pub fn tail(&self, host: u32) -> Span {
         self.tails[host as usize]
     }
 
-    /// The least time from any host's sending to a switch's having the last bit.
+    /// The least time from any host's sending to the last bit's arrival at its switch.
     pub fn hop(&self) -> Span {
         self.hops.iter().copied().min().unwrap_or(Span::ZERO)
     }
 
-    /// No shorter than the least time between any two hosts: what one does now, all
-    /// could have heard of when this much time has passed.
+    /// An upper bound on the least times between any two hosts: an action of one host can affect all others
+    /// after this time.
     pub fn longest(&self) -> Span {
         self.longest
     }
 }
 
-/// Access switch by host, hop by host, and the switches that have hosts.
+/// Access switch by host, time to it by host, and the switches with hosts.
 fn access_switches(topology: &Topology) -> (Vec<u32>, Vec<Span>, Vec<u32>) {
     let hosts = topology.hosts() as usize;
     let mut switch_of = vec![0u32; hosts];
@@ -190,7 +190,7 @@ fn access_switches(topology: &Topology) -> (Vec<u32>, Vec<Span>, Vec<u32>) {
     (access, hops, switches)
 }
 
-/// By switch: neighbouring switches with the least time over the link.
+/// By switch: neighbouring switches, with the least time over the link.
 fn neighbours(topology: &Topology) -> Vec<Vec<(u32, Span)>> {
     let mut neighbours = vec![Vec::new(); topology.switches().len()];
     for link in topology.links() {
@@ -203,8 +203,8 @@ fn neighbours(topology: &Topology) -> Vec<Vec<(u32, Span)>> {
     neighbours
 }
 
-/// Least times from a frame's last bit at `from` to where it is ready to leave each
-/// switch; [`Span::MAX`] where there is no way.
+/// Least times from the last bit's arrival at `from` until the frame is ready to leave each switch;
+/// [`Span::MAX`] if unreachable.
 fn shortest(topology: &Topology, neighbours: &[Vec<(u32, Span)>], from: u32) -> Vec<Span> {
     let latency = |switch: u32| topology.switches()[switch as usize].latency;
     let mut known = vec![Span::MAX; neighbours.len()];
@@ -233,7 +233,7 @@ mod tests {
 
     fn link(latency: u64) -> LinkSpec {
         LinkSpec {
-            // No transmission time worth mentioning.
+            // Negligible transmission time.
             bandwidth: u64::MAX,
             latency: Span::from_ns(latency),
         }

@@ -1,9 +1,9 @@
-//! What tells flows apart.
+//! Flow keys for ECMP.
 //!
-//! Frames of one flow have equal keys, so ECMP sends them one way and in order. Any bytes have a key,
-//! however short or malformed. Called by routing under ECMP, at each switch that a frame passes.
+//! Frames of one flow have equal keys, so ECMP sends them over one path and in order. All inputs have
+//! a key, even short or malformed ones. Called by ECMP routing at each switch on a frame's path.
 
-/// Ethernet's types of what a frame carries.
+/// EtherTypes.
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 /// Protocols whose first four bytes are two ports.
@@ -12,10 +12,10 @@ const WITH_PORTS: [u8; 3] = [6, 17, 132];
 const ETHERNET_HEADER: usize = 14;
 const IPV6_HEADER: usize = 40;
 
-/// The bytes of a frame that all frames of its flow share, in this order: destination and
-/// source MAC address (12 bytes); of IPv4 and IPv6, source and destination address (8 or 32
-/// bytes) and the protocol (1 byte); of TCP, UDP and SCTP that is no fragment, the ports (4
-/// bytes). What follows IPv6 extension headers is not looked at.
+/// The bytes that all frames of a flow share, in this order: destination and source MAC address (12
+/// bytes); for IPv4 and IPv6, source and destination address (8 or 32 bytes) and the protocol (1
+/// byte); for unfragmented TCP, UDP and SCTP, the ports (4 bytes). Data after IPv6 extension headers
+/// are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowKey {
     bytes: [u8; Self::LONGEST],
@@ -25,7 +25,7 @@ pub struct FlowKey {
 impl FlowKey {
     const LONGEST: usize = 12 + 32 + 1 + 4;
 
-    /// The key of a frame, however short or malformed.
+    /// The key of a frame, which may be short or malformed.
     pub fn of(frame: &[u8]) -> Self {
         let mut key = Self {
             bytes: [0; Self::LONGEST],
@@ -41,7 +41,7 @@ impl FlowKey {
         key
     }
 
-    /// The bytes.
+    /// The key's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -58,7 +58,7 @@ impl FlowKey {
         let protocol = packet[9];
         self.push(addresses);
         self.push(&[protocol]);
-        // More fragments, or not the first: RFC 791, 3.1.
+        // More fragments, or not the first one: RFC 791, 3.1.
         let fragment = packet[6] & 0x3f != 0 || packet[7] != 0;
         let header = usize::from(packet[0] & 0xf) * 4;
         if !fragment {

@@ -1,9 +1,9 @@
-//! Ethernet frames: their addresses and the time that they take on a wire.
+//! Ethernet frames: their addresses and their time on the wire.
 //!
-//! Hosts' addresses follow from their numbers, and back. Frames are guests' bytes: they may be too short
-//! for anything. Used by links for time and by the fabric for destinations.
+//! Hosts' addresses and numbers map to each other. Frames are guests' data and may be too short for any header. Used by links for times and by the
+//! fabric for destinations.
 
-/// Segments of hosts that no guest runs.
+/// Segments of hosts without guests.
 mod segment;
 
 use std::fmt;
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use segment::Segment;
 pub use segment::{HEADERS, MARK_BYTES, headers};
 
-/// An Ethernet frame from destination address to payload, without preamble and
-/// checksum, as a NIC hands it over. Zeros at its end need not be there one by one.
+/// An Ethernet frame from destination address to payload, without preamble and checksum, as a NIC passes it on. Zeros at its end may be stored as a
+/// count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "FrameState", into = "FrameState")]
 pub struct Frame {
@@ -24,21 +24,21 @@ pub struct Frame {
     zeros: u32,
 }
 
-/// All bytes of a frame but the zeros at its end.
+/// All bytes of a frame except zeros at its end.
 #[derive(Clone, Debug)]
 enum Content {
-    /// As a host's card gave them.
+    /// As the host's NIC sent them.
     Given(Arc<[u8]>),
-    /// Of a segment of a host that no guest runs.
+    /// A segment of a host without a guest.
     Made(Segment),
 }
 
 /// A frame's first bytes.
 #[derive(Clone, Debug)]
 pub enum Head<'a> {
-    /// As they lie in the frame.
+    /// As stored in the frame.
     Given(&'a [u8]),
-    /// As they follow from the frame's hosts and its mark.
+    /// Computed from the frame's hosts and its mark.
     Made([u8; HEADERS]),
 }
 
@@ -68,11 +68,11 @@ struct FrameState {
     zeros: u32,
 }
 
-/// Zeros at a frame's end, at most: none is longer.
+/// Limit on zeros at a frame's end, above any frame's length.
 const MOST_ZEROS: u32 = 1 << 16;
 
 impl Frame {
-    /// A frame of these bytes and so many zeros after them, 65536 at most.
+    /// A frame of these bytes, followed by `zeros` zeros, 65536 at most.
     pub fn padded(head: impl Into<Arc<[u8]>>, zeros: u32) -> Self {
         Self {
             content: Content::Given(head.into()),
@@ -80,7 +80,7 @@ impl Frame {
         }
     }
 
-    /// The frame of a segment with so many bytes of data, 65536 at most, from one host to another that no guest runs: [headers] with a mark, and zeros.
+    /// A segment with this number of bytes of data, 65536 at most, between two hosts without guests: [headers] with a mark, and zeros.
     pub fn segment(from: u32, to: u32, mark: [u8; MARK_BYTES], data: u32) -> Self {
         Self {
             content: Content::Made(Segment { from, to, mark }),
@@ -88,7 +88,7 @@ impl Frame {
         }
     }
 
-    /// The mark of a [segment](Self::segment), as it stands in any frame that is long enough.
+    /// The mark of a [segment](Self::segment), read from any frame that is long enough.
     pub fn mark(&self) -> Option<[u8; MARK_BYTES]> {
         match &self.content {
             Content::Given(head) => segment::mark_of(head),
@@ -96,7 +96,7 @@ impl Frame {
         }
     }
 
-    /// Its first bytes: all but zeros that were not given one by one. Addresses and headers are in it where it has any.
+    /// Its first bytes: all except counted zeros. They include addresses and headers, if any.
     pub fn head(&self) -> Head<'_> {
         match &self.content {
             Content::Given(head) => Head::Given(head),
@@ -104,7 +104,7 @@ impl Frame {
         }
     }
 
-    /// The destination's address; `None` when it is too short to have one.
+    /// The destination's address; `None` if the frame is too short.
     pub fn destination(&self) -> Option<Mac> {
         match &self.content {
             Content::Given(head) => Mac::destination(head),
@@ -112,7 +112,7 @@ impl Frame {
         }
     }
 
-    /// All of its bytes: how many.
+    /// Its length in bytes.
     pub fn length(&self) -> usize {
         let head = match &self.content {
             Content::Given(head) => head.len(),
@@ -154,13 +154,12 @@ impl From<Frame> for FrameState {
 /// Shortest frame on the wire, checksum included (IEEE 802.3, 4.4.2).
 pub const MIN_FRAME: u64 = 64;
 
-/// Bytes of time that a frame takes besides its own: preamble and start delimiter
-/// (8) and the gap to the next one (12).
+/// Time on the wire besides a frame's own, in bytes: preamble and start delimiter (8) and the gap to the next frame (12).
 pub const WIRE_OVERHEAD: u64 = 20;
 
 const CHECKSUM: u64 = 4;
 
-/// Bytes of time on the wire for a frame of `length` bytes.
+/// Time on the wire for a frame of `length` bytes, in bytes.
 pub fn wire_bytes(length: usize) -> u64 {
     (length as u64 + CHECKSUM).max(MIN_FRAME) + WIRE_OVERHEAD
 }
@@ -176,7 +175,7 @@ impl Mac {
         Self([0x52, 0x54, a, b, c, d])
     }
 
-    /// The number of the host with this address; `None` when it is none of theirs.
+    /// The number of the host with this address; `None` if it is not a host's.
     pub fn host_index(self) -> Option<u32> {
         let [0x52, 0x54, a, b, c, d] = self.0 else {
             return None;
@@ -184,17 +183,17 @@ impl Mac {
         Some(u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// The destination of a frame; `None` when it is too short to have one.
+    /// The destination of a frame; `None` if the frame is too short.
     pub fn destination(frame: &[u8]) -> Option<Self> {
         Some(Self(frame.get(..6)?.try_into().ok()?))
     }
 
-    /// The source of a frame; `None` when it is too short to have one.
+    /// The source of a frame; `None` if the frame is too short.
     pub fn source(frame: &[u8]) -> Option<Self> {
         Some(Self(frame.get(6..12)?.try_into().ok()?))
     }
 
-    /// Whether it addresses a group, broadcast included.
+    /// True for a group address, including broadcast.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }

@@ -1,9 +1,9 @@
-//! GraphML: networks as other tools write them.
+//! GraphML: network files of other tools.
 //!
-//! Of the format (Brandes et al., "GraphML progress report", 2001) this reads what
-//! networks need: one graph of nodes and edges, in any order, and data under the names that keys give
-//! them, their defaults included. Ports, hyperedges, and graphs in nodes are refused. A file may
-//! come from anybody: it is read in one pass, without recursion, within bounds.
+//! This reads the subset of the format (Brandes et al., "GraphML progress report", 2001) that
+//! networks need: one graph of nodes and edges, in any order, and data with the names of their keys
+//! and with defaults. Ports, hyperedges, and nested graphs are refused. Files are untrusted: they are
+//! read in one pass, without recursion, within limits.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use quick_xml::{Reader, XmlVersion};
 /// Data by name: the `attr.name` of its key in lower case, or the key's identifier.
 pub type Data = BTreeMap<String, String>;
 
-/// A graph as a file says it.
+/// A graph from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// In the file's order.
@@ -22,35 +22,35 @@ pub struct Graph {
     pub edges: Vec<Edge>,
 }
 
-/// A place.
+/// A node of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Its name: letters, digits and `_.:` only, beginning with a letter or digit.
     pub id: String,
-    /// What is said of it.
+    /// Its data.
     pub data: Data,
 }
 
-/// A link.
+/// An edge of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edge {
     /// Indices of the nodes at its ends.
     pub ends: [usize; 2],
-    /// What is said of it.
+    /// Its data.
     pub data: Data,
 }
 
-/// Why a text is no graph of use.
+/// An error of parsing a graph.
 #[derive(Debug, thiserror::Error)]
 #[error("byte {at}: {reason}")]
 pub struct GraphmlError {
-    /// Where reading stopped, in bytes from the start.
+    /// Position of the error, in bytes from the start.
     pub at: u64,
-    /// What is wrong there.
+    /// The problem.
     pub reason: String,
 }
 
-/// Longest text that is read, in bytes.
+/// Longest text that is accepted, in bytes.
 pub const MAX_BYTES: usize = 32 << 20;
 const MAX_NODES: usize = 1 << 17;
 const MAX_EDGES: usize = 1 << 19;
@@ -59,11 +59,11 @@ const MAX_NAME: usize = 64;
 const MAX_VALUE: usize = 256;
 
 impl Graph {
-    /// Reads a file's text.
+    /// Parses a file's text.
     ///
     /// # Errors
-    /// When it is not well-formed, exceeds the bounds, names what is not there, or has what
-    /// networks have not.
+    /// When it is not well-formed, exceeds the limits, refers to a missing node or key, or uses
+    /// features outside the subset.
     pub fn parse(text: &str) -> Result<Self, GraphmlError> {
         let mut reader = Reader::from_str(text);
         let mut parser = Parser::default();
@@ -80,7 +80,7 @@ impl Graph {
     }
 }
 
-/// A key: what data is called, where it may stand, and its value where none is given.
+/// A key: the name of its data, the element it applies to, and its default.
 #[derive(Debug, Default)]
 struct Key {
     name: String,
@@ -102,12 +102,12 @@ enum Within {
 struct Parser {
     graph: Graph,
     by_id: BTreeMap<String, usize>,
-    /// Of each edge, the names of its ends and whether it leads one way.
+    /// For each edge, the names of its ends and whether it is directed.
     ends: Vec<([String; 2], bool)>,
     keys: BTreeMap<String, Key>,
     directed: bool,
     within: Within,
-    /// The key whose default is being read, the key whose data is, and the text so far.
+    /// The key whose default is being read, the key whose data are, and the text so far.
     key: Option<String>,
     data: Option<String>,
     text: Option<String>,
@@ -130,7 +130,7 @@ impl Parser {
                 Event::Text(text) => self.note(&text),
                 Event::CData(text) => self.note(&text),
                 Event::GeneralRef(name) => self.note(&character(&name)?),
-                // An external document type is not read; an internal one may define entities.
+                // An external document type is ignored; an internal one may define entities.
                 Event::DocType(text) if text.contains('[') => {
                     return Err("a document type with declarations is not read; remove it".into());
                 }
@@ -169,7 +169,7 @@ impl Parser {
                 Ok(())
             }
             (name @ ("node" | "edge"), _) => Err(format!("a {} stands outside of the graph", name)),
-            // What drawing tools add is none of the network's business.
+            // Extensions of drawing tools are ignored.
             _ => Ok(()),
         }
     }
@@ -227,7 +227,7 @@ impl Parser {
             return Err(format!("there are more than {MAX_EDGES} edges"));
         }
         let data = self.defaults("edge");
-        // Its nodes may follow it.
+        // Its nodes may follow the edge.
         self.ends.push((names, directed));
         let ends = [0; 2];
         self.graph.edges.push(Edge { ends, data });
@@ -242,7 +242,7 @@ impl Parser {
             .collect()
     }
 
-    /// Takes text in; of a longer one the beginning, which is as much as any value needs.
+    /// Appends text, up to a limit above all useful values.
     fn note(&mut self, more: &str) {
         if let Some(text) = &mut self.text {
             text.push_str(more);
@@ -310,7 +310,7 @@ impl Parser {
         Ok(())
     }
 
-    /// A link goes both ways: of an edge that leads one way and its reverse one is left.
+    /// Links are bidirectional: a directed edge and its reverse become one edge.
     fn join_reverses(&mut self) {
         let mut single: BTreeMap<[usize; 2], u32> = BTreeMap::new();
         let mut directed = self.ends.iter().map(|(_, directed)| *directed);
@@ -333,7 +333,8 @@ impl Parser {
     }
 }
 
-/// What `&name;` stands for: XML's own five and numbers, none that the file declares.
+/// The character of `&name;`: XML's five entities and numeric references, but no entities of the
+/// file's own.
 fn character(name: &str) -> Result<String, String> {
     let number = name
         .strip_prefix('#')

@@ -1,43 +1,43 @@
-//! What goes wrong on a link: frames lost at random, delay that varies, outages.
+//! Impairments of links: random loss, jitter, outages.
 //!
-//! What becomes of a frame depends on the seed, the link, its direction and how many went before, not on
-//! rounds or hosts. Checked when a plan is made, asked by `link` for each frame.
+//! A frame's fate depends on the seed, the link, its direction and the number of preceding frames, not
+//! on rounds or hosts. Checked when a plan is made; called by `link` for each frame.
 
 use belljar_sim::{Random, Seed, Span, Time};
 
-/// What goes wrong on a link, in each direction by itself.
+/// Impairments of a link, in each direction independently.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Impairment {
     /// Share of frames that are lost on the wire, 0 to 1.
     pub loss: f64,
-    /// The most by which a frame is late: each is by a time drawn evenly from 0 to this.
+    /// Maximum delay of a frame: each frame's is drawn uniformly from 0 to this.
     pub jitter: Span,
-    /// When the link does not work: in order of time, and not overlapping.
+    /// Times at which the link is down: in order of time, and not overlapping.
     pub outages: Vec<Outage>,
 }
 
-/// A time during which a link does not work.
+/// A time during which a link is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When it fails.
+    /// Start.
     pub from: Time,
-    /// When it works again.
+    /// End.
     pub until: Time,
 }
 
-/// Why a link cannot be so.
+/// An error in an impairment.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ImpairmentError {
-    /// A share that is none.
+    /// A share outside 0 to 1.
     #[error("loss is {0}; it must be from 0 to 1")]
     Loss(f64),
-    /// A link that works again before it failed, or fails twice at a time.
+    /// An outage that ends before it begins, or overlaps another one.
     #[error("it would fail at {} and work again at {}; that must be later, and before it fails again", .0.from, .0.until)]
     Outage(Outage),
 }
 
 impl Impairment {
-    /// Sees that it can be.
+    /// Checks the values.
     ///
     /// # Errors
     /// See [`ImpairmentError`].
@@ -55,12 +55,12 @@ impl Impairment {
         Ok(())
     }
 
-    /// Whether chance has a part in it.
+    /// True if random numbers are needed.
     pub(crate) fn is_random(&self) -> bool {
         self.loss > 0.0 || self.jitter > Span::ZERO
     }
 
-    /// Whether the link does not work at `time`.
+    /// True if the link is down at `time`.
     pub(crate) fn is_down(&self, time: Time) -> bool {
         let next = self.outages.partition_point(|outage| outage.until <= time);
         self.outages
@@ -68,37 +68,37 @@ impl Impairment {
             .is_some_and(|outage| outage.from <= time)
     }
 
-    /// When the link fails next after `time`.
+    /// Time of the first failure after `time`.
     pub(crate) fn next_failure(&self, time: Time) -> Option<Time> {
         let next = self.outages.partition_point(|outage| outage.from <= time);
         self.outages.get(next).map(|outage| outage.from)
     }
 }
 
-/// What chance does to a frame.
+/// Random effects on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) lost: bool,
     pub(crate) late: Span,
 }
 
-/// Chance on one direction of a link: what becomes of a frame depends on the seed, the
-/// link, the direction, and the number of frames before it, and on nothing else.
+/// Random effects in one direction of a link: a frame's fate depends only on the seed, the link, the
+/// direction, and the number of frames before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance {
     random: Random,
-    /// Of 2^53.
+    /// In units of 2^-53.
     loss: u64,
     jitter: Span,
 }
 
-/// Numbers drawn for each frame.
+/// Random numbers per frame.
 const DRAWS: u64 = 2;
-/// 2^53: shares are compared in as many bits as a double has.
+/// 2^53: shares are compared with the precision of a double.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl Chance {
-    /// For the direction with the number `port` among all; `frames` went before.
+    /// For the direction with the number `port` among all; `frames` were sent before.
     pub(crate) fn new(seed: Seed, port: u64, impairment: &Impairment, frames: u64) -> Self {
         let mut random = Random::new(seed, "link", port);
         random.seek(frames.wrapping_mul(DRAWS));
@@ -109,7 +109,7 @@ impl Chance {
         }
     }
 
-    /// What becomes of the next frame.
+    /// The fate of the next frame.
     pub(crate) fn next(&mut self) -> Fate {
         let [loss, late] = [self.random.next_u64(), self.random.next_u64()];
         let choices = u128::from(self.jitter.as_ps()) + 1;
@@ -180,7 +180,7 @@ mod tests {
         let fates: Vec<Fate> = (0..4000).map(|_| from_start.next()).collect();
         assert_eq!(chance(3, 1234).next(), fates[1234]);
         let lost = fates.iter().filter(|fate| fate.lost).count();
-        // A thousand on average, with a standard deviation of 27.
+        // The mean is 1000, the standard deviation 27.
         assert!((850..1150).contains(&lost), "{lost}");
         let latest = fates.iter().map(|fate| fate.late).max().unwrap();
         assert!(latest <= Span::from_ns(200) && latest > Span::from_ns(190));

@@ -1,35 +1,35 @@
 //! Frames, links, switches and topologies in virtual time.
 //!
-//! A [`Topology`] says what is connected to what; a [`Fabric`] carries frames over
-//! it. Hosts are numbered from 0; the fabric knows them by their MAC addresses.
-//! Delivery times are a function of what was sent when, and of nothing else.
+//! A [`Topology`] describes hosts, switches and links; a [`Fabric`] carries frames over it. Hosts are numbered from
+//! 0; the fabric identifies them by their MAC addresses. Delivery times are a function only of the frames sent and
+//! their times.
 //!
-//! From top to bottom: `network` has frames under way; `routing` and `distance` look at a `topology`; `windows` and
-//! `topology` know a `link`, and that `frame` and `impairment`. None imports one above it.
+//! The modules from top to bottom: `network` has frames in transit; `routing` and `distance` read a `topology`;
+//! `windows` and `topology` use a `link`, which uses `frame` and `impairment`. No module imports one above it.
 
-/// How soon hosts can hear of each other.
+/// Least times between hosts.
 mod distance;
-/// What tells flows apart.
+/// Flow keys for ECMP.
 mod flow;
-/// Ethernet frames: their addresses and the time that they take on a wire.
+/// Ethernet frames: their addresses and their time on the wire.
 mod frame;
-/// GraphML: networks as other tools write them.
+/// GraphML: network files of other tools.
 pub mod graphml;
-/// What goes wrong on a link: frames lost, delay that varies, outages.
+/// Impairments of links: loss, jitter, outages.
 mod impairment;
 /// One direction of a link: a queue in front of a wire.
 mod link;
-/// Frames on their way: a topology in operation.
+/// Frames in transit: a topology in operation.
 mod network;
-/// Whole ways through a network.
+/// Paths through a network.
 mod path;
-/// Which way frames go.
+/// Routing of frames.
 mod routing;
-/// What is connected to what.
+/// Hosts, switches and links.
 mod topology;
-/// What links carry over time: figures by windows of equal length.
+/// Link figures over time, by windows of equal length.
 mod windows;
-/// Who sent how much to whom.
+/// Traffic between pairs of hosts.
 mod wire;
 
 pub use distance::Distances;

@@ -1,7 +1,7 @@
 //! One direction of a link: a queue in front of a wire.
 //!
-//! What becomes of a frame is settled when it is sent, and frames arrive in the order in which they were
-//! sent: calls come in order of time. Called by the fabric for each frame and hop.
+//! A frame's fate is determined when it is sent, and frames arrive in the order in which they were sent:
+//! calls come in order of time. Called by the fabric for each frame and hop.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,78 +12,78 @@ use serde::{Deserialize, Serialize};
 use crate::frame::wire_bytes;
 use crate::impairment::{Chance, Impairment};
 
-/// What a link is.
+/// Properties of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSpec {
-    /// Bits per second, each way.
+    /// Bits per second, in each direction.
     pub bandwidth: u64,
     /// Propagation delay.
     pub latency: Span,
 }
 
 impl LinkSpec {
-    /// The time a frame of `length` bytes occupies the wire.
+    /// The time for which a frame of `length` bytes occupies the wire.
     pub fn transmission(&self, length: usize) -> Span {
         Span::of_transfer(wire_bytes(length), self.bandwidth)
     }
 }
 
-/// What one direction of a link carried.
+/// Figures of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatistics {
-    /// Frames carried to their last bit, those lost by chance included.
+    /// Frames whose last bit was sent, including those lost at random.
     pub frames: u64,
-    /// Bytes of these, without preamble, checksum and gap.
+    /// Bytes of these frames, without preamble, checksum and gap.
     pub bytes: u64,
     /// Frames dropped because the queue was full.
     pub drops: u64,
-    /// Frames lost on the wire by chance.
+    /// Frames lost on the wire at random.
     pub lost: u64,
-    /// Frames lost because the link failed under them, or did not work.
+    /// Frames lost because the link failed during transmission, or was down.
     pub failed: u64,
-    /// The longest that the queue was, in bytes.
+    /// Longest queue, in bytes.
     pub longest_queue: u64,
     /// Time during which the wire was busy, in picoseconds.
     pub busy_ps: u64,
 }
 
-/// Why a frame does not get into a queue.
+/// Reason that a frame is not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is no room.
+    /// The queue is full.
     Full,
-    /// The link does not work.
+    /// The link is down.
     Down,
 }
 
-/// How a frame leaves a queue.
+/// The way in which a frame leaves a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Its last bit arrives at the other end then.
+    /// Its last bit arrives at the other end at this time.
     Arrives(Time),
-    /// It is lost on the wire by chance.
+    /// It is lost on the wire at random.
     Lost,
-    /// The link fails before its last bit is there.
+    /// The link fails before its last bit arrives.
     Failed,
 }
 
-/// A frame's way through a port.
+/// A frame's passage through a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passage {
-    /// When its first bit is on the wire; where the link failed before, then.
+    /// Time at which its first bit is on the wire, or the link's failure if that is earlier.
     pub(crate) start: Time,
-    /// When it leaves the queue: when its last bit is on the wire, or the link fails.
+    /// Time at which it leaves the queue: its last bit is on the wire, or the link fails.
     pub(crate) leaves: Time,
-    /// Bytes in the queue once it is in it, its own included.
+    /// Bytes in the queue after it is added, including its own.
     pub(crate) queued: u64,
     pub(crate) exit: Exit,
 }
 
-/// What a port is made from.
+/// Properties of a port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortSpec {
     pub(crate) link: LinkSpec,
-    /// Bytes that may wait, the frame on the wire included.
+    /// Capacity of the queue in bytes, including the frame on the wire.
     pub(crate) capacity: u64,
     /// Number among all directions of all links.
     pub(crate) number: u64,
@@ -99,27 +99,27 @@ pub(crate) struct Port {
     pub(crate) state: PortState,
 }
 
-/// All of a port that changes.
+/// The state of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PortState {
-    /// When the wire is free again.
+    /// Time at which the wire becomes idle.
     free_at: Time,
-    /// When the last bit sent so far arrives at the other end.
+    /// Time at which the last bit sent so far arrives at the other end.
     last_arrival: Time,
-    /// Frames that wait or are on the wire: when they leave the queue, and their bytes.
+    /// Frames that wait or are on the wire: the time at which they leave the queue, and their bytes.
     waiting: VecDeque<(Time, u64)>,
-    /// Bytes of these.
+    /// Total bytes of these.
     queued: u64,
-    /// Frames that chance decided about.
+    /// Frames whose fate was drawn at random.
     pub(crate) accepted: u64,
     pub(crate) statistics: LinkStatistics,
 }
 
-/// More than anything can have been counted to in all of representable time.
+/// A limit above any count in all of representable time.
 pub(crate) const MOST_COUNTED: u64 = 1 << 62;
 
 impl PortState {
-    /// Whether it could have come about.
+    /// True if a port can have this state.
     pub(crate) fn is_sound(&self) -> bool {
         let mut waiting = self.waiting.iter();
         let sum = waiting.try_fold(0_u64, |sum, &(_, bytes)| sum.checked_add(bytes));
@@ -152,17 +152,17 @@ impl Port {
         }
     }
 
-    /// What it was made from.
+    /// Its properties.
     pub(crate) fn spec(&self) -> &PortSpec {
         &self.spec
     }
 
-    /// For how long from `now` on the wire has frames to carry.
+    /// The time from `now` until the wire is idle.
     pub(crate) fn busy_for(&self, now: Time) -> Span {
         self.state.free_at.max(now).since(now)
     }
 
-    /// Sends a frame that is ready at `now`. Calls must come in order of time.
+    /// Sends a frame that is ready at `now`. Calls must be in order of time.
     pub(crate) fn send(&mut self, now: Time, length: usize) -> Result<Passage, Refusal> {
         let bytes = length as u64;
         self.state.drain(now);
@@ -182,7 +182,7 @@ impl Port {
         state.accepted += 1;
         let mut start = now.max(state.free_at);
         let mut leaves = start + busy;
-        // Jitter only ever adds, and never lets a frame catch up with the one before it.
+        // Jitter only adds delay; a frame never overtakes the one before it.
         let late = chance.map_or(Span::ZERO, |fate| fate.late);
         let arrival = leaves + self.spec.link.latency + late;
         let arrival = arrival.max(state.last_arrival + busy);
@@ -212,7 +212,7 @@ impl Port {
 }
 
 impl PortState {
-    /// Lets frames go that have left at `now`.
+    /// Removes frames that have left at `now`.
     fn drain(&mut self, now: Time) {
         while let Some(&(leaves, bytes)) = self.waiting.front()
             && leaves <= now

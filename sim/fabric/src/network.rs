@@ -1,8 +1,7 @@
-//! Frames on their way: a topology in operation.
+//! Frames in transit: a topology in operation.
 //!
-//! What arrives when is a function of the topology, the settings and what hosts send at which times, not of
-//! how far [`Fabric::advance`] goes at once. Events of one time have a total order. Driven by the
-//! coordinator between rounds.
+//! Deliveries are a function of the topology, the settings and the frames that hosts send, not of the steps of [`Fabric::advance`]. Events of one time have a total
+//! order. Driven by the coordinator between rounds.
 
 use std::sync::Arc;
 use std::vec::Drain;
@@ -23,7 +22,7 @@ mod state;
 
 pub use state::{FabricState, RestoreError};
 
-/// Which way along a link.
+/// Direction along a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Direction {
     /// From the first end to the second: up, away from the host.
@@ -45,64 +44,63 @@ impl Direction {
 /// A frame that arrives at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When its last bit is in.
+    /// Arrival of its last bit.
     pub time: Time,
-    /// Where.
+    /// Destination host.
     pub host: u32,
-    /// Whose frames it is one of.
+    /// Traffic class of the frame.
     pub traffic: Traffic,
-    /// What.
+    /// The frame.
     pub frame: Frame,
 }
 
-/// Whose a frame is.
+/// Class of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Of nodes that are run.
+    /// Traffic of nodes.
     Nodes,
-    /// Of hosts that nobody runs: they send to each other alone, and nodes feel it in queues only.
+    /// Traffic between hosts without guests: it affects nodes only through queues.
     Background,
 }
 
 /// A frame seen on a watched link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When its first bit is on the wire.
+    /// Time at which its first bit is on the wire.
     pub time: Time,
     /// The link.
     pub link: LinkId,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
-    /// What.
+    /// The frame.
     pub frame: Frame,
 }
 
-/// How a topology is operated.
+/// Settings of a topology's operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// How ways are chosen.
+    /// Routing rule.
     pub routing: Routing,
-    /// The user's tables, where [`Routing::Tables`] is chosen.
+    /// The user's tables, if [`Routing::Tables`] is chosen.
     pub tables: Option<Arc<ForwardingTables>>,
-    /// Where chance and hashes come from.
+    /// Seed of random numbers and hashes.
     pub seed: u64,
-    /// What goes wrong on links; one link must not be named twice.
+    /// Impairments of links; no link may occur twice.
     pub impairments: Vec<(LinkId, Impairment)>,
-    /// Length of the windows of time for which [`Fabric::take_records`] has figures; none
-    /// are kept when absent.
+    /// Length of the time windows of [`Fabric::take_records`]; no figures are kept if absent.
     pub statistics: Option<Span>,
 }
 
 impl Settings {
-    /// Sees that `topology` can be operated so.
+    /// Checks that `topology` can be operated with these settings.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// When the topology does not fit the routing.
     pub fn check(&self, topology: &Topology) -> Result<(), RoutingError> {
         Router::new(topology, &self.routes()).map(drop)
     }
 
-    /// How ways are chosen.
+    /// The routing settings.
     pub fn routes(&self) -> Routes {
         Routes {
             routing: self.routing,
@@ -112,11 +110,10 @@ impl Settings {
     }
 }
 
-/// Bytes that may wait in a host's NIC: a driver's ring of large frames.
+/// Capacity of a host's NIC queue in bytes: a driver's ring of large frames.
 const HOST_QUEUE_BYTES: u64 = 64 << 20;
 
-/// Kinds of event at one time: frames that hosts send come before those that are
-/// already on their way.
+/// Kinds of events at one time: frames that hosts send precede frames that arrive at switches.
 const KIND_SENT: u8 = 0;
 const KIND_ARRIVAL: u8 = 1;
 
@@ -128,13 +125,13 @@ enum Event {
     Arrival {
         link: LinkId,
         direction: Direction,
-        /// The switch that it has to pass before its own.
+        /// A switch to pass before the destination's.
         via: Option<u32>,
         frame: Frame,
     },
 }
 
-/// A link fails, or works again.
+/// A failure or repair of a link.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     time: Time,
@@ -149,13 +146,13 @@ pub struct Fabric {
     ports: Vec<[Port; 2]>,
     router: Router,
     events: EventQueue<Event>,
-    /// Those with background traffic: no node ever receives any of it, so nodes need not wait for it.
+    /// Events of background traffic: no node receives any of it, so nodes need not wait for it.
     background: EventQueue<Event>,
     /// In order of time.
     changes: Vec<Change>,
-    /// How many of them are over.
+    /// Number of past changes.
     changed: usize,
-    /// Frames for which no way was left.
+    /// Frames without a path to their destination.
     unroutable: u64,
     watched: Vec<bool>,
     captured: Vec<Captured>,
@@ -165,18 +162,17 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Sets a topology in operation at time zero, with nothing going wrong and frames
-    /// routed over the links with the lowest numbers.
+    /// Starts a topology at time zero, without impairments; frames are routed over the links with the lowest numbers.
     pub fn new(topology: Topology) -> Self {
         let settings = Settings::default();
         let router = Router::for_any(&topology);
         Self::assemble(topology, &settings, router)
     }
 
-    /// Sets a topology in operation at time zero.
+    /// Starts a topology at time zero.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// When the topology does not fit the routing.
     pub fn with_settings(topology: Topology, settings: &Settings) -> Result<Self, RoutingError> {
         let router = Router::new(&topology, &settings.routes())?;
         Ok(Self::assemble(topology, settings, router))
@@ -226,7 +222,7 @@ impl Fabric {
         }
     }
 
-    /// What it was made from.
+    /// Its topology.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -238,32 +234,30 @@ impl Fabric {
         }
     }
 
-    /// Frames on watched links since the last call, in the order in which they
-    /// entered their wires' queues.
+    /// Frames on watched links since the last call, in the order in which they entered the ports' queues.
     pub fn take_captured(&mut self) -> Vec<Captured> {
         std::mem::take(&mut self.captured)
     }
 
-    /// What each link carried, by direction.
+    /// Figures of each link, by direction.
     pub fn statistics(&self) -> Vec<[LinkStatistics; 2]> {
         let of = |ports: &[Port; 2]| ports.each_ref().map(|port| port.state.statistics);
         self.ports.iter().map(of).collect()
     }
 
-    /// What links did in the windows of time that end at `settled` or before, and were
-    /// not taken yet: in order of time, then of links, then of directions. `settled` is the
-    /// time before which hosts send nothing any more; `Time::MAX` takes what is left.
+    /// Figures of links in the time windows that end at `settled` or before and that were not taken yet, ordered by time, link and direction. `settled` is the time
+    /// before which hosts have sent all their frames; `Time::MAX` takes all the rest.
     pub fn take_records(&mut self, settled: Time) -> impl Iterator<Item = LinkRecord> {
         let windows = self.windows.iter_mut();
         windows.flat_map(move |windows| windows.take(settled))
     }
 
-    /// Frames that were dropped because failures left no way to their destination.
+    /// Frames that were dropped because failures left no path to their destination.
     pub fn unroutable(&self) -> u64 {
         self.unroutable
     }
 
-    /// What nodes' cards put onto their links so far, for each pair of hosts with any of it, in order.
+    /// Traffic that nodes' NICs sent so far, for each pair of hosts with any, in order.
     pub fn wire(&self) -> impl Iterator<Item = (WirePair, WireCount)> {
         self.wire.pairs()
     }
@@ -274,13 +268,13 @@ impl Fabric {
         self.send_as(Traffic::Nodes, time, (host, sequence), frame);
     }
 
-    /// The same of a host that nobody runs and none of whose frames go to a node: a host sends either so or so.
+    /// The same for a host without a guest, which sends no frames to nodes. A host uses only one of both functions.
     pub fn send_background(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
         self.send_as(Traffic::Background, time, (host, sequence), frame);
     }
 
-    /// Sends a frame at `time` without an event: the fabric has no event before `time`, and its events at `time` come after the frame. Frames of all hosts must come in order of time, those of one host in their
-    /// order. For hosts that stand still until the fabric has come to their time.
+    /// Sends a frame at `time` without an event: the fabric has no event before `time`, and its events at `time` follow the frame. Frames of all hosts must come in order
+    /// of time, and frames of one host in their order. For hosts that wait until the fabric reaches their time.
     pub fn send_first(&mut self, time: Time, host: u32, frame: Frame) {
         debug_assert!(self.next_time().is_none_or(|next| next >= time));
         self.change(time);
@@ -311,7 +305,7 @@ impl Fabric {
         }
     }
 
-    /// When the next thing happens in the fabric.
+    /// Time of the next event.
     #[inline]
     pub fn next_time(&self) -> Option<Time> {
         match (self.events.next_time(), self.background.next_time()) {
@@ -320,7 +314,7 @@ impl Fabric {
         }
     }
 
-    /// When the next thing happens in the fabric of which a node could hear.
+    /// Time of the next event that may affect a node.
     pub fn next_for_nodes(&self) -> Option<Time> {
         self.events.next_time()
     }
@@ -337,13 +331,10 @@ impl Fabric {
         Some((key, event, traffic))
     }
 
-    /// Lets everything happen that happens before `end`. Returns what starts on its
-    /// last link meanwhile, with the time at which it will arrive: for each host in
-    /// order of time.
+    /// Handles all events before `end`. Returns the frames that started on their last link meanwhile, with their arrival times: for each host in order of time.
     ///
-    /// May run ahead of hosts that still send: what a host sends at `t` reaches no
-    /// switch before `t + hop()`, so with hosts at `t` the fabric may advance to
-    /// `t + hop()`, and then every arrival before `t + lookahead()` is known.
+    /// May run ahead of hosts that still send: a frame that a host sends at `t` reaches no switch before `t + hop()`. With hosts at `t` the fabric may thus advance to `t
+    /// + hop()`, and then every arrival before `t + lookahead()` is known.
     pub fn advance(&mut self, end: Time) -> Drain<'_, Delivery> {
         while let Some((key, event, traffic)) = self.pop_before(end) {
             self.change(key.time);
@@ -368,7 +359,7 @@ impl Fabric {
         self.deliveries.drain(..)
     }
 
-    /// Has links fail and work again that do so until `time`.
+    /// Applies failures and repairs of links up to `time`.
     fn change(&mut self, time: Time) {
         while let Some(change) = self.changes.get(self.changed)
             && change.time <= time
@@ -378,7 +369,7 @@ impl Fabric {
         }
     }
 
-    /// Addresses are known from the start: no switch floods what it has not learnt.
+    /// All addresses are known from the start: switches do not flood for unknown ones.
     fn forward(
         &mut self,
         time: Time,
@@ -417,7 +408,7 @@ impl Fabric {
             ports[link as usize][out.index()].busy_for(ready).as_ps()
         };
         match self.router.towards(topology, passing, &load) {
-            // A host that sends to itself hears nothing of it.
+            // A frame from a host to itself is not delivered.
             Some((link, _)) if link == over && link == self.topology.link_of(host) => {}
             Some((link, via)) => {
                 let out = direction_from(&self.topology, switch, link);
@@ -427,8 +418,8 @@ impl Fabric {
         }
     }
 
-    /// Sends a frame on over all of the spanning tree but where it came from. Where it
-    /// came over another link, the tree has just changed, and it stops here.
+    /// Sends a frame over all links of the spanning tree except the one it came from. If it came over a link outside the tree, the tree has just changed, and the frame
+    /// is dropped.
     fn flood(
         &mut self,
         ready: Time,
@@ -448,7 +439,7 @@ impl Fabric {
         }
     }
 
-    /// Puts a frame into a link's queue. Whether there was room.
+    /// Puts a frame into a link's queue; true if there was room.
     fn transmit(
         &mut self,
         ready: Time,
@@ -506,7 +497,7 @@ impl Fabric {
         self.topology.links()[link as usize].ends[1 - direction.index()]
     }
 
-    /// The least time from a host's sending to a switch's having the whole frame.
+    /// The least time from a host's sending to the last bit's arrival at its switch.
     pub fn hop(&self) -> Span {
         self.topology.hop()
     }
@@ -517,7 +508,7 @@ impl Fabric {
     }
 }
 
-/// Which way along a link leads away from a switch.
+/// Direction of a link away from a switch.
 pub(crate) fn direction_from(topology: &Topology, switch: u32, link: LinkId) -> Direction {
     match topology.links()[link as usize].ends[0] == Endpoint::Switch(switch) {
         true => Direction::Up,
@@ -529,7 +520,7 @@ fn port_number(link: LinkId, direction: Direction) -> u32 {
     link * 2 + direction.index() as u32
 }
 
-/// All that fails and is repaired, in order of time, then of links.
+/// All failures and repairs, ordered by time and link.
 fn changes(impairments: &[Option<Arc<Impairment>>]) -> Vec<Change> {
     let mut changes = Vec::new();
     for (impairment, link) in impairments.iter().zip(0..) {
@@ -539,7 +530,7 @@ fn changes(impairments: &[Option<Arc<Impairment>>]) -> Vec<Change> {
             }
         }
     }
-    // A repair and a failure at one time stand in the order of their outages.
+    // A repair and a failure at one time keep the order of their outages.
     changes.sort_by_key(|change| (change.time, change.link));
     changes
 }

@@ -1,29 +1,29 @@
-//! Whole ways through a network, without sending anything.
+//! Paths through a network, without sending frames.
 //!
-//! A way is what a frame would take while all links work. Called by models of networks that have no frames.
+//! A path is the one that a frame would take while all links work. Called by network models without frames.
 
 use crate::network::{Direction, direction_from};
 use crate::routing::{Passing, Router, Routes, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 
-/// Finds ways through a topology.
+/// Finds paths through a topology.
 #[derive(Clone, Debug)]
 pub struct Paths {
     router: Router,
 }
 
 impl Paths {
-    /// Ways as `routes` chooses them.
+    /// Creates a finder of the paths that `routes` chooses.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// When the topology does not fit the routing.
     pub fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
         let router = Router::new(topology, routes)?;
         Ok(Self { router })
     }
 
-    /// The links over which `frame` goes from host `from` to host `to`, with the directions, in order. Empty where both are the same. `load` says how much waits
-    /// for a link in a direction, in any unit, for routings that look at that; `salt` tells frames of a flow apart.
+    /// The links of `frame` from host `from` to host `to`, with their directions, in order. Empty if both hosts are the same. `load` is the queue of a link in a
+    /// direction, in any unit, for load-dependent routings; `salt` distinguishes frames of a flow.
     ///
     /// # Panics
     /// When there is no such host.

@@ -1,18 +1,15 @@
-//! Which way frames go.
+//! Routing of frames.
 //!
-//! Every switch knows what each of its links leads to. For a destination's switch, a
-//! *row* holds what it costs to get there from every switch; the candidates at a switch
-//! are the links that lead to a switch from which it costs exactly that much less. Costs
-//! fall along every way, so no frame goes in circles; one that goes over another switch first, as Valiant's do, falls twice.
-//! Rows are computed when first needed,
-//! and forgotten when links fail or come back: what they say depends on the topology and
-//! on which links work, never on when they were computed. Tables of the user's stand for all of that.
+//! Every switch knows the destinations of each of its links. For a destination's switch, a *row* holds the costs of paths to it from every switch. The
+//! candidates at a switch are the links to switches from which the cost is lower by exactly the link's cost. Costs fall along every path, so there are
+//! no loops; a frame with an intermediate switch, as under Valiant, has two such paths. Rows are computed when first needed, and dropped when links
+//! fail or come back: they depend on the topology and on working links, never on the time of their computation. The user's tables replace all of this.
 
-/// Links that begin ways of least cost.
+/// Links that begin least-cost paths.
 mod candidates;
-/// What ways cost.
+/// Costs of paths.
 mod costs;
-/// Tables of the user's.
+/// The user's forwarding tables.
 mod tables;
 /// Links that routes use.
 mod usage;
@@ -30,47 +27,45 @@ use costs::{UNREACHABLE, costs_towards, spanning_tree};
 pub use tables::{ForwardingTables, TableError};
 pub use usage::LinkUsage;
 
-/// How one of several ways is chosen.
+/// Rule for the choice among several paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
-    /// Of links that begin a way of least cost, the one with the lowest number.
+    /// The lowest-numbered link that begins a least-cost path.
     #[default]
     Shortest,
-    /// Equal-cost multipath (RFC 2992's hash over what tells flows apart, RFC 6438's
-    /// fields): candidate number floor(H n / 2^64) of n, with H the XXH3-64 hash of the
-    /// frame's [flow key](FlowKey) under seed `scenario seed XOR rotate(switch, 32)`.
-    /// All frames of a flow take one way.
+    /// Equal-cost multipath (RFC 2992's hash over the fields of a flow, RFC 6438's fields): candidate number floor(H n / 2^64) of n, with H the
+    /// XXH3-64 hash of the frame's [flow key](FlowKey) under seed `scenario seed XOR rotate(switch, 32)`. All frames of a flow take one path.
     Ecmp,
-    /// Candidate number floor(d / D) mod n of n, with d the destination host's number
-    /// and D what belongs to the switch's level (Zahavi et al., 2010). For topologies
-    /// whose switches have levels.
+    /// Candidate number floor(d / D) mod n of n, with d the destination host's number and D the divisor of the switch's level (Zahavi et al., 2010).
+    /// For topologies whose switches have levels.
     DModK,
     /// The same with the source host's number.
     SModK,
-    /// As ECMP, with the numbers of source and destination host in the flow key's place: one way for each pair of hosts.
+    /// Like ECMP, with the numbers of source and destination host instead of the flow key: one path for each pair of hosts.
     Random,
-    /// First to a switch with hosts that chance chooses, but for the source's and the destination's, and from there to the destination (L. Valiant, "A
-    /// scheme for fast parallel communication", 1982), as ECMP each. Chance is the hash of the frame's flow key: all frames of a flow take one way.
+    /// First to a random switch with hosts, other than the source's and the destination's, and from there to the destination (L. Valiant, "A scheme
+    /// for fast parallel communication", 1982), both by ECMP. The switch is chosen by the hash of the frame's flow key: all frames of a flow take one
+    /// path.
     Valiant,
-    /// Of links that begin a way of least cost, the one whose port is free first; each frame for itself.
+    /// Among links that begin a least-cost path, the one whose port is idle first; for each frame separately.
     Adaptive,
-    /// As adaptive, but over a switch that chance chooses for each frame where the way over it looks shorter at the first switch: where its
-    /// port's queue times its cost is less than that of the way of least cost (UGAL-L; J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven,
-    /// highly-scalable dragonfly topology", 2008).
+    /// Like adaptive, but over a switch chosen at random for each frame if that path looks shorter at the first switch. That is the case if its port's
+    /// queue times its cost is less than for the least-cost path (UGAL-L; J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable
+    /// dragonfly topology", 2008).
     Ugal,
-    /// As tables of the user's say.
+    /// The user's tables.
     Tables,
 }
 
 impl Routing {
-    /// Whether frames of a flow may take different ways, by what waits for links.
+    /// True if frames of a flow may take different paths, depending on queues.
     pub fn looks_at_load(self) -> bool {
         matches!(self, Self::Adaptive | Self::Ugal)
     }
 }
 
-/// Why frames cannot be routed so.
+/// An error of a routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
     /// D-mod-K or S-mod-K without levels.
@@ -78,19 +73,19 @@ pub enum RoutingError {
         "d-mod-k and s-mod-k need switches that have levels: a star, tree or fat tree; choose shortest or ecmp"
     )]
     NoLevels,
-    /// Tables, and none there.
+    /// Tables are chosen but missing.
     #[error("tables is chosen, and there are none")]
     NoTables,
 }
 
-/// How ways are chosen.
+/// Routing settings.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    /// By which rule.
+    /// Routing rule.
     pub routing: Routing,
-    /// Where hashes come from.
+    /// Seed of hashes.
     pub seed: u64,
-    /// The user's tables, where [`Routing::Tables`] is the rule.
+    /// The user's tables, if [`Routing::Tables`] is the rule.
     pub tables: Option<Arc<ForwardingTables>>,
 }
 
@@ -98,42 +93,42 @@ pub struct Routes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passing<'a> {
     pub(crate) switch: u32,
-    /// Where it is to go.
+    /// Destination host.
     pub(crate) host: u32,
     pub(crate) frame: &'a [u8],
-    /// The switch that it has to pass first.
+    /// A switch to pass first.
     pub(crate) via: Option<u32>,
-    /// It comes from its host: this is its first switch.
+    /// True at its first switch: it comes from its host.
     pub(crate) enters: bool,
-    /// Tells frames of one flow apart, for what each has chosen for itself.
+    /// Distinguishes frames of one flow, if each chooses separately.
     pub(crate) salt: u64,
 }
 
-/// How long the queue of a switch's port to a link is, in picoseconds on the wire.
+/// Queue of a switch's port to a link, in picoseconds on the wire.
 pub(crate) type Load<'a> = &'a dyn Fn(LinkId) -> u64;
 
-/// Where a frame goes from a switch: the link, and the switch that it has yet to pass before its own.
+/// A frame's next hop: the link, and the switch to pass before the destination's.
 pub(crate) type Next = (LinkId, Option<u32>);
 
-/// Routes over the links that work at present.
+/// Routes over the links that currently work.
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
     routes: Routes,
     works: Vec<bool>,
-    /// By destination's switch: what it costs from each switch.
+    /// By destination's switch: costs from each switch.
     rows: Vec<Option<Box<[u32]>>>,
     candidates: Candidates,
-    /// Links over which frames to groups go: a spanning tree.
+    /// Links for frames to groups: a spanning tree.
     tree: Option<Vec<bool>>,
-    /// Switches with hosts, which frames may be sent over.
+    /// Switches with hosts, which are candidates for detours.
     detours: Vec<u32>,
 }
 
 impl Router {
-    /// A router for when all links work.
+    /// A router with all links working.
     ///
     /// # Errors
-    /// When the topology is none for the routing, or tables are missing.
+    /// When the topology does not fit the routing, or tables are missing.
     pub(crate) fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
         match routes.routing {
             Routing::DModK | Routing::SModK if topology.divisors().is_none() => {
@@ -165,13 +160,13 @@ impl Router {
         }
     }
 
-    /// A link fails, or works again.
+    /// Marks a link as failed or working.
     pub(crate) fn set_working(&mut self, link: LinkId, works: bool) {
         self.works[link as usize] = works;
         self.forget();
     }
 
-    /// All links work.
+    /// Marks all links as working.
     pub(crate) fn reset(&mut self) {
         self.works.fill(true);
         self.forget();
@@ -183,7 +178,7 @@ impl Router {
         self.tree = None;
     }
 
-    /// Where a frame goes from the switch that it is at, whose ports have such queues; `None` when no way is left.
+    /// A frame's next hop from its current switch, whose ports have the queues `load`; `None` without a path.
     pub(crate) fn towards(
         &mut self,
         topology: &Topology,
@@ -210,7 +205,7 @@ impl Router {
         Some((link, via))
     }
 
-    /// True if ways depend on more of a frame than its destination.
+    /// True if paths depend on more than a frame's destination.
     pub(crate) fn reads_frames(&self) -> bool {
         !matches!(
             self.routes.routing,
@@ -225,7 +220,7 @@ impl Router {
         }
     }
 
-    /// One of the links that begin a way of least cost to the switch `target`.
+    /// Chooses among the links that begin a least-cost path to the switch `target`.
     fn choose(
         &self,
         topology: &Topology,
@@ -245,7 +240,7 @@ impl Router {
             Routing::DModK => by_level(at.host),
             Routing::SModK => by_level(source(at.frame)),
             Routing::Adaptive | Routing::Ugal => {
-                // Of ports that are free at the same time, flows take different ones.
+                // Among ports that are idle at the same time, different flows take different ones.
                 let first = scale(self.flow_hash(at), links.len());
                 let (before, after) = links.split_at(first);
                 let turned = after.iter().chain(before).copied();
@@ -255,7 +250,7 @@ impl Router {
         links.get(wanted).copied()
     }
 
-    /// The switch over which a frame goes that is at its first switch, if not straight to its own.
+    /// The switch for a detour of a frame at its first switch, if any.
     fn detour(
         &mut self,
         topology: &Topology,
@@ -299,7 +294,7 @@ impl Router {
             .unwrap_or(u64::MAX)
     }
 
-    /// What it costs to get from one switch to another.
+    /// The cost of a path between two switches.
     fn cost(&mut self, topology: &Topology, from: u32, to: u32) -> u32 {
         self.prepare(topology, to);
         self.row(to)
@@ -308,7 +303,7 @@ impl Router {
             .unwrap_or(UNREACHABLE)
     }
 
-    /// Works out what it costs to get to a switch, if nobody did.
+    /// Computes the costs of paths to a switch, unless they are known.
     fn prepare(&mut self, topology: &Topology, target: u32) {
         self.rows[target as usize]
             .get_or_insert_with(|| costs_towards(topology, &self.works, target));
@@ -318,7 +313,7 @@ impl Router {
         self.rows[target as usize].as_deref().unwrap_or_default()
     }
 
-    /// Finds the links at a switch that begin a way of least cost to another switch, unless they are known.
+    /// Finds the links at a switch that begin a least-cost path to another switch, unless they are known.
     fn find(&mut self, topology: &Topology, switch: u32, target: u32) {
         if self.candidates.of(switch, target).is_none() {
             self.prepare(topology, target);
@@ -327,7 +322,7 @@ impl Router {
         }
     }
 
-    /// The links at a switch that begin a way of least cost to another, in ascending order; none where nobody [prepared](Self::prepare) that.
+    /// The links at a switch that begin a least-cost path to another, in ascending order; empty unless [prepared](Self::prepare).
     fn least_cost(&self, topology: &Topology, switch: u32, target: u32) -> Vec<LinkId> {
         let row = self.row(target);
         let cost_of = |switch: u32| row.get(switch as usize).copied().unwrap_or(UNREACHABLE);
@@ -354,9 +349,8 @@ impl Router {
         XxHash3_64::oneshot_with_seed(seed, key)
     }
 
-    /// Whether frames to groups go over `link`: over all hosts' links, and over those
-    /// between switches that breadth-first search from the lowest-numbered switch of each
-    /// connected part finds first.
+    /// True if frames to groups use `link`: all hosts' links, and the links between switches that breadth-first search from the lowest-numbered switch
+    /// of each connected component finds first.
     pub(crate) fn floods(&mut self, topology: &Topology, link: LinkId) -> bool {
         let tree = self
             .tree
@@ -370,7 +364,7 @@ fn scale(hash: u64, count: usize) -> usize {
     ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
-/// The number of the host that sends a frame; 0 where nobody knows it.
+/// The number of the host that sent a frame; 0 if unknown.
 fn source(frame: &[u8]) -> u32 {
     Mac::source(frame).and_then(Mac::host_index).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! What is connected to what.
+//! Hosts, switches and links.
 //!
-//! A [`Topology`] that exists is sound: every host has one link, to a switch, all places are connected, and
-//! every link has latency and bandwidth. Built for a plan; the fabric, routes and distances read it.
+//! A [`Topology`] is always valid: every host has one link, to a switch, the graph is connected, and every link has latency and bandwidth. Built
+//! for a plan; read by the fabric, routes and distances.
 
 use belljar_sim::Span;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::link::LinkSpec;
 use cuts::CutRule;
 
-/// What makes parts a network.
+/// Validation of topologies.
 mod check;
 /// Cuts of a network into two halves.
 mod cuts;
@@ -23,11 +23,11 @@ mod grid;
 mod hyperx;
 /// Measures of a network: its diameter and its bisection.
 mod measure;
-/// Slim Flies: ways of two links at most.
+/// Slim Flies: paths of two links at most.
 mod slim_fly;
 /// Tori: switches on a grid whose edges are joined.
 mod torus;
-/// Stars and trees.
+/// Tori: grids of switches with wrap-around links.
 mod tree;
 
 pub use check::TopologyError;
@@ -50,7 +50,7 @@ pub enum Endpoint {
     Switch(u32),
 }
 
-/// A link, each way.
+/// A bidirectional link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The two ends; for a host's link the host comes first.
@@ -67,16 +67,16 @@ impl Link {
     }
 }
 
-/// What a switch is: it forwards a frame once the last bit is in.
+/// Properties of a switch: it forwards a frame once the last bit arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchSpec {
-    /// From the last bit in to the first bit out of an idle port.
+    /// From the arrival of the last bit to the departure of the first bit by an idle port.
     pub latency: Span,
-    /// Bytes that may wait at each output port.
+    /// Queue capacity of each output port in bytes.
     pub queue_bytes: u64,
 }
 
-/// What the parts of a regular topology are, besides its shape.
+/// Properties of the parts of a regular topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSpecs {
     /// Links between hosts and switches.
@@ -88,7 +88,7 @@ pub struct PartSpecs {
 }
 
 impl PartSpecs {
-    /// The links of hosts that fill one switch after the other, `per_switch` on each.
+    /// The links of hosts to switches, `per_switch` hosts on each.
     pub(super) fn links_of_hosts(&self, hosts: u32, per_switch: u32) -> Vec<Link> {
         (0..hosts)
             .map(|host| Link {
@@ -99,44 +99,42 @@ impl PartSpecs {
     }
 }
 
-/// Cost of a link where nothing else is said.
+/// Default cost of a link.
 const USUAL_COST: u8 = 1;
 
-/// Hosts, switches and links. Every host has one link, to a switch, and from every
-/// switch there is a way to every other one; there may be loops.
+/// Hosts, switches and links. Every host has one link, to a switch, and the switches are connected; there may be loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     hosts: u32,
     switches: Vec<SwitchSpec>,
     links: Vec<Link>,
-    /// What routing adds up along a way, by link.
+    /// Routing cost, by link.
     costs: Vec<u8>,
-    /// Bytes that may wait for a link at a switch, where its own are not meant.
+    /// Queue capacity of a link's ports at switches in bytes, if it differs from the switches' own.
     queues: Vec<Option<u64>>,
     /// By switch, in ascending order.
     switch_links: Vec<Vec<LinkId>>,
     /// By host.
     host_links: Vec<LinkId>,
-    /// What a destination's number is divided by at each switch under D-mod-K.
+    /// Divisor of a destination's number at each switch under D-mod-K.
     divisors: Option<Vec<u64>>,
-    /// Names of hosts and of switches, where they are not just numbered.
+    /// Names of hosts and of switches, if there are any.
     names: Option<[Vec<String>; 2]>,
-    /// The cuts among which the bisection is found.
+    /// The cuts that are tried for the bisection.
     cut_rule: CutRule,
     /// A dragonfly's global ports.
     global_ports: Option<GlobalPorts>,
-    /// Attributes of the network's file that no part of the topology has.
+    /// Attributes in the network's file that a topology does not support.
     unread: Vec<String>,
 }
 
-/// Most switches of a topology.
+/// Limit on a topology's switches.
 pub(crate) const MAX_SWITCHES: usize = 1 << 16;
 impl Topology {
-    /// A topology from its parts. All links have cost 1.
+    /// Creates a topology from its parts. All links have cost 1.
     ///
     /// # Errors
-    /// When a link leads nowhere, has no latency or bandwidth, a host has not exactly
-    /// one, or places are not connected.
+    /// When a link has an end that does not exist, has no latency or bandwidth, a host has not exactly one link, or the graph is not connected.
     pub fn new(
         hosts: u32,
         switches: Vec<SwitchSpec>,
@@ -145,11 +143,10 @@ impl Topology {
         Self::with_names(hosts, switches, links, None)
     }
 
-    /// As [`new`](Self::new), with names of hosts and switches: one for each, all
-    /// different.
+    /// Like [`new`](Self::new), with names of hosts and switches: one for each, all different.
     ///
     /// # Errors
-    /// As [`new`](Self::new); and when names are missing.
+    /// As for [`new`](Self::new); and when names are missing.
     pub fn with_names(
         hosts: u32,
         switches: Vec<SwitchSpec>,
@@ -188,25 +185,25 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The divisor of D-mod-K at each switch of a tree with leaves in the order of subtrees.
+    /// Sets the divisor of D-mod-K at each switch of a tree with leaves in the order of subtrees.
     pub(crate) fn levelled(mut self, divisors: Vec<u64>) -> Self {
         self.divisors = Some(divisors);
         self.cut_by(CutRule::Numbered)
     }
 
-    /// With the rule for cuts into halves that fits the shape.
+    /// Sets the rule for cuts into halves that fits the shape.
     fn cut_by(mut self, rule: CutRule) -> Self {
         self.cut_rule = rule;
         self
     }
 
-    /// Attributes of nodes and links in the network's file that the topology does not have, sorted: `link delay`.
+    /// Attributes of nodes and links in the network's file that a topology does not support, sorted: `link delay`.
     #[must_use]
     pub fn unread_attributes(&self) -> &[String] {
         &self.unread
     }
 
-    /// Notes attributes of the network's file that the topology does not have.
+    /// Sets the attributes in the network's file that a topology does not support.
     pub fn set_unread_attributes(&mut self, attributes: Vec<String>) {
         self.unread = attributes;
     }
@@ -216,7 +213,7 @@ impl Topology {
         self.global_ports
     }
 
-    /// Gives a link a cost other than 1: routes have the least sum of costs.
+    /// Sets a link's cost; routes have the least sum of costs.
     ///
     /// # Errors
     /// When `cost` is 0.
@@ -232,17 +229,17 @@ impl Topology {
         Ok(())
     }
 
-    /// Lets `bytes` wait at switches' ports to `link`, instead of the switches' own number.
+    /// Sets the queue capacity of switches' ports to `link` to `bytes`, instead of the switches' own.
     pub fn set_queue(&mut self, link: LinkId, bytes: u64) {
         if let Some(queue) = self.queues.get_mut(link as usize) {
             *queue = Some(bytes);
         }
     }
 
-    /// The same with hosts in other places: host `i` has the place of host `places[i]`.
+    /// Moves hosts to other places: host `i` gets the place of host `places[i]`.
     ///
     /// # Errors
-    /// When that is not each place once.
+    /// When `places` is not a permutation.
     pub fn placed(mut self, places: &[u32]) -> Result<Self, TopologyError> {
         let mut of_place = vec![None; self.hosts as usize];
         for (host, place) in (0..).zip(places) {
@@ -276,8 +273,7 @@ impl Topology {
         Ok(self)
     }
 
-    /// The same with other links in the place of its own: `of` says what each becomes. What would have no bandwidth stays as it is, and latency is
-    /// a picosecond at least.
+    /// Replaces each link's properties by the result of `of`. Results without bandwidth are ignored, and latency is at least a picosecond.
     #[must_use]
     pub fn with_links(mut self, mut of: impl FnMut(LinkSpec) -> LinkSpec) -> Self {
         for link in &mut self.links {
@@ -290,7 +286,7 @@ impl Topology {
         self
     }
 
-    /// The same with other switches in the place of its own.
+    /// Replaces each switch's properties by the result of `of`.
     #[must_use]
     pub fn with_switches(mut self, mut of: impl FnMut(SwitchSpec) -> SwitchSpec) -> Self {
         for switch in &mut self.switches {
@@ -314,7 +310,7 @@ impl Topology {
         &self.links
     }
 
-    /// What routing adds up along a way, by link.
+    /// Routing costs, by link.
     pub fn costs(&self) -> &[u8] {
         &self.costs
     }
@@ -329,7 +325,7 @@ impl Topology {
         self.host_links[host as usize]
     }
 
-    /// The switch that `host` is linked to.
+    /// The switch of `host`.
     pub fn switch_of(&self, host: u32) -> u32 {
         let link = &self.links[self.host_links[host as usize] as usize];
         match link.other_end(Endpoint::Host(host)) {
@@ -337,18 +333,17 @@ impl Topology {
         }
     }
 
-    /// True if D-mod-K and S-mod-K can route it, as its switches have levels.
+    /// True if D-mod-K and S-mod-K can be used, because switches have levels.
     pub fn has_levels(&self) -> bool {
         self.divisors.is_some()
     }
 
-    /// What a destination's number is divided by at each switch under D-mod-K, where
-    /// switches have levels.
+    /// Divisor of a destination's number at each switch under D-mod-K, if switches have levels.
     pub(crate) fn divisors(&self) -> Option<&[u64]> {
         self.divisors.as_deref()
     }
 
-    /// Bytes that may wait at a switch's port to `link`.
+    /// Queue capacity of a switch's port to `link` in bytes.
     pub(crate) fn queue_of(&self, link: LinkId, switch: u32) -> u64 {
         self.queues[link as usize].unwrap_or(self.switches[switch as usize].queue_bytes)
     }
@@ -366,8 +361,7 @@ impl Topology {
         )
     }
 
-    /// A name for a link, such as `host3-switch0`; further links between the same
-    /// places are `switch0-switch1.2` and so on.
+    /// A name for a link, such as `host3-switch0`; further links between the same ends are `switch0-switch1.2` and so on.
     pub fn link_name(&self, link: LinkId) -> String {
         let [near, far] = self.links[link as usize].ends;
         let name = format!("{}-{}", self.place_name(near), self.place_name(far));
@@ -385,8 +379,7 @@ impl Topology {
         }
     }
 
-    /// The least time between the sending of a frame by any host and its last bit's
-    /// arrival at a switch.
+    /// The least time from the sending of a frame by any host to its last bit's arrival at a switch.
     pub fn hop(&self) -> Span {
         self.host_links
             .iter()
@@ -396,9 +389,8 @@ impl Topology {
             .unwrap_or(Span::ZERO)
     }
 
-    /// The least time between the sending of a frame by any host and its arrival
-    /// at another: within it, no host can hear of what another one does now. Up to
-    /// the nearest switch, through it, and down again.
+    /// The least time from the sending of a frame by any host to its arrival at another: within it, no host can affect another. Computed as the
+    /// time to the nearest switch, through it, and back down.
     pub fn lookahead(&self) -> Span {
         let through = self.switches.iter().map(|switch| switch.latency).min();
         self.hop() + through.unwrap_or(Span::ZERO) + self.hop()

@@ -1,7 +1,7 @@
-//! What links carry over time: figures by windows of equal length.
+//! Link figures over time, by windows of equal length.
 //!
-//! A window is given out once nothing can change it any more, so figures do not depend on rounds. Filled by
-//! the fabric for each frame; the coordinator takes them for `links.csv`.
+//! A window is returned once it can't change any more, so figures do not depend on rounds. Filled by the
+//! fabric for each frame; the coordinator takes them for `links.csv`.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::{Exit, MOST_COUNTED, Passage, Refusal};
 
-/// What one direction of a link did in one window of time. An event at the very time
-/// at which one window ends and the next begins belongs to the next.
+/// Figures of one direction of a link in one time window. An event at the boundary of two windows belongs
+/// to the later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkWindow {
-    /// Frames whose last bit went onto the wire, those lost by chance included.
+    /// Frames whose last bit was sent, including those lost at random.
     pub frames: u64,
-    /// Bytes of these, without preamble, checksum and gap.
+    /// Bytes of these frames, without preamble, checksum and gap.
     pub bytes: u64,
-    /// The longest that the queue was, in bytes, the frame on the wire included.
+    /// Longest queue, in bytes, including the frame on the wire.
     pub longest_queue: u64,
     /// Bytes in the queue just before the window's end.
     pub queue: u64,
     /// Frames dropped because the queue was full.
     pub drops: u64,
-    /// Frames lost on the wire by chance.
+    /// Frames lost on the wire at random.
     pub lost: u64,
-    /// Frames lost because the link failed or did not work.
+    /// Frames lost because the link failed or was down.
     pub failed: u64,
     /// Time during which the wire was busy, in picoseconds.
     pub busy_ps: u64,
-    /// Bytes that came into the queue, and that left it.
+    /// Bytes that entered the queue, and that left it.
     entered: u64,
     left: u64,
 }
 
 impl LinkWindow {
-    /// Whether it could have come about.
+    /// True if a window can have these figures.
     fn is_sound(&self) -> bool {
         let counts = [
             self.frames,
@@ -52,13 +52,13 @@ impl LinkWindow {
     }
 }
 
-/// The figures of one direction of a link in one window. Where nothing happened and
-/// nothing waits, there are none.
+/// Figures of one direction of a link in one window. Windows without events and with an empty queue have no
+/// record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkRecord {
-    /// When the window begins.
+    /// Start of the window.
     pub start: Time,
-    /// The link's number times two, and one more on the way down.
+    /// Twice the link's number, plus one for the direction down.
     pub port: u32,
     /// The figures.
     pub window: LinkWindow,
@@ -70,7 +70,7 @@ pub(crate) struct Windows {
     length: u64,
     /// By number of window and port.
     open: BTreeMap<(u64, u32), LinkWindow>,
-    /// Bytes in each port's queue at the end of the last window given out.
+    /// Bytes in each port's queue at the end of the last returned window.
     queues: Vec<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Windows {
         }
     }
 
-    /// A frame of `bytes` was sent to `port` at `now`, and this is what becomes of it.
+    /// Records a frame of `bytes`, sent to `port` at `now`, and its outcome.
     pub(crate) fn note(
         &mut self,
         port: u32,
@@ -119,7 +119,7 @@ impl Windows {
         }
     }
 
-    /// Shares the time from `start` to `end` out to windows.
+    /// Distributes the time from `start` to `end` over windows.
     fn note_busy(&mut self, port: u32, mut start: u64, end: u64) {
         while start < end {
             let number = start / self.length;
@@ -134,8 +134,8 @@ impl Windows {
         self.open.entry((number, port)).or_default()
     }
 
-    /// Takes out what cannot change any more when everything before `settled` is known:
-    /// in order of time, then of ports.
+    /// Returns windows that can't change any more once everything before `settled` is known, ordered by
+    /// time and port.
     pub(crate) fn take(&mut self, settled: Time) -> impl Iterator<Item = LinkRecord> {
         let whole = match settled {
             Time::MAX => u64::MAX,
@@ -171,7 +171,7 @@ impl Windows {
         }
     }
 
-    /// Continues from `state`; `false` when that is of other links.
+    /// Continues from `state`; false if it is of other links.
     pub(crate) fn restore(&mut self, state: WindowsState) -> bool {
         let ports = self.queues.len();
         if state.queues.len() != ports
@@ -232,7 +232,7 @@ mod tests {
                 (10, 1, 0, (150, 150), 10),
                 (20, 1, 1, (150, 50), 10),
                 (30, 0, 0, (0, 0), 0),
-                // The second frame's last bit is on the wire as this window begins.
+                // The second frame's last bit is sent exactly at this window's start.
                 (30, 1, 1, (50, 0), 0),
             ]
         );

@@ -1,8 +1,8 @@
-//! Who sent how much to whom.
+//! Traffic between pairs of hosts.
 //!
-//! Counts what hosts' cards put onto their links, by the hosts' numbers: frames, their bytes, and the data of TCP and UDP
-//! in them. Frames to groups, broadcast included, are counted once; those to addresses that nobody has are not.
-//! Any bytes are a frame, however short or malformed. Called by the network for each frame that a host sends.
+//! Counts frames that hosts' NICs send, by the hosts' numbers: frames, their bytes, and the payload of TCP and UDP.
+//! Frames to groups, including broadcast, are counted once; frames to unassigned addresses are not counted. Frames may be
+//! short or malformed. Called by the network for each frame that a host sends.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ const UDP_HEADER: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// From which host to which; `None` stands for groups of hosts.
+/// Source and destination host; `None` for groups of hosts.
 pub type WirePair = (u32, Option<u32>);
 
-/// What went from one host to another.
+/// Traffic from one host to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCount {
     /// Frames.
     pub frames: u64,
     /// Their bytes, from destination address to payload, without preamble, checksum and gap.
     pub bytes: u64,
-    /// Bytes of data in TCP segments and UDP datagrams; what is sent again counts again.
+    /// Bytes of data in TCP segments and UDP datagrams, including retransmissions.
     pub payload: u64,
 }
 
-/// All pairs of hosts.
+/// Counts of all pairs of hosts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire {
     pairs: BTreeMap<WirePair, WireCount>,
@@ -43,7 +43,7 @@ pub(crate) struct WireState {
 }
 
 impl Wire {
-    /// One of so many hosts sends a frame.
+    /// Counts a frame of a host; `hosts` is the number of hosts.
     pub(crate) fn note(&mut self, from: u32, hosts: u32, frame: &[u8]) {
         let Some(destination) = Mac::destination(frame) else {
             return;
@@ -69,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// The counts again of so many hosts; `None` when they cannot be.
+    /// Restores the counts of `hosts` hosts; `None` if they are not valid.
     pub(crate) fn restored(state: WireState, hosts: u32) -> Option<Self> {
         let count = state.pairs.len();
         let known = |(from, to): WirePair| from < hosts && to.is_none_or(|to| to < hosts);
@@ -79,7 +79,7 @@ impl Wire {
     }
 }
 
-/// Bytes of data that a frame's TCP segment or UDP datagram has; 0 for other frames.
+/// Bytes of data in a frame's TCP segment or UDP datagram; 0 for other frames.
 fn payload(frame: &[u8]) -> u64 {
     let packet = frame.get(ETHERNET_HEADER..).unwrap_or_default();
     let segment = match frame.get(12..ETHERNET_HEADER) {
@@ -98,8 +98,8 @@ fn payload(frame: &[u8]) -> u64 {
     data.unwrap_or(0) as u64
 }
 
-/// The protocol and the payload of a packet, without what pads the frame. Of fragments only the first has a header of
-/// TCP or UDP; none of them is looked at.
+/// The protocol and the payload of a packet, without the frame's padding. Fragments are ignored, although the first has a
+/// TCP or UDP header.
 fn ipv4(packet: &[u8]) -> Option<(u8, &[u8])> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     let length = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
@@ -108,7 +108,7 @@ fn ipv4(packet: &[u8]) -> Option<(u8, &[u8])> {
     (!fragment).then_some((*packet.get(9)?, segment))
 }
 
-/// The same of IPv6; what follows extension headers is not looked at.
+/// The same for IPv6; data after extension headers are ignored.
 fn ipv6(packet: &[u8]) -> Option<(u8, &[u8])> {
     let length = usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]));
     let end = (IPV6_HEADER + length).min(packet.len());
@@ -123,7 +123,7 @@ mod tests {
         [&to.0[..], &Mac::of_host(0).0, &kind, packet].concat()
     }
 
-    /// A TCP segment over IPv4 with so many bytes of data, and so many after the packet.
+    /// A TCP segment over IPv4 with `data` bytes of data, and `padding` bytes after the packet.
     fn tcp(to: Mac, data: usize, padding: usize) -> Vec<u8> {
         let mut packet = vec![0; 20 + 32 + data + padding];
         packet[0] = 0x45;

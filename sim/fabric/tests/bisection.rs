@@ -1,4 +1,4 @@
-//! Bisections of shapes, against the counts of links that halves cut.
+//! Bisections of shapes, compared with the number of links that halves cut.
 #![allow(missing_docs)]
 
 mod net;
@@ -6,7 +6,7 @@ mod net;
 use belljar_fabric::{Bisection, Endpoint, FatTree, HyperX, Topology, Torus};
 use net::{LINK, PARTS, dragonfly};
 
-/// A bisection of so many links.
+/// A bisection of this number of links.
 fn exactly(links: u64) -> Option<Bisection> {
     Some(Bisection {
         bandwidth: links * LINK.bandwidth,
@@ -25,7 +25,7 @@ fn a_bisection_is_the_least_of_cuts_by_dimension() {
         // Twice the 4 x 8 rings that are cut.
         assert_eq!(topology.measures().bisection, exactly(64), "{dimensions:?}");
     }
-    // Equal networks have equal figures where no dimension is even, too.
+    // Equal networks have equal figures, even if no dimension is even.
     let odd = [[3, 5, 7], [7, 5, 3], [5, 3, 7]].map(|dimensions| {
         let topology = torus(&dimensions).build(105, &PARTS).unwrap();
         topology.measures().bisection.unwrap()

@@ -1,4 +1,4 @@
-//! Delivery times against the arithmetic of links and switches.
+//! Delivery times compared with calculated times of links and switches.
 #![allow(missing_docs)]
 
 use belljar_fabric::{Delivery, Fabric, Frame, LinkSpec, Mac, SwitchSpec, Topology};
@@ -103,8 +103,8 @@ fn how_time_is_cut_changes_nothing() {
     assert_eq!(run(1_000_000), run(u64::MAX));
 }
 
-/// Rounds as the coordinator runs them: what hosts send becomes known only after
-/// the fabric ran ahead by a hop.
+/// Rounds as the coordinator runs them: hosts' frames become known only after the fabric ran ahead
+/// by a hop.
 #[test]
 fn running_ahead_by_a_hop_changes_nothing() {
     let sends = |fabric: &mut Fabric, from: Time, to: Time| {

@@ -9,7 +9,7 @@ use belljar_fabric::{
 use belljar_sim::Time;
 use net::{PARTS, datagram, dragonfly};
 
-/// The links between groups of a dragonfly, by the switch of the group at each end.
+/// The links between groups of a dragonfly, by the switch at each end.
 fn gates_used(topology: &Topology, size: u32) -> Vec<usize> {
     let mut used = vec![0; size as usize];
     for link in topology.links() {
@@ -28,7 +28,7 @@ fn a_dragonfly_spreads_all_links_that_its_ports_allow() {
     let shape = dragonfly(8, 4, 4, 8);
     let topology = shape.build(256, &PARTS).unwrap();
     // 28 of each group's 32 ports, four links to each of seven groups: the first four switches have
-    // four links, the last four three.
+    // four links, the last four have three.
     let ports = GlobalPorts {
         per_group: 32,
         linked: 28,
@@ -66,7 +66,8 @@ fn ecmp_uses_every_link_between_two_groups() {
         }
     }
     assert_eq!(fabric.advance(Time::MAX).len(), 48 * 47);
-    // 16 hosts of a group send to 16 of another, over six links: 42 each, if all were equal.
+    // 16 hosts of a group send to 16 of another, over six links: 42 frames on each, if distributed
+    // evenly.
     for (link, ways) in topology.links().iter().zip(fabric.statistics()) {
         if let [Endpoint::Switch(near), Endpoint::Switch(far)] = link.ends
             && near / 4 != far / 4

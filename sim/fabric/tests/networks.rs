@@ -1,5 +1,5 @@
-//! What holds for every network: all reach all, nothing goes in circles, the same
-//! comes of the same.
+//! Properties of every network: all hosts reach each other, there are no loops, and runs are
+//! reproducible.
 #![allow(missing_docs)]
 
 mod net;
@@ -21,7 +21,7 @@ fn outage(from: Span, until: Span) -> Outage {
     }
 }
 
-/// Everything goes wrong that can, on every third link.
+/// All kinds of impairments on every third link.
 fn troubled(topology: &Topology, seed: u64) -> Settings {
     let links = (0..topology.links().len() as u32).step_by(3);
     let impairment = |link: u32| Impairment {
@@ -52,7 +52,7 @@ fn troubled(topology: &Topology, seed: u64) -> Settings {
     }
 }
 
-/// Frames of a run: when, from where, the sender's count, and what.
+/// Frames of a run: time, source host, the sender's count, and the frame.
 type Traffic = Vec<(Time, u32, u64, belljar_fabric::Frame)>;
 
 /// Bursts from every host to every other one, and broadcasts between them.
@@ -79,7 +79,7 @@ type Outcome = (
     Vec<LinkRecord>,
 );
 
-/// Runs `traffic` in steps, as rounds do: what hosts send becomes known a step late.
+/// Runs `traffic` in steps, like rounds: hosts' frames become known one step late.
 fn run(fabric: &mut Fabric, traffic: &Traffic, step: Span, end: Time) -> Outcome {
     let mut outcome = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut now = Time::ZERO;
@@ -349,11 +349,11 @@ fn damaged_states_are_refused() {
         fabric.send(Time::ZERO, host, 0, datagram(host, (host + 1) % 3, 0, 0));
     }
     fabric.advance(Time::ZERO + Span::from_us(1)).for_each(drop);
-    // Integers of a fixed length, so that a word of ones falls on whole fields.
+    // Fixed-length integers, so that a word of ones covers whole fields.
     let config = bincode::config::standard().with_fixed_int_encoding();
     let sound = bincode::by_serde::encode_to_vec(fabric.save(), config).unwrap();
     let mut refused = 0;
-    // A word of ones anywhere: a length, a count, a time, a number of a host.
+    // A word of ones anywhere: a length, a count, a time, a host's number.
     for at in 0..sound.len() - 8 {
         let mut damaged = sound.clone();
         damaged[at..at + 8].fill(0xff);

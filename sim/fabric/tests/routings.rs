@@ -1,4 +1,4 @@
-//! What each routing is for: loads that others put onto one link are spread, and no frame is lost.
+//! Benefits of each routing: it spreads loads that others put onto one link, and loses no frame.
 #![allow(missing_docs)]
 
 mod net;
@@ -30,7 +30,8 @@ fn fabric(topology: &Topology, routing: Routing) -> Fabric {
     Fabric::with_settings(topology.clone(), &settings).unwrap()
 }
 
-/// Every host sends so many frames, of so many flows, to the host that `to` says. What arrived, when the last did, and the most frames on a direction of a link.
+/// Every host sends `frames` frames in `flows` flows to the host `to`. Returns the deliveries, the time of the last one, and the most frames on a direction of a
+/// link.
 fn send(
     fabric: &mut Fabric,
     (frames, flows): (u32, u32),
@@ -50,7 +51,7 @@ fn send(
     (arrived, last, most)
 }
 
-/// A dragonfly of which each host sends to the next group: its minimal ways are one link for each group.
+/// A dragonfly in which each host sends to the next group: minimal paths use one link for each group.
 fn adversarial() -> (Topology, impl Fn(u32) -> u32) {
     let topology = dragonfly(4, 2, 2, 9).build(72, &PARTS).unwrap();
     (topology, |from| (from + 8) % 72)
@@ -92,7 +93,7 @@ fn adaptive_ways_of_a_fat_tree_share_what_is_to_be_carried() {
         parents: vec![1, 8],
     };
     let topology = tree.build(64, &PARTS).unwrap();
-    // Every host's frames to one that d-mod-k of the sources' numbers tells apart and hashes do not.
+    // Every host's frames go to a host that d-mod-k by source numbers separates and hashes do not.
     let shift = |from: u32| (from + 8) % 64;
     let most = |routing| send(&mut fabric(&topology, routing), (64, 1), shift).2;
     assert_eq!(most(Routing::SModK), 64);
@@ -108,7 +109,7 @@ fn valiants_ways_spread_a_tornado() {
         hosts_per_switch: 1,
     };
     let topology = torus.build(8, &PARTS).unwrap();
-    // Half the way around: of two equal ways the shortest routing takes one.
+    // Half the way around: of two equal paths, shortest routing always takes one.
     let tornado = |from: u32| (from + 3) % 8;
     let most = |routing| send(&mut fabric(&topology, routing), (16, 1), tornado).2;
     assert_eq!(most(Routing::Shortest), 48);
@@ -150,7 +151,7 @@ fn tables_are_followed_also_where_ways_are_longer() {
 }
 
 proptest! {
-    /// Nothing is lost, and where frames do not choose for themselves, those of a flow stay in order.
+    /// No frame is lost, and frames of a flow stay in order under routings that do not choose per frame.
     #[test]
     fn all_frames_arrive(topology in any_topology(), routing in 0..ALL.len(), shift in 1..40_u32) {
         let routing = ALL[routing];

@@ -1,4 +1,4 @@
-//! Regular shapes against the formulas of the papers that describe them.
+//! Regular shapes compared with the formulas of their papers.
 #![allow(missing_docs)]
 
 mod net;
@@ -10,7 +10,7 @@ use belljar_sim::Time;
 use net::{LINK, PARTS, datagram, dragonfly, links_between};
 use proptest::prelude::*;
 
-/// A bisection of so many links.
+/// A bisection of this number of links.
 fn exactly(links: u64) -> Option<Bisection> {
     Some(Bisection {
         bandwidth: links * LINK.bandwidth,
@@ -18,7 +18,7 @@ fn exactly(links: u64) -> Option<Bisection> {
     })
 }
 
-/// Sees for every pair of hosts that a frame goes over as many links as `expected` says.
+/// Checks for every pair of hosts that a frame passes `expected` links.
 fn all_pairs(topology: Topology, expected: impl Fn(u32, u32) -> u32) {
     let hosts = topology.hosts();
     let mut fabric = Fabric::new(topology);
@@ -133,7 +133,8 @@ fn numbers_that_make_no_shape_are_refused_with_reasons() {
     }
 }
 
-/// Sends every host's frame to the host `shift` further at once.
+/// Sends a frame from every host to the host `shift` further, all at once; returns the most frames
+/// on a link.
 fn shift_all(topology: &Topology, routing: Routing, shift: u32) -> u64 {
     let settings = Settings {
         routing,
@@ -178,7 +179,7 @@ fn d_mod_k_carries_every_shift_without_contention() {
                 "{tree:?} by {shift}"
             );
         }
-        // Without it there is contention: the lowest link carries what all could.
+        // Without D-mod-K there is contention: the lowest link carries all frames.
         assert!(shift_all(&topology, Routing::Shortest, topology.hosts() / 2) > 1);
     }
 }
@@ -312,7 +313,7 @@ proptest! {
     }
 }
 
-/// The switch of each of a group's links to others, counted out port by port.
+/// The switch of each of a group's links to others, counted port by port.
 fn gates(shape: &Dragonfly) -> Vec<u32> {
     let all = (shape.groups - 1) * shape.links_between_groups();
     let each = all.div_ceil(shape.switches_per_group);

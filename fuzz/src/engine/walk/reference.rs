@@ -1,12 +1,12 @@
-//! A page walker of its own, after the Intel SDM, volume 3, sections 4.3 to 4.7.
+//! An independent page walker, after the Intel SDM, volume 3, sections 4.3 to 4.7.
 //!
-//! Written from the manual and not from the engine, whose results it is compared with; it caches nothing.
-//! Called by the target `walk` for each access.
+//! Written from the manual and independent of the engine, whose results it is compared with; it caches
+//! nothing. Called by the target `walk` for each access.
 
 use belljar_cpu::{Access, GuestRam};
 use vm_memory::{Bytes, GuestAddress};
 
-/// Address bits that the processor has (CPUID leaf 0x80000008).
+/// Number of the processor's address bits (CPUID leaf 0x80000008).
 const PHYSICAL_BITS: u32 = 40;
 
 /// The kind of page tables.
@@ -20,7 +20,7 @@ pub(crate) enum Paging {
     Long,
 }
 
-/// What an access raises.
+/// The fault of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// #PF with its error code.
@@ -43,7 +43,7 @@ pub(crate) struct Walk {
     pub(crate) large_4m: bool,
 }
 
-/// The entries that a walk went through, the last of which maps the page.
+/// The entries of a walk; the last one maps the page.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) physical: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Sets accessed bits, and the page's dirty bit when it is written.
+    /// Sets accessed bits, and for a write the page's dirty bit.
     pub(crate) fn mark(&self, ram: &GuestRam, write: bool) {
         let last = self.entries.len() - 1;
         for (number, &at) in self.entries.iter().enumerate() {
@@ -68,12 +68,12 @@ impl Path {
 
 /// One level of tables.
 struct Level {
-    /// Lowest address bit that the level's index takes.
+    /// Lowest address bit of the level's index.
     shift: u32,
     index_bits: u32,
     may_be_large: bool,
     must_be_zero: u64,
-    /// Whether the level's entries have rights and accessed bits.
+    /// True if the level's entries have rights and accessed bits.
     is_full: bool,
 }
 
@@ -106,7 +106,7 @@ impl Walk {
                 ]
             }
             Paging::Long => {
-                // Bits 52 to 62 are the system's own.
+                // Bits 52 to 62 are available to the system.
                 let zero = high & 0x000f_ffff_ffff_ffff | execute;
                 vec![
                     level(39, 9, false, zero | 0x80),
@@ -118,7 +118,7 @@ impl Walk {
         }
     }
 
-    /// Where `linear` leads.
+    /// Translates `linear`.
     pub(crate) fn go(
         &self,
         ram: &GuestRam,
@@ -176,7 +176,7 @@ impl Walk {
         unreachable!("the last level's entries map pages")
     }
 
-    /// Address bits below a large page's own, but for the one of the memory type.
+    /// Address bits below a large page's own, except for the memory type bit.
     fn below_large(&self, level: &Level, large: bool) -> u64 {
         if large {
             ((1 << level.shift) - 1) & !0x1fff

@@ -1,7 +1,7 @@
-//! Tables that the input makes.
+//! Page tables from the input.
 //!
-//! Entries stay within the pages of hostile tables, whatever they point to; what an input is too short for
-//! is not present. Called by the target `walk` before the guest begins.
+//! Entries are written only to the pages of hostile tables, but may refer to anything; entries beyond the
+//! input's end are not present. Called by the target `walk` before the guest begins.
 
 use arbitrary::{Result, Unstructured};
 use belljar_cpu::GuestRam;
@@ -11,7 +11,7 @@ use super::reference::Paging;
 use super::{ENTRIES, HOSTILE, HOSTILE_PAGES, RAM_BYTES};
 use crate::engine::machine::put;
 
-/// Entries of two bytes each: the lower gives an address, the upper flags.
+/// Each entry is described by two bytes: the lower gives an address, the upper flags.
 pub(super) fn write_tables(ram: &GuestRam, paging: Paging, u: &mut Unstructured<'_>) -> Result<()> {
     for page in 0..HOSTILE_PAGES {
         for slot in 0..ENTRIES {
@@ -26,7 +26,7 @@ pub(super) fn write_tables(ram: &GuestRam, paging: Paging, u: &mut Unstructured<
         }
     }
     if paging == Paging::Pae {
-        // A load of CR3 checks the four of these: they are good ones here.
+        // Loading CR3 checks these four, so they are valid here.
         for slot in 0..3 {
             let at = GuestAddress(HOSTILE + slot * 8);
             let value: u64 = ram.read_obj(at).expect("in RAM");
@@ -54,14 +54,14 @@ fn entry(raw: u16) -> u64 {
         _ => HOSTILE,
     };
     let bit = |from: u32, to: u32| u64::from(raw >> from & 1) << to;
-    // Present unless two bits say not.
+    // Present unless two bits are clear.
     let present = u64::from(raw >> 5 & 3 != 0);
     let flags = bit(7, 1) | bit(8, 2) | bit(9, 5) | bit(10, 6) | bit(11, 7) | bit(12, 8);
     let high = bit(13, 63) | (bit(14, 52) & bit(15, 52)) | bit(15, 9);
     address | present | flags | high
 }
 
-/// A good way through each kind of tables, and one that goes round.
+/// A valid path through each kind of tables, and one with a loop.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for options in [0u8, 4, 8, 12, 2, 6, 14, 3, 7, 11, 19, 31] {

@@ -1,34 +1,35 @@
-//! Extended attributes as they follow an inode.
+//! Encoding of extended attributes, which follow an inode.
 //!
-//! A header of 12 bytes, then for each attribute an entry of 4 bytes (length of the name's rest, index of the name's
-//! prefix, length of the value), the name's rest and the value, filled up to a multiple of 4: `struct
-//! erofs_xattr_ibody_header` and `struct erofs_xattr_entry` of `fs/erofs/erofs_fs.h`. None is shared between inodes.
+//! A header of 12 bytes, then for each attribute an entry of 4 bytes (length of the name's suffix, index of the
+//! name's prefix, length of the value), the suffix and the value, padded to a multiple of 4: `struct
+//! erofs_xattr_ibody_header` and `struct erofs_xattr_entry` of `fs/erofs/erofs_fs.h`. No attribute is shared between
+//! inodes.
 
 use std::collections::BTreeMap;
 
 const HEADER: usize = 12;
 const ENTRY: usize = 4;
-/// What Linux takes: `XATTR_NAME_MAX`, `XATTR_LIST_MAX` (`include/uapi/linux/limits.h`).
+/// Linux's limits: `XATTR_NAME_MAX`, `XATTR_LIST_MAX` (`include/uapi/linux/limits.h`).
 const LONGEST_NAME: usize = 255;
 const LONGEST_LIST: usize = 65_536;
-/// What the count of 16 bits in an inode and the length of 16 bits in an entry take.
+/// Limits of the 16-bit count in an inode and the 16-bit length in an entry.
 const MOST_UNITS: usize = u16::MAX as usize;
 const LONGEST_VALUE: usize = u16::MAX as usize;
-/// Prefixes of names, and their indexes: `EROFS_XATTR_INDEX_*`. The lists of rights have no rest.
+/// Prefixes of names, and their indexes: `EROFS_XATTR_INDEX_*`. The names of ACLs have no suffix.
 const PREFIXES: [(&[u8], u8); 3] = [(b"user.", 1), (b"trusted.", 4), (b"security.", 6)];
 const WHOLE_NAMES: [(&[u8], u8); 2] = [
     (b"system.posix_acl_access", 2),
     (b"system.posix_acl_default", 3),
 ];
 
-/// An attribute that an image can't hold, and why.
+/// An attribute that an image can't hold, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unfit<'a> {
     pub(super) name: &'a [u8],
     pub(super) why: &'static str,
 }
 
-/// Bytes that attributes take after their inode, or the one that can't stand there.
+/// Bytes of the attributes after their inode, or the attribute that can't be encoded.
 pub(super) fn length(attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<u64, Unfit<'_>> {
     let (mut bytes, mut list) = (HEADER, 0);
     for (name, value) in attributes {
@@ -56,7 +57,7 @@ pub(super) fn length(attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<u64, Unf
     })
 }
 
-/// The attributes as they follow their inode; `None` when they can't.
+/// Encodes the attributes as they follow their inode; `None` if they can't be encoded.
 pub(super) fn encode(attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Vec<u8>> {
     if attributes.is_empty() {
         return Some(Vec::new());
@@ -73,7 +74,7 @@ pub(super) fn encode(attributes: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Vec<u8>>
     Some(bytes)
 }
 
-/// What an inode says of how many bytes of attributes follow it: `erofs_xattr_ibody_size`.
+/// An inode's count for so much attribute data: `erofs_xattr_ibody_size`.
 pub(super) fn units(bytes: usize) -> usize {
     match bytes {
         0 => 0,
@@ -81,7 +82,7 @@ pub(super) fn units(bytes: usize) -> usize {
     }
 }
 
-/// Index of a name's prefix, and the rest of the name.
+/// Index of a name's prefix, and the suffix.
 fn split(name: &[u8]) -> Option<(u8, &[u8])> {
     if let Some((whole, index)) = WHOLE_NAMES.iter().find(|(whole, _)| *whole == name) {
         return Some((*index, &name[whole.len()..]));

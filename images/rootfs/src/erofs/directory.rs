@@ -1,15 +1,15 @@
-//! Directories as blocks of names.
+//! Encoding of directories as blocks of names.
 //!
-//! A block has its entries, 12 bytes each (inode, where the name begins, kind), and then their names; entries stand in
-//! ascending order of their names' bytes, `.` and `..` among them, as Linux looks for them by halves: `struct
-//! erofs_dirent` of `fs/erofs/erofs_fs.h`. Whole blocks are filled up with zeros; the last one ends with its last name.
+//! A block has its entries, 12 bytes each (inode, offset of the name, type), and then their names. Entries are in
+//! ascending order of their names' bytes, including `.` and `..`, for Linux's binary search: `struct erofs_dirent` of
+//! `fs/erofs/erofs_fs.h`. All blocks but the last are padded with zeros; the last one ends with its last name.
 
 use super::BLOCK;
 use crate::tree::{FileTree, Node, NodeKind};
 
 const ENTRY: usize = 12;
 
-/// A name in a directory; ordered by directories and then by names.
+/// A name in a directory; ordered by directory and then by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry<'a> {
     /// Number of the directory's node.
@@ -19,10 +19,10 @@ pub(super) struct Entry<'a> {
     pub(super) node: u32,
 }
 
-/// All names in the directories of a tree, in order; `None` when a name has no directory that it stands in.
+/// All names in the directories of a tree, in order; `None` if a name has no parent directory.
 pub(super) fn entries(tree: &FileTree) -> Option<Vec<Entry<'_>>> {
     let mut entries = Vec::new();
-    // Paths in order seldom change their directory.
+    // Successive paths mostly have the same directory.
     let mut last: (&[u8], u32) = (b"", tree.find(b"")?.0);
     for (path, id) in tree.paths() {
         let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
@@ -48,14 +48,14 @@ pub(super) fn entries(tree: &FileTree) -> Option<Vec<Entry<'_>>> {
     Some(entries)
 }
 
-/// What stands in one directory.
+/// The entries of one directory.
 pub(super) fn of_folder<'e, 'a>(entries: &'e [Entry<'a>], folder: u32) -> &'e [Entry<'a>] {
     let start = entries.partition_point(|entry| entry.folder < folder);
     let end = entries.partition_point(|entry| entry.folder <= folder);
     &entries[start..end]
 }
 
-/// The entries of a directory by the blocks that they fill.
+/// Groups a directory's entries by block.
 pub(super) fn blocks<'e, 'a>(
     mut entries: &'e [Entry<'a>],
 ) -> impl Iterator<Item = &'e [Entry<'a>]> {
@@ -74,7 +74,7 @@ pub(super) fn blocks<'e, 'a>(
     })
 }
 
-/// Bytes of a directory.
+/// Size of a directory in bytes.
 pub(super) fn size(entries: &[Entry<'_>]) -> u64 {
     let used = |block: &[Entry<'_>]| -> usize {
         let each = block.iter().map(|entry| ENTRY + entry.name.len());
@@ -86,7 +86,7 @@ pub(super) fn size(entries: &[Entry<'_>]) -> u64 {
     sum.0 + sum.1
 }
 
-/// The bytes of one block; `number` gives the inode of a node.
+/// Encodes one block; `number` returns the inode number of a node.
 pub(super) fn encode(tree: &FileTree, block: &[Entry<'_>], number: impl Fn(u32) -> u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BLOCK as usize);
     let mut start = ENTRY * block.len();
@@ -103,7 +103,7 @@ pub(super) fn encode(tree: &FileTree, block: &[Entry<'_>], number: impl Fn(u32) 
     bytes
 }
 
-/// A node's kind as directories have it: `FT_*` of `include/linux/fs_types.h`.
+/// A node's type in directories: `FT_*` of `include/linux/fs_types.h`.
 fn kind(node: &Node) -> u8 {
     match node.kind {
         NodeKind::File { .. } => 1,

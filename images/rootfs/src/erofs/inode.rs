@@ -1,4 +1,4 @@
-//! The bytes of inodes and of the superblock.
+//! Encoding of inodes and of the superblock.
 //!
 //! `struct erofs_inode_extended` and `struct erofs_super_block` of `fs/erofs/erofs_fs.h`.
 
@@ -6,28 +6,29 @@ use super::place::Place;
 use super::{BLOCK, INODE};
 use crate::tree::{Node, NodeKind};
 
-/// Where the superblock stands: `EROFS_SUPER_OFFSET`.
+/// Offset of the superblock: `EROFS_SUPER_OFFSET`.
 pub(super) const SUPERBLOCK: u64 = 1024;
 const MAGIC: u32 = 0xe0f5_e1e2;
 const BLOCK_BITS: u8 = 12;
-/// A checksum is there (`EROFS_FEATURE_COMPAT_SB_CHKSUM`), and times are those of data (`EROFS_FEATURE_COMPAT_MTIME`).
+/// The superblock has a checksum (`EROFS_FEATURE_COMPAT_SB_CHKSUM`), and times are of modification
+/// (`EROFS_FEATURE_COMPAT_MTIME`).
 const FEATURES: u32 = 1 | 2;
 /// The same for all images, so that equal trees give equal bytes.
 const UUID: [u8; 16] = [
     0xbe, 0x11, 0xa2, 0x00, 0x00, 0x00, 0x40, 0x00, 0x80, 0x00, 0, 0, 0, 0, 0, 1,
 ];
-/// The checksum starts with all ones and stays as it is at the end: `erofs_superblock_csum_verify` of
+/// The checksum starts with all ones and is not inverted at the end: `erofs_superblock_csum_verify` of
 /// `fs/erofs/super.c`.
 const CASTAGNOLI: crc::Algorithm<u32> = crc::Algorithm {
     xorout: 0,
     ..crc::CRC_32_ISCSI
 };
 
-/// Numbers of devices that 32 bits hold: `new_encode_dev` of `include/linux/kdev_t.h`.
+/// Limits on device numbers in 32 bits: `new_encode_dev` of `include/linux/kdev_t.h`.
 const MOST_MAJOR: u32 = (1 << 12) - 1;
 const MOST_MINOR: u32 = (1 << 20) - 1;
 
-/// A node's inode; `attributes` is how many bytes of them follow, in the unit that inodes have.
+/// Encodes a node's inode; `attributes` is the size of its attributes in the unit of inodes.
 pub(super) fn encode(node: &Node, place: &Place, attributes: u16, index: u32) -> Vec<u8> {
     let layout = if place.is_packed() { 2 } else { 0 };
     let device = match node.kind {
@@ -53,13 +54,13 @@ pub(super) fn encode(node: &Node, place: &Place, attributes: u16, index: u32) ->
     bytes
 }
 
-/// A device's number as `new_encode_dev` packs it; `None` when it has too many bits.
+/// Packs a device's number like `new_encode_dev`; `None` if it has too many bits.
 pub(super) fn device(major: u32, minor: u32) -> Option<u32> {
     let fits = major <= MOST_MAJOR && minor <= MOST_MINOR;
     fits.then_some(minor & 0xff | major << 8 | (minor & !0xff) << 12)
 }
 
-/// The bits of a mode that say what a node is: `S_IFMT`.
+/// The file type bits of a mode: `S_IFMT`.
 fn kind(kind: &NodeKind) -> u16 {
     match kind {
         NodeKind::Fifo => 0o010_000,
@@ -72,7 +73,7 @@ fn kind(kind: &NodeKind) -> u16 {
     }
 }
 
-/// The superblock and zeros up to its block's end, with the checksum over both.
+/// Encodes the superblock and zeros up to its block's end, with the checksum over both.
 pub(super) fn superblock(root: u16, inodes: u64, blocks: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity((BLOCK - SUPERBLOCK) as usize);
     bytes.extend(MAGIC.to_le_bytes());
@@ -81,10 +82,10 @@ pub(super) fn superblock(root: u16, inodes: u64, blocks: u32) -> Vec<u8> {
     bytes.extend([BLOCK_BITS, 0]);
     bytes.extend(root.to_le_bytes());
     bytes.extend(inodes.to_le_bytes());
-    // No time of making, that compact inodes would have.
+    // No build time, which only compact inodes need.
     bytes.extend([0; 12]);
     bytes.extend(blocks.to_le_bytes());
-    // Inodes are numbered from the image's beginning on, and no attributes are shared.
+    // Inodes are numbered from the image's beginning, and no attributes are shared.
     bytes.extend([0; 8]);
     bytes.extend(UUID);
     bytes.resize((BLOCK - SUPERBLOCK) as usize, 0);

@@ -1,9 +1,8 @@
-//! Where everything stands in an image: a function of the tree alone.
+//! Layout of an image: a function of the tree alone.
 //!
-//! An inode, its attributes and what of its bytes follows it stand in one block, as Linux wants it of the last part,
-//! and are put where they leave the least room; so few bytes are lost between them. Only attributes that take more than
-//! a block are spread over several, and then nothing follows them. The root's inode is the first, since
-//! the superblock has 16 bits for its number.
+//! An inode, its attributes and its inline data are in one block, as Linux requires of inline data. They are placed by
+//! best fit, so few bytes are lost between them. Only attributes larger than a block span several, and then no inline
+//! data follow. The root's inode is the first, since the superblock has 16 bits for its number.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +11,27 @@ use super::place::Place;
 use super::{BLOCK, INODE, SLOT, attributes, inode};
 use crate::tree::{FileTree, Node, NodeId, NodeKind};
 
-/// The longest text of a link: `PATH_MAX` with its zero byte.
+/// Longest target of a link: `PATH_MAX` with its zero byte.
 const LONGEST_LINK: usize = 4095;
 
-/// Where all nodes stand.
+/// Positions of all nodes.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub(super) entries: Vec<Entry<'a>>,
-    /// By their nodes' numbers.
+    /// Indexed by node number.
     pub(super) places: Vec<Place>,
     /// Blocks of the image.
     pub(super) blocks: u32,
 }
 
-/// Why a tree has no layout.
+/// Reason that a tree has no layout.
 #[derive(Debug)]
 pub(super) enum Unfit {
-    /// A node can't stand in an image.
+    /// A node can't be encoded.
     Node(NodeId, String),
-    /// There are more blocks than 32 bits count.
+    /// The number of blocks exceeds 32 bits.
     Size,
-    /// A name has no directory.
+    /// A name has no parent directory.
     Tree,
 }
 
@@ -79,15 +78,16 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The place of a node that has names.
+    /// The position of a node that has names.
     pub(super) fn place(&self, id: NodeId) -> Option<&Place> {
         let place = self.places.get(id.0 as usize)?;
         (place.inode > 0).then_some(place)
     }
 }
 
-/// A place for each node, with nothing but the count of its names. So a directory has two, its parent's and its own
-/// `.`, and the `..` of each directory in it; the root's own `..` stands for its parent's name.
+/// Creates a place for each node, with only the count of its names set. A directory has two names, its parent's entry
+/// and its own `.`, and the `..` of each of its subdirectories; the root's own `..` counts for its missing parent
+/// entry.
 fn count_names(entries: &[Entry<'_>]) -> Vec<Place> {
     let most = entries.iter().map(|entry| entry.node).max().unwrap_or(0);
     let mut places = vec![Place::default(); most as usize + 1];
@@ -97,7 +97,7 @@ fn count_names(entries: &[Entry<'_>]) -> Vec<Place> {
     places
 }
 
-/// Bytes of a node, or why it can't stand in an image.
+/// Size of a node in bytes, or the reason that it can't be encoded.
 fn size<'e, 'a: 'e>(node: &Node, entries: impl FnOnce() -> &'e [Entry<'a>]) -> Result<u64, String> {
     match &node.kind {
         NodeKind::Directory => Ok(directory::size(entries())),
@@ -128,12 +128,12 @@ fn attribute(unfit: &attributes::Unfit<'_>) -> String {
     format!("its attribute {name:?} does not fit: {}", unfit.why)
 }
 
-/// Room for inodes and what follows them, from the second block on.
+/// Free space for inodes and inline data, from the second block on.
 #[derive(Debug)]
 struct Room {
-    /// The first block that nothing stands in.
+    /// The first unused block.
     next: u64,
-    /// Blocks with so many bytes left at their ends.
+    /// Blocks by the number of free bytes at their ends.
     left: BTreeMap<u64, Vec<u64>>,
 }
 
@@ -147,7 +147,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// A place for so many bytes: in the block that they fill best, or in new ones.
+    /// Allocates `length` bytes: in the best-fitting block, or in new ones.
     fn take(&mut self, length: u64) -> u64 {
         let length = length.next_multiple_of(SLOT);
         let found = self.left.range(length..).next().map(|(&left, _)| left);
@@ -168,7 +168,7 @@ impl Room {
         if rest >= INODE {
             self.left.entry(rest).or_default().push(block);
         }
-        // What is left ends with the block.
+        // The free bytes are at the block's end.
         (block + 1) * BLOCK - left
     }
 }

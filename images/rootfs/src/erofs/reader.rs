@@ -1,11 +1,10 @@
 //! Reads the files and links of an uncompressed EROFS image, as [`Writer`](crate::Writer) and mkfs.erofs make them.
 //!
-//! Every number in the image is checked before it is used, and depth and count of what is
-//! listed are bounded, so that a damaged image gives an error and nothing worse. Called by
-//! whoever wants to know what programs a guest's root file system holds.
+//! Every number in the image is checked before it is used, and depth and number of entries are bounded, so that a
+//! damaged image only gives an error. Called to list the programs of a guest's root file system.
 //!
-//! Layout after `fs/erofs/erofs_fs.h` of Linux 6.1: a superblock at byte 1024; inodes of 32 or 64
-//! bytes, found by number; the last part of a file may follow its inode.
+//! Layout after `fs/erofs/erofs_fs.h` of Linux 6.1: a superblock at byte 1024; inodes of 32 or 64 bytes, found by
+//! number; the last part of a file may follow its inode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -29,13 +28,13 @@ const LINK: u16 = 0o120_000;
 const LONGEST_LINK: u64 = 4096;
 const KIND: u16 = 0o170_000;
 
-/// Why an image can't be read.
+/// An error of reading an image.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the root file system {path}: {source}; build the image again")]
 pub struct ErofsError {
     /// The image.
     path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     source: io::Error,
 }
 
@@ -49,30 +48,30 @@ pub struct RootFile {
     at: u64,
 }
 
-/// Where a file's bytes stand.
+/// Position of a file's data.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     size: u64,
-    /// Where its whole blocks begin.
+    /// Offset of its whole blocks.
     blocks: u64,
     /// Bytes in whole blocks; the rest begins at `tail`.
     whole: u64,
     tail: u64,
 }
 
-/// What an image holds.
+/// The files and links of an image.
 #[derive(Debug, Default)]
 pub struct RootTree {
-    /// Its regular files, by directory, each once for each of its names.
+    /// Its regular files, by directory, once for each name.
     pub files: Vec<RootFile>,
-    /// Where its symbolic links lead, by their paths from `/`.
+    /// Targets of its symbolic links, by their paths from `/`.
     pub links: BTreeMap<String, String>,
 }
 
-/// Files and links of the image at `path`.
+/// Lists the files and links of the image at `path`.
 ///
 /// # Errors
-/// When it can't be read, is no EROFS image, is compressed or is damaged.
+/// When it can't be read, is not an EROFS image, is compressed or is damaged.
 pub fn root_tree(path: &Path) -> Result<RootTree, ErofsError> {
     list(path).map_err(|source| ErofsError {
         path: path.to_owned(),
@@ -85,7 +84,7 @@ fn list(path: &Path) -> io::Result<RootTree> {
     let image = Image::open(file.clone())?;
     let mut tree = RootTree::default();
     let mut open = vec![(image.root, String::new())];
-    // A directory has one name, so that no path leads round in circles.
+    // A directory has one name, so that paths have no loops.
     let mut seen = BTreeSet::new();
     while let Some((number, folder)) = open.pop() {
         let (kind, extent) = image.inode(number)?;
@@ -148,7 +147,7 @@ impl Image {
         })
     }
 
-    /// Kind and place of inode `number`.
+    /// Type and data position of inode `number`.
     fn inode(&self, number: u64) -> io::Result<(u16, Extent)> {
         let at = number
             .checked_mul(32)
@@ -187,7 +186,7 @@ impl Image {
         Ok((kind, extent))
     }
 
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     fn target(&self, extent: &Extent) -> io::Result<String> {
         if extent.size > LONGEST_LINK {
             return Err(damaged("a link beyond all bounds"));
@@ -197,7 +196,7 @@ impl Image {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Inode numbers and names in a directory, without itself and its parent.
+    /// Inode numbers and names in a directory, without `.` and `..`.
     fn entries(&self, extent: &Extent) -> io::Result<Vec<(u64, String)>> {
         if extent.size > MOST_DIRECTORY.min(self.size) {
             return Err(damaged("a directory beyond all bounds"));
@@ -237,7 +236,7 @@ fn entries_of(block: &[u8], entries: &mut Vec<(u64, String)>) -> io::Result<()> 
 }
 
 impl Extent {
-    /// Reads all of `into` from byte `from` of the file on.
+    /// Fills `into` from byte `from` of the file on.
     fn read(&self, image: &File, into: &mut [u8], from: u64) -> io::Result<()> {
         let inside = self.whole.saturating_sub(from).min(into.len() as u64);
         let (head, rest) = into.split_at_mut(inside as usize);

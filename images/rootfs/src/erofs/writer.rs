@@ -1,8 +1,8 @@
 //! Writes a tree as an EROFS image.
 //!
-//! Equal trees with equal bytes give equal images, in whatever order the bytes come. The superblock is written last: an
-//! image that was left half written is none. Memory grows with the names in the tree, not with the bytes of its files.
-//! Called by whoever has a source's tree and then its bytes.
+//! Equal trees with equal bytes give equal images, in whichever order files are copied. The superblock is written last,
+//! so a partly written image is not valid. Memory grows with the number of names in the tree, not with the sizes of its
+//! files. Called with a source's tree and then with the data of its files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,37 +14,37 @@ use super::place::Place;
 use super::{BLOCK, attributes, directory, inode};
 use crate::tree::{FileTree, NodeId, NodeKind};
 
-/// Bytes that are copied at once.
+/// Bytes per read.
 const CHUNK: usize = 1 << 16;
 
-/// Why an image can't be written.
+/// An error of writing an image.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The image's own file fails.
+    /// The image's file can't be written.
     #[error("cannot write the root file system {path}: {source}; make room or rights for it")]
     Image {
         /// The image.
         path: PathBuf,
-        /// What the system said.
+        /// System error.
         source: io::Error,
     },
-    /// A node of the tree can't stand in an image.
+    /// A node of the tree can't be encoded.
     #[error(
         "{path:?} cannot stand in a root file system: {why}; leave it out of what the image is made of"
     )]
     Node {
         /// Its first path, from `/`.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// An image has at most 16 TiB.
     #[error("the file system is larger than the 16 TiB that an image takes; leave out large files")]
     Size,
-    /// A name's parent is no directory.
+    /// A name's parent is not a directory.
     #[error("the tree of files is not whole: a name stands in no directory; list the source again")]
     Tree,
-    /// No bytes belong to the node: it is no regular file, has no names or is another tree's.
+    /// The node takes no data: it is not a regular file, has no names or belongs to another tree.
     #[error(
         "node {number} of the tree takes no bytes: it is no file with a name; ask which files are wanted"
     )]
@@ -52,33 +52,33 @@ pub enum WriteError {
         /// The node's number.
         number: u32,
     },
-    /// A file's bytes came before.
+    /// A file's data were copied before.
     #[error("{path:?} was copied before; copy each file once, whatever its names")]
     Again {
         /// Its first path.
         path: String,
     },
-    /// A file's bytes can't be read where they come from.
+    /// A file's data can't be read from the source.
     #[error("cannot read the bytes of {path:?}: {source}; look at what the image is made of")]
     Data {
         /// Its first path.
         path: String,
-        /// What its source said.
+        /// The source's error.
         source: io::Error,
     },
-    /// A file has fewer or more bytes than its tree says.
+    /// The size of a file's data differs from the tree's.
     #[error(
         "{path:?} has {found} bytes than the {size} that it was listed with; list the source again"
     )]
     Length {
         /// Its first path.
         path: String,
-        /// Bytes that the tree says.
+        /// Size according to the tree, in bytes.
         size: u64,
         /// `fewer` or `more`.
         found: &'static str,
     },
-    /// A file's bytes never came.
+    /// A file's data were not copied.
     #[error("the bytes of {path:?} are missing; copy all files that are wanted")]
     Missing {
         /// Its first path.
@@ -86,33 +86,33 @@ pub enum WriteError {
     },
 }
 
-/// How far a file is.
+/// Progress of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Missing,
-    /// Copying began and failed: something may stand where the file's bytes belong.
+    /// Copying began and failed: the file's space may have data.
     Begun,
     Copied,
 }
 
-/// An image while it is written.
+/// An image that is being written.
 ///
-/// Files' bytes come in any order, and then [`Writer::finish`] writes the rest.
+/// Files are copied in any order; [`Writer::finish`] writes the rest.
 #[derive(Debug)]
 pub struct Writer<'a> {
     tree: &'a FileTree,
     layout: Layout<'a>,
-    /// By their nodes' numbers.
+    /// Indexed by node number.
     states: Vec<State>,
     path: PathBuf,
     image: File,
 }
 
 impl<'a> Writer<'a> {
-    /// Lays the tree out in a new file at `path`; what stood there is lost.
+    /// Lays the tree out in a new file at `path`, which replaces an existing file.
     ///
     /// # Errors
-    /// When a node can't stand in an image, all together are too large, or the file can't be made.
+    /// When a node can't be encoded, the tree is too large, or the file can't be created.
     pub fn create(tree: &'a FileTree, path: &Path) -> Result<Self, WriteError> {
         let layout = lay_out(tree)?;
         let image = File::create(path).map_err(|source| WriteError::Image {
@@ -122,11 +122,10 @@ impl<'a> Writer<'a> {
         Self::of_layout(tree, layout, image, path)
     }
 
-    /// Lays the tree out in an empty file that is open for writing and need not have a name; errors call it
-    /// `path`.
+    /// Lays the tree out in an empty, writable file, which need not have a name; `path` is for errors.
     ///
     /// # Errors
-    /// As [`Writer::create`].
+    /// As for [`Writer::create`].
     pub fn on(tree: &'a FileTree, image: File, path: &Path) -> Result<Self, WriteError> {
         Self::of_layout(tree, lay_out(tree)?, image, path)
     }
@@ -151,18 +150,18 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Whether the node is a regular, non-empty file of the tree that has a name and was not copied yet.
+    /// True if the node is a regular, non-empty file of the tree that has a name and was not copied yet.
     pub fn wants(&self, id: NodeId) -> bool {
         let is_missing = self.states.get(id.0 as usize) != Some(&State::Copied);
         is_missing && self.file_at(id).is_some_and(|place| place.size > 0)
     }
 
-    /// Copies a file's bytes: exactly `size` must come. In any order; each once. An empty file need not be
-    /// copied. After an error the same file may be tried again.
+    /// Copies a file's data, which must be exactly its size. Files may come in any order, each once. An empty file need
+    /// not be copied. After an error the same file may be tried again.
     ///
     /// # Errors
-    /// When the node is no file with a name, was copied before, has fewer or more bytes than the tree says, or bytes
-    /// can't be read or written.
+    /// When the node is not a file with a name, was copied before, its data are shorter or longer than the tree says,
+    /// or data can't be read or written.
     pub fn file(&mut self, id: NodeId, data: &mut dyn Read) -> Result<(), WriteError> {
         let number = id.0;
         let place = self.file_at(id).ok_or(WriteError::NoFile { number })?;
@@ -182,7 +181,7 @@ impl<'a> Writer<'a> {
                 return Err(self.length(id, size, "fewer"));
             }
             let bytes = &buffer[..got];
-            // Where nothing was written, the image has zeros: long runs of them take no room on the disk.
+            // Unwritten parts read as zeros: long runs of zeros use no disk space.
             if state == State::Begun || bytes.iter().any(|&byte| byte != 0) {
                 self.put(&place, at, bytes)?;
             }
@@ -195,10 +194,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes the rest; an error names a file whose bytes never came.
+    /// Writes the rest of the image; the error names a file that was not copied.
     ///
     /// # Errors
-    /// When bytes of a file are missing, or the image can't be written.
+    /// When a file was not copied, or the image can't be written.
     pub fn finish(self) -> Result<(), WriteError> {
         let mut nodes = 0;
         for number in 0..self.layout.places.len() as u32 {
@@ -220,7 +219,7 @@ impl<'a> Writer<'a> {
         self.write(&superblock, inode::SUPERBLOCK)
     }
 
-    /// Writes a node's inode, attributes, and its names or its text.
+    /// Writes a node's inode, attributes, and its entries or link target.
     fn write_node(&self, id: NodeId, place: &Place) -> Result<(), WriteError> {
         let node = self.tree.node(id);
         let attributes = attributes::encode(&node.attributes).ok_or(WriteError::Tree)?;
@@ -245,7 +244,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes bytes of a file, a directory or a link, from its byte `from` on: in its blocks, after its inode, or both.
+    /// Writes data of a file, a directory or a link from its byte `from` on: to its blocks, after its inode, or both.
     fn put(&self, place: &Place, from: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let inside = place.in_blocks().saturating_sub(from);
         let inside = inside.min(bytes.len() as u64) as usize;
@@ -268,7 +267,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Reads until the buffer is full or the data ends, and gives how much.
+    /// Reads until the buffer is full or the data end, and returns the number of bytes.
     fn read(&self, id: NodeId, data: &mut dyn Read, into: &mut [u8]) -> Result<usize, WriteError> {
         let mut got = 0;
         while got < into.len() {
@@ -285,7 +284,7 @@ impl<'a> Writer<'a> {
         Ok(got)
     }
 
-    /// The place of a regular file that has names.
+    /// The position of a regular file that has names.
     fn file_at(&self, id: NodeId) -> Option<&Place> {
         let place = self.layout.place(id)?;
         let is_file = matches!(self.tree.node(id).kind, NodeKind::File { .. });

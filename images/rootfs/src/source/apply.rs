@@ -1,7 +1,7 @@
-//! One layer's entries, applied to the tree of those below it.
+//! Applies one layer's entries to the tree of the layers below.
 //!
-//! A path is followed inside the tree as the kernel would inside the root: a symbolic link on the way to its
-//! last part counts, the last part's own doesn't. The host's file system takes no part.
+//! A path is resolved inside the tree as the kernel would inside the root: symbolic links are followed,
+//! except for the last component. The host's file system is not involved.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ use super::entries::Entry;
 use super::error::{Budget, shown};
 use crate::{FileTree, Node, NodeId, NodeKind};
 
-/// Most links on the way to an entry, as in Linux.
+/// Limit on links on the way to an entry, as in Linux.
 const MOST_LINKS: usize = 40;
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
@@ -24,9 +24,9 @@ pub(super) struct Layer<'a> {
     pub(super) budget: &'a mut Budget,
     /// The layer's name for errors.
     pub(super) place: &'a str,
-    /// Whether names that begin with `.wh.` take away what is below, as in container images.
+    /// True if names that begin with `.wh.` remove entries of lower layers, as in container images.
     pub(super) has_whiteouts: bool,
-    /// What this layer put, which its own whiteouts spare, and what they took away.
+    /// Paths that this layer added, which its whiteouts spare, and paths that those removed.
     put: BTreeSet<Vec<u8>>,
     hidden: BTreeSet<Vec<u8>>,
 }
@@ -48,10 +48,10 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Applies an entry; the node, if the entry is a file whose data follow.
+    /// Applies an entry; returns the node if the entry is a file, whose data follow.
     ///
     /// # Errors
-    /// When it leads out of the root, links what isn't there, or breaks a bound.
+    /// When it leads out of the root, links to a missing entry, or exceeds a limit.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<Option<NodeId>, SourceError> {
         let place = format!("{} in {}", shown(&entry.path), self.place);
         let strings = entry
@@ -107,7 +107,7 @@ impl<'a> Layer<'a> {
             return self.hide(place, folder, false);
         }
         if name.starts_with(META) {
-            // Records of AUFS itself.
+            // AUFS's own metadata.
             return Ok(());
         }
         let hidden = &name[WHITEOUT.len()..];
@@ -118,17 +118,17 @@ impl<'a> Layer<'a> {
         self.hide(place, &hidden, true)
     }
 
-    /// Takes away what lower layers have at a path or below it.
+    /// Removes the entries of lower layers at a path or below it.
     fn hide(&mut self, place: &str, path: &[u8], with_itself: bool) -> Result<(), SourceError> {
         let mut key = path.to_vec();
         key.push(if with_itself { b'.' } else { b'/' });
-        // Once a layer is enough, and twice would let a hostile one take long.
+        // Once per layer suffices; repeating it would let a hostile layer cost much time.
         if !self.hidden.insert(key) {
             return Ok(());
         }
         let mut gone: Vec<Vec<u8>> = Vec::new();
         for (path, _) in self.tree.below(path) {
-            // Folders in folders that are all hidden would be gone through as often as they are deep.
+            // Nested hidden folders would be traversed once for each of their parents.
             self.budget.look_up(place, path.len())?;
             if !self.is_put(path) {
                 gone.push(path.to_vec());
@@ -143,14 +143,14 @@ impl<'a> Layer<'a> {
         Ok(())
     }
 
-    /// Whether this layer put the path or something below it.
+    /// True if this layer added the path or an entry below it.
     fn is_put(&self, path: &[u8]) -> bool {
         let below = [path, b"/"].concat();
         let next = self.put.range(below.clone()..).next();
         self.put.contains(path) || next.is_some_and(|next| next.starts_with(&below))
     }
 
-    /// A path with the links on the way to its last part followed.
+    /// Resolves a path, following the links before its last component.
     fn resolved(&mut self, place: &str, path: &[u8]) -> Result<Vec<u8>, SourceError> {
         let wrong = |why: &str| Err(SourceError::damaged(place, why));
         let mut parts: VecDeque<Vec<u8>> = VecDeque::new();
@@ -178,7 +178,7 @@ impl<'a> Layer<'a> {
                 break;
             }
             let Some(id) = self.tree.find(&at) else {
-                // The tree will make this directory.
+                // The tree will create this directory.
                 self.budget.entry(place, at.len() * 2)?;
                 continue;
             };

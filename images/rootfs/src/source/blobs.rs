@@ -1,7 +1,7 @@
-//! The files that a container image consists of, in a folder or in an archive of it.
+//! The blobs of a container image, in a folder or an archive.
 //!
-//! Names are relative paths with `/`; none leads out of the folder or archive. Bytes are read where they
-//! lie; a compressed archive is unpacked once into a file without a name, since its entries are needed in
+//! Names are relative paths with `/`, which do not lead out of the folder or archive. Data are read in
+//! place; a compressed archive is unpacked once into an unnamed file, since its entries are needed in
 //! another order.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use super::compression::{Compression, unpacked};
 use super::entries::Entries;
 use super::error::LONGEST_JSON;
 
-/// Most files of an archive that holds container images, and links from one to the next.
+/// Limits on the files of an archive of container images, and on chains of links.
 const MOST_FILES: usize = 1 << 16;
 const MOST_LINKS: usize = 8;
 
-/// Where the files lie.
+/// Location of the files.
 #[derive(Debug)]
 pub(super) struct Blobs {
     path: PathBuf,
@@ -37,7 +37,7 @@ enum Place {
         file: Arc<File>,
         files: BTreeMap<String, InArchive>,
     },
-    /// One file, which is the only layer.
+    /// A single file, which is the only layer.
     File,
 }
 
@@ -63,7 +63,7 @@ impl Blobs {
         }
     }
 
-    /// The archive's files, if its names are those of container images; none if it is another archive.
+    /// The archive's files, if its names are those of a container image; `None` for another archive.
     ///
     /// # Errors
     /// When it can't be read or is damaged.
@@ -72,7 +72,7 @@ impl Blobs {
         let mut file = File::open(path).map_err(failed)?;
         let mut opened = unpacked(&file).map_err(failed)?;
         if Compression::of(first) != Compression::None {
-            // Other archives end this at their first entry, before anything is unpacked.
+            // Other archives are detected by their first entry, before anything is unpacked.
             if files(Entries::new(&mut opened)).map_err(failed)?.is_none() {
                 return Ok(None);
             }
@@ -101,7 +101,7 @@ impl Blobs {
         Ok(is_image.then_some(blobs))
     }
 
-    /// Whether there is a file of that name.
+    /// True if there is a file of that name.
     pub(super) fn has(&self, name: &str) -> bool {
         match &self.place {
             Place::Folder(root) => is_inside(name) && root.join(name).is_file(),
@@ -110,10 +110,10 @@ impl Blobs {
         }
     }
 
-    /// A file's bytes, with its size.
+    /// A file's data, with its size.
     ///
     /// # Errors
-    /// When there is no such file or the host refuses.
+    /// When there is no such file or it can't be read.
     pub(super) fn open(&self, name: &str) -> Result<(Range, u64), SourceError> {
         let failed = |error| SourceError::io(self.place(name), error);
         let missing = || SourceError::damaged(self.place(name), "it is missing");
@@ -143,10 +143,10 @@ impl Blobs {
         Ok((Range::new(Arc::new(file), 0, size), size))
     }
 
-    /// A small file's bytes.
+    /// A small file's data.
     ///
     /// # Errors
-    /// When there is no such file, or it is longer than a JSON document may be.
+    /// When there is no such file, or it exceeds the limit for JSON documents.
     pub(super) fn bytes(&self, name: &str) -> Result<Vec<u8>, SourceError> {
         let (file, size) = self.open(name)?;
         if size > LONGEST_JSON {
@@ -164,12 +164,12 @@ impl Blobs {
     /// A JSON document.
     ///
     /// # Errors
-    /// Those of `bytes`, and when it is no JSON of that form.
+    /// Those of `bytes`, and when it is not JSON of that form.
     pub(super) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, SourceError> {
         self.parse(name, &self.bytes(name)?)
     }
 
-    /// Bytes of a file as JSON.
+    /// Parses a file's data as JSON.
     pub(super) fn parse<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -178,7 +178,7 @@ impl Blobs {
         serde_json::from_slice(bytes).map_err(|error| SourceError::damaged(self.place(name), error))
     }
 
-    /// A file's name for an error.
+    /// Describes a file for an error.
     pub(super) fn place(&self, name: &str) -> String {
         match &self.place {
             Place::File => self.path.display().to_string(),
@@ -195,20 +195,20 @@ impl Blobs {
     }
 }
 
-/// What reading a file's bytes failed with: the host's refusal, or damage that a decoder saw.
+/// Classifies an error of reading data: a system error, or damage that a decoder found.
 pub(super) fn unreadable(place: impl AsRef<Path>, error: io::Error) -> SourceError {
     let place = place.as_ref().display();
-    // The host's own errors have a number, those of decoders and of the tar reader have none.
+    // System errors have a number, those of decoders and of the tar reader have none.
     match (error.raw_os_error(), error.kind()) {
         (Some(_), _) => SourceError::io(place, error),
-        // Whole, and of a kind that is not read.
+        // Intact, but of an unsupported kind.
         (None, io::ErrorKind::Unsupported) => SourceError::unsupported(place, error),
         (None, io::ErrorKind::UnexpectedEof) => SourceError::damaged(place, "it ends early"),
         (None, _) => SourceError::damaged(place, error),
     }
 }
 
-/// The files by name, or none when one has a name that archives of container images don't have.
+/// The files by name, or `None` if an archive of container images would not have such a name.
 fn files(mut entries: Entries<impl Read>) -> io::Result<Option<BTreeMap<String, InArchive>>> {
     let mut files = BTreeMap::new();
     while let Some(entry) = entries.next()? {
@@ -252,7 +252,7 @@ fn find(files: &BTreeMap<String, InArchive>, name: &str) -> Option<(u64, u64)> {
     None
 }
 
-/// A path without `./` and `/` at its beginning and end.
+/// A path without a leading `./` or `/` and without a trailing `/`.
 fn normal(path: &[u8]) -> Option<String> {
     joined("", path)
 }
@@ -270,7 +270,7 @@ fn joined(folder: &str, path: &[u8]) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Whether archives of container images, of either form, have such a file.
+/// True for names of files in archives of container images, of either form.
 fn is_image_name(name: &str) -> bool {
     let is_digest =
         |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -283,7 +283,7 @@ fn is_image_name(name: &str) -> bool {
         "manifest.json",
         "repositories",
     ];
-    // The last two are those of builders that need no daemon.
+    // Tools that build images without a daemon use the last two.
     let stem = [".json", ".tar", ".tar.gz"]
         .iter()
         .find_map(|end| top.strip_suffix(end))
@@ -297,7 +297,7 @@ fn is_inside(name: &str) -> bool {
     name.split('/').all(good)
 }
 
-/// Some of a file's bytes, read at its own position.
+/// A range of a file's data, with a read position of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Range {
     file: Arc<File>,
@@ -306,7 +306,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// So many bytes from a start; fewer if the file ends before.
+    /// A range of `size` bytes; shorter if the file ends before.
     pub(super) fn new(file: Arc<File>, start: u64, size: u64) -> Self {
         Self {
             file,
@@ -315,7 +315,7 @@ impl Range {
         }
     }
 
-    /// So many of its bytes, if it has them.
+    /// Its first `size` bytes, if it has as many.
     pub(super) fn first(&self, size: u64) -> Option<Self> {
         let end = self
             .position
@@ -327,7 +327,7 @@ impl Range {
         })
     }
 
-    /// The bytes from a place in the range on, if it isn't after its end.
+    /// The range from an offset on, if that is not after its end.
     pub(super) fn from(&self, place: u64) -> Option<Self> {
         let position = self
             .position

@@ -1,6 +1,6 @@
-//! Compressed streams, told by their first bytes.
+//! Compressed streams, detected by their first bytes.
 //!
-//! What comes out is bounded, and so is the memory of every decoder.
+//! The size of the output and the memory of every decoder are bounded.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -13,7 +13,7 @@ pub(super) const XZ_MEMORY_KIB: u32 = 256 << 10;
 /// Largest window of a zstd stream, as a power of two; `zstd --ultra -22` needs 27.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// How a stream is compressed.
+/// A stream's compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -23,13 +23,13 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// By a stream's first bytes.
+    /// Detects the compression from a stream's first bytes.
     pub(super) fn of(first: &[u8]) -> Self {
         match first {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A frame that is skipped comes first in what `pzstd` and `zstd:chunked` write.
+            // Output of `pzstd` and `zstd:chunked` begins with a skippable frame.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::None,
         }
@@ -42,7 +42,7 @@ impl Compression {
 /// When a first byte can't be read or a decoder can't start.
 pub(super) fn unpacked<'a>(input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut input = BufReader::with_capacity(1 << 16, input);
-    // A reader may give less than there is: bytes are chained in front again.
+    // A read may return fewer bytes than requested; the bytes read so far are put in front again.
     let mut first = Vec::new();
     input.by_ref().take(6).read_to_end(&mut first)?;
     let compression = Compression::of(&first);
@@ -72,7 +72,7 @@ fn bounded<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     })
 }
 
-/// Fails after so many bytes: a decompression bomb has more.
+/// Fails after a number of bytes, against decompression bombs.
 struct Bounded<R> {
     input: R,
     left: u64,
@@ -89,7 +89,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Passes bytes on and takes their digest and number.
+/// Passes data on, and computes their digest and size.
 pub(super) struct Hashed<R> {
     input: R,
     hash: Sha256,
@@ -105,7 +105,7 @@ impl<R: Read> Hashed<R> {
         }
     }
 
-    /// Reads what is left, and says the digest in hexadecimal and the number of all bytes.
+    /// Reads to the end, and returns the digest in hexadecimal and the number of bytes.
     pub(super) fn finish(&mut self) -> io::Result<(String, u64)> {
         io::copy(self, &mut io::sink())?;
         Ok((hex(&self.hash.clone().finalize()), self.count))

@@ -1,4 +1,4 @@
-//! What a container's configuration says of the processes that run in it: variables, folder, user and commands.
+//! Process settings in a container's configuration: variables, folder, user and commands.
 //!
 //! An absent or null key is empty. Called where a container image is opened.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-/// How the source's maker wants programs to be run in it.
+/// Process settings of a container image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// Environment variables.
@@ -17,7 +17,7 @@ pub struct Config {
     pub user: Option<String>,
     /// First words of the command line.
     pub entrypoint: Vec<String>,
-    /// The words after them, unless others are given.
+    /// Arguments after them, unless the caller gives others.
     pub command: Vec<String>,
     /// Processor, by the name of the OCI specification: `amd64`.
     pub architecture: Option<String>,
@@ -56,7 +56,7 @@ struct Process {
     command: Vec<String>,
 }
 
-/// `null` stands for the default, as Go writes an empty list.
+/// Treats `null` as the default, since Go writes an empty list so.
 pub(super) fn or_default<'de, T, D>(from: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,

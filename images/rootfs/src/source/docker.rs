@@ -1,4 +1,5 @@
-//! What `docker save` and `podman save` write: `manifest.json` names each image's configuration and layers.
+//! Archives of `docker save` and `podman save`: `manifest.json` names each image's configuration and
+//! layers.
 //!
 //! Layers are `ID/layer.tar` or, since Docker 25, blobs of an OCI layout, whose names are their digests.
 
@@ -21,17 +22,17 @@ struct Image {
     layers: Vec<String>,
 }
 
-/// Whether a folder is an unpacked archive of that kind, rather than a root with a file of that name.
+/// True if a folder is an unpacked archive of that kind, rather than a root with a file of that name.
 pub(super) fn is_here(blobs: &Blobs) -> bool {
     let images = || blobs.json::<Vec<Image>>("manifest.json").ok();
     blobs.has("manifest.json")
         && images().is_some_and(|images| images.iter().all(|image| blobs.has(&image.config)))
 }
 
-/// The image that the tag chooses.
+/// The image that the tag selects.
 ///
 /// # Errors
-/// When the tag chooses none or several, when it isn't for linux/amd64, or a document is damaged.
+/// When the tag selects no or several images, when it isn't for linux/amd64, or a document is damaged.
 pub(super) fn open(blobs: Arc<Blobs>, tag: Option<&str>) -> Result<(Layers, Config), SourceError> {
     let images: Vec<Image> = blobs.json("manifest.json")?;
     let has_tag = |image: &&Image| match tag {
@@ -65,7 +66,8 @@ pub(super) fn open(blobs: Arc<Blobs>, tag: Option<&str>) -> Result<(Layers, Conf
         return Err(SourceError::damaged(place, why));
     }
     let layer = |(name, diff_id): (&String, &String)| {
-        // The name of a `layer.tar`'s folder or of a `.tar` isn't the digest of the bytes in every version.
+        // The folder's name of a `layer.tar`, or the name of a `.tar`, is not the digest of its data in
+        // every version.
         let is_blob = name.starts_with("blobs/sha256/");
         Ok(LayerBlob {
             name: name.clone(),
@@ -83,7 +85,7 @@ pub(super) fn open(blobs: Arc<Blobs>, tag: Option<&str>) -> Result<(Layers, Conf
     Ok((layers, config.config()))
 }
 
-/// The digest that a blob's or configuration's name is.
+/// The digest in the name of a blob or configuration.
 fn digest_of_name(name: &str) -> Option<&str> {
     let last = name.rsplit('/').next()?;
     Some(last.strip_suffix(".json").unwrap_or(last)).filter(|digest| is_sha256(digest))

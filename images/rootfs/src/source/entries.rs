@@ -1,8 +1,8 @@
 //! The entries of a tar stream, in order.
 //!
-//! Headers are the `tar` crate's; its own iteration is not used, since it takes extension headers of any
-//! length into memory. Here those have bounds. PAX records and GNU's long names count, sparse files are
-//! refused, global PAX headers (comments of `git archive`) are passed over.
+//! Headers are parsed by the `tar` crate; its iterator is not used, since it reads extension headers of
+//! any length into memory. Here they are bounded. PAX records and GNU's long names are applied, sparse
+//! files are refused, and global PAX headers (comments of `git archive`) are skipped.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -30,18 +30,18 @@ pub(super) struct Entry {
     pub(super) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Reads a tar stream; reading from it gives the data of the entry that `next` gave.
+/// Reads a tar stream; `Read` returns the data of the entry that `next` returned.
 pub(super) struct Entries<R> {
     input: R,
-    /// Data that are left of the entry, and padding after them.
+    /// Bytes of the entry that are not read yet, and the padding after them.
     left: u64,
     padding: u64,
-    /// How many bytes were taken of the stream.
+    /// Number of bytes read from the stream.
     position: u64,
     ended: bool,
 }
 
-/// What extension headers say of the next entry.
+/// Values for the next entry from extension headers.
 #[derive(Default)]
 struct Extension {
     path: Option<Vec<u8>>,
@@ -60,10 +60,10 @@ impl<R: Read> Entries<R> {
         }
     }
 
-    /// The next entry, what is left of the last one's data passed over.
+    /// Returns the next entry, skipping unread data of the last one.
     ///
     /// # Errors
-    /// When the stream ends early, or a header is damaged or of a kind that isn't read.
+    /// When the stream ends early, or a header is damaged or unsupported.
     pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
         let mut extension = Extension::default();
         while let Some(header) = self.header()? {
@@ -83,17 +83,17 @@ impl<R: Read> Entries<R> {
         Ok(None)
     }
 
-    /// Where the data of the entry that `next` gave begin in the stream, if none of them were read.
+    /// Position in the stream of the data of the entry that `next` returned, before any of them are read.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Whether the next block is a header or the zeros at the end.
+    /// True if the next block is a header or the zeros at the end.
     pub(super) fn next_is_header(&mut self) -> bool {
         matches!(self.header(), Ok(Some(_))) || self.ended
     }
 
-    /// Whether the zeros came that end an archive.
+    /// True once the zeros at the archive's end were read.
     pub(super) fn has_end(&self) -> bool {
         self.ended
     }
@@ -129,7 +129,7 @@ impl<R: Read> Entries<R> {
         let id = |key: &[u8], field: &[u8], in_header: io::Result<u64>| {
             let id = match number(&records, key)? {
                 Some(id) => id,
-                // Nobody's: root's, as other readers take it.
+                // Empty: root, as in other tar readers.
                 None if field.iter().all(|byte| matches!(byte, 0 | b' ')) => 0,
                 None => in_header?,
             };
@@ -140,7 +140,7 @@ impl<R: Read> Entries<R> {
             kind = EntryType::Directory;
         }
         if kind.is_dir() || kind.is_hard_link() || kind.is_symlink() || is_device(kind) {
-            // As every reader takes it: these have no data, whatever size stands in the header.
+            // As in every tar reader: these have no data, even if the header has a size.
             (self.left, self.padding) = (0, 0);
         }
         Ok(Entry {
@@ -157,7 +157,7 @@ impl<R: Read> Entries<R> {
         })
     }
 
-    /// A header whose sum is right; none at the end.
+    /// A header with a correct checksum; `None` at the end.
     fn header(&mut self) -> io::Result<Option<Header>> {
         self.skip()?;
         let mut header = Header::new_old();
@@ -182,7 +182,7 @@ impl<R: Read> Entries<R> {
         Ok(Some(header))
     }
 
-    /// Fills a block; whether there was one. A stream may end between blocks without the two zero ones.
+    /// Fills a block; false at the end. A stream may end between blocks without the two zero blocks.
     fn fill(&mut self, block: &mut [u8; BLOCK as usize]) -> io::Result<bool> {
         let mut filled = 0;
         while filled < block.len() {
@@ -201,7 +201,7 @@ impl<R: Read> Entries<R> {
     fn skip(&mut self) -> io::Result<()> {
         let rest = self.left + self.padding;
         let passed = io::copy(&mut self.input.by_ref().take(rest), &mut io::sink())?;
-        // The last entry's padding may be missing, which other readers forgive.
+        // The last entry's padding may be missing, which other tar readers accept.
         if passed < self.left {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -281,7 +281,7 @@ fn number(records: &BTreeMap<Vec<u8>, Vec<u8>>, key: &[u8]) -> io::Result<Option
     }
 }
 
-/// Whole seconds of the time; a time before 1970 is 1970.
+/// The time in whole seconds; a time before 1970 becomes 1970.
 fn seconds(records: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<u64> {
     let text = std::str::from_utf8(records.get(&b"mtime"[..])?).ok()?;
     let whole: i64 = text.split('.').next()?.parse().ok()?;
@@ -310,7 +310,7 @@ fn is_device(kind: EntryType) -> bool {
 
 fn padding(size: u64) -> io::Result<u64> {
     let whole = size.checked_next_multiple_of(BLOCK);
-    // Twice the size still has to be a number: it is added to a position.
+    // The sum must not overflow, even when added to a position.
     match whole {
         Some(whole) if whole < 1 << 62 => Ok(whole - size),
         _ => Err(damaged("an entry's size is impossible")),

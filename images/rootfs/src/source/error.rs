@@ -1,33 +1,33 @@
-//! Why a source can't be read, and the bounds on what a hostile one makes the reader do.
+//! Errors of sources, and limits on untrusted ones.
 //!
-//! Every error names the file, and the layer and entry in it; every bound is here, and what is counted against one is counted
-//! before it is held. Used by all that reads sources.
+//! Every error names the file, and the layer and entry in it. Every limit is defined here and is checked before memory is
+//! used.
 
 use crate::TreeError;
 
-/// Most bytes that the files of a source have in all, and that one of its streams unpacks to.
+/// Limit on the total size of a source's files, and on the unpacked size of one stream.
 pub(super) const MOST_BYTES: u64 = 1 << 40;
-/// Most bytes of names, links and attributes in all, with what each entry costs.
+/// Limit on the total of names, links and attributes, including the cost of each entry.
 const MOST_METADATA: u64 = 2 << 30;
-/// What an entry costs beyond its strings.
+/// Memory cost of an entry beyond its strings.
 const ENTRY_COST: u64 = 200;
-/// Most bytes of paths that are looked up: a source with very deep folders has more than any that programs run in.
+/// Limit on the total length of paths that are looked up; only sources with uselessly deep folders exceed it.
 const MOST_LOOKED_UP: u64 = 8 << 30;
 /// Longest JSON document.
 pub(super) const LONGEST_JSON: u64 = 16 << 20;
 
-/// Why a source can't be read.
+/// An error of reading a source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The host's file system refuses.
+    /// A system error.
     #[error("cannot read {place}: {source}")]
     Io {
-        /// The path, and what in it.
+        /// The path, and the entry in it.
         place: String,
-        /// What the host says.
+        /// System error.
         source: std::io::Error,
     },
-    /// It is nothing that can be a root file system.
+    /// It is not a kind of source that is supported.
     #[error(
         "{path} is {what}: give a folder, an OCI layout or archive, what `docker save` wrote, an Apptainer image, \
          a squashfs, or a tar archive of a root file system"
@@ -35,26 +35,26 @@ pub enum SourceError {
     Unknown {
         /// Its path.
         path: String,
-        /// What it is instead.
+        /// Its actual kind.
         what: &'static str,
     },
-    /// What it is made of contradicts its format.
+    /// Its contents contradict its format.
     #[error("{place} is damaged or not of its format: {why}; make or fetch it again")]
     Damaged {
         /// The file, and the layer and entry in it.
         place: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// It is well formed but of a kind that isn't read.
+    /// It is well formed but unsupported.
     #[error("{place} {what}")]
     Unsupported {
         /// The file, and the layer and entry in it.
         place: String,
-        /// What isn't supported, and what to do.
+        /// The unsupported feature, and advice.
         what: String,
     },
-    /// Bytes aren't those that their digest names.
+    /// Data do not have their digest.
     #[error(
         "the {blob} of {place} has the digest sha256:{found} instead of sha256:{expected}: it was changed or damaged; fetch it again"
     )]
@@ -63,19 +63,19 @@ pub enum SourceError {
         place: String,
         /// The blob or layer.
         blob: String,
-        /// As its descriptor says.
+        /// By its descriptor.
         expected: String,
-        /// As its bytes say.
+        /// Computed from its data.
         found: String,
     },
-    /// The tag chooses none or several of its images.
+    /// The tag selects no or several images.
     #[error("{path} {what}; it has: {tags}")]
     Tag {
         /// The source.
         path: String,
-        /// What is wrong with the choice.
+        /// The problem with the selection.
         what: String,
-        /// The tags that there are.
+        /// The available tags.
         tags: String,
     },
     /// There is no image for linux/amd64.
@@ -85,31 +85,31 @@ pub enum SourceError {
     Platform {
         /// The file or folder.
         place: String,
-        /// What it has.
+        /// Its platforms.
         platforms: String,
     },
-    /// It is larger than a root file system may be.
+    /// It exceeds the limits for a root file system.
     #[error("{place} has more than {what}: it is no usable root file system")]
     Limit {
         /// The file, and the layer and entry in it.
         place: String,
-        /// The bound.
+        /// The limit.
         what: &'static str,
     },
-    /// A path can't stand in a tree.
+    /// A path is not allowed in a tree.
     #[error("{place}: {source}")]
     Tree {
         /// The file, and the layer and entry in it.
         place: String,
-        /// Why.
+        /// The reason.
         source: TreeError,
     },
-    /// A file's bytes weren't taken.
+    /// A file's data were not accepted.
     #[error("cannot copy {place}: {source}")]
     Copy {
         /// The source, and the file in it.
         place: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
 }
@@ -144,7 +144,7 @@ impl SourceError {
     }
 }
 
-/// What a source may still make the reader hold.
+/// The remaining limits of a source.
 #[derive(Debug)]
 pub(super) struct Budget {
     metadata: u64,
@@ -163,7 +163,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// With fewer bytes of metadata, so that a test reaches the end.
+    /// A smaller limit on metadata, for tests.
     #[cfg(test)]
     pub(super) fn of_metadata(metadata: u64) -> Self {
         Self {
@@ -172,7 +172,7 @@ impl Budget {
         }
     }
 
-    /// With fewer bytes of paths, so that a test reaches the end.
+    /// A smaller limit on paths, for tests.
     #[cfg(test)]
     pub(super) fn of_paths(looked_up: u64) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl Budget {
         }
     }
 
-    /// Pays for an entry, or a directory that it implies, with strings of so many bytes.
+    /// Counts an entry, or a directory that it implies, with strings of this total length.
     pub(super) fn entry(&mut self, place: &str, strings: usize) -> Result<(), SourceError> {
         match self.metadata.checked_sub(ENTRY_COST + strings as u64) {
             Some(left) => self.metadata = left,
@@ -190,7 +190,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Counts a lookup of a path of so many bytes. A hostile source may ask for one lookup for each folder above each file.
+    /// Counts a lookup of a path of this length. A hostile source may need one lookup for each parent of each file.
     pub(super) fn look_up(&mut self, place: &str, bytes: usize) -> Result<(), SourceError> {
         match self.looked_up.checked_sub(bytes as u64 + 1) {
             Some(left) => self.looked_up = left,
@@ -204,7 +204,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Pays for a file's bytes.
+    /// Counts a file's data.
     pub(super) fn file(&mut self, place: &str, size: u64) -> Result<(), SourceError> {
         match self.bytes.checked_sub(size) {
             Some(left) => self.bytes = left,

@@ -1,7 +1,7 @@
 //! A folder that is a root file system, as unpacked or installed on the host.
 //!
-//! Every entry is what `lstat` says; links aren't followed. What is mounted below, such as `/proc`, `/sys` and
-//! `/dev`, stays an empty directory.
+//! Every entry has the metadata of `lstat`; links aren't followed. Mount points below, such as `/proc`, `/sys`
+//! and `/dev`, become empty directories.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -18,7 +18,7 @@ use super::error::Budget;
 use crate::source::FileSink;
 use crate::{FileTree, Node, NodeId, NodeKind};
 
-/// Which file of the host a node is, by device and inode, so that no other takes its place between the passes.
+/// The host's device and inode of each node, so that a file replaced between the passes is detected.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Files(BTreeMap<NodeId, (u64, u64)>);
 
@@ -33,16 +33,16 @@ struct Walk<'a> {
     open: Vec<Vec<u8>>,
 }
 
-/// The tree, which files of the host its nodes are, and the digest of names, metadata and bytes.
+/// The tree, the host's files of its nodes, and the digest of names, metadata and data.
 ///
 /// # Errors
-/// When something in it can't be read, or breaks a bound.
+/// When something in it can't be read, or exceeds a limit.
 pub(super) fn read(root: &Path) -> Result<(FileTree, Files, String), SourceError> {
     let metadata = fs::metadata(root).map_err(|error| SourceError::io(root.display(), error))?;
     read_on(root, &metadata, metadata.dev())
 }
 
-/// What `read` gives, for directories on one device only.
+/// Like `read`, for directories on one device only.
 pub(super) fn read_on(
     root: &Path,
     metadata: &Metadata,
@@ -65,10 +65,10 @@ pub(super) fn read_on(
     Ok((walk.tree, walk.files, digest))
 }
 
-/// Gives every file that the sink wants.
+/// Copies every file that the sink wants.
 ///
 /// # Errors
-/// When a file changed since `read`, or can't be read, and the sink's.
+/// When a file changed since `read` or can't be read, or the sink fails.
 pub(super) fn copy(
     root: &Path,
     tree: &FileTree,
@@ -88,7 +88,7 @@ pub(super) fn copy(
     })
 }
 
-/// Every file once, by its first path.
+/// Visits every file once, by its first path.
 fn each(
     tree: &FileTree,
     files: &Files,
@@ -201,7 +201,7 @@ fn attributes(host: &Path) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     };
     let mut attributes = BTreeMap::new();
     for name in names {
-        // One that went since it was listed isn't there.
+        // The attribute may have been removed since it was listed.
         if let Some(value) = xattr::get(host, &name)? {
             attributes.insert(name.into_vec(), value);
         }
@@ -209,7 +209,7 @@ fn attributes(host: &Path) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     Ok(attributes)
 }
 
-/// A file's bytes, if it is the one that was listed.
+/// Opens a file, if it is the one that was listed.
 fn open(
     root: &Path,
     path: &[u8],
@@ -218,7 +218,7 @@ fn open(
 ) -> Result<Exactly, SourceError> {
     let host = host_path(root, path);
     let failed = |error| SourceError::io(host.display(), error);
-    // Neither a link nor a pipe that took its place is followed or waited for.
+    // If the file was replaced by a link or a pipe: do not follow or wait.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -236,7 +236,7 @@ fn open(
     Ok(Exactly { file, left: size })
 }
 
-/// Exactly so many bytes of a file that may grow or shrink meanwhile.
+/// Reads exactly a given number of bytes of a file that may grow or shrink meanwhile.
 struct Exactly {
     file: File,
     left: u64,
@@ -260,7 +260,7 @@ fn digest(root: &Path, tree: &FileTree, files: &Files) -> Result<String, SourceE
     let mut hash = Sha256::new();
     let mut first: BTreeMap<NodeId, u64> = BTreeMap::new();
     for (number, (path, id)) in tree.paths().enumerate() {
-        // The number of its first name stands for a node; its own would follow the host's order of names.
+        // A node is numbered by its first name; node numbers would depend on the host's order of names.
         let first = *first.entry(id).or_insert(number as u64);
         field(&mut hash, path);
         hash.update(first.to_le_bytes());

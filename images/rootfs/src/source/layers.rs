@@ -1,7 +1,6 @@
-//! Layers of a container image, or the one layer that a plain archive is: listed once, then copied once.
+//! Layers of a container image, or a plain archive as one layer: listed once, then copied once.
 //!
-//! Both passes read every byte and check every digest, so a file that changed between them is an error, never
-//! a mixture.
+//! Both passes read every byte and check every digest, so a file that changed between them is an error.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -20,13 +19,13 @@ use sha2::{Digest, Sha256};
 /// Most layers of an image; Docker builds at most 127.
 pub(super) const MOST_LAYERS: usize = 1024;
 
-/// Where a layer lies, and what its descriptor and the configuration say of it. Digests are hexadecimal.
+/// Location of a layer, and its values in the descriptor and the configuration. Digests are hexadecimal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LayerBlob {
     pub(super) name: String,
     pub(super) digest: Option<String>,
     pub(super) size: Option<u64>,
-    /// Of its uncompressed bytes.
+    /// Digest of its uncompressed bytes.
     pub(super) diff_id: Option<String>,
 }
 
@@ -35,25 +34,25 @@ pub(super) struct LayerBlob {
 pub(super) struct Layers {
     pub(super) blobs: Arc<Blobs>,
     pub(super) layers: Vec<LayerBlob>,
-    /// What the digest covers besides the layers: the configuration's digest.
+    /// Digest of the configuration, which the image's digest covers besides the layers.
     pub(super) config: Option<String>,
 }
 
-/// For every layer the numbers of its entries whose data are in the tree, and their nodes.
+/// For each layer, the numbers of its entries with data in the tree, and their nodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Files(Vec<BTreeMap<u64, NodeId>>);
 
-/// Digests of a layer as it lies there and as it unpacks.
+/// Digests of a layer as stored and uncompressed.
 struct Digests {
     blob: String,
     unpacked: String,
 }
 
 impl Layers {
-    /// The tree of all layers, where its files' data lie, and the digest of all.
+    /// The tree of all layers, the location of its files' data, and the digest of the whole.
     ///
     /// # Errors
-    /// When a layer is missing or damaged, or not the one that the image names.
+    /// When a layer is missing or damaged, or differs from the image's description.
     pub(super) fn read(&self) -> Result<(FileTree, Files, String), SourceError> {
         let mut tree = FileTree::default();
         let mut budget = Budget::default();
@@ -86,7 +85,7 @@ impl Layers {
         Ok((tree, files, digest))
     }
 
-    /// Gives every file that the sink wants, each layer's in order.
+    /// Copies every file that the sink wants, in the order of each layer.
     ///
     /// # Errors
     /// Those of `read`, and the sink's.
@@ -110,7 +109,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Reads a layer to its end, hands on its entries with their numbers, and checks its digests.
+    /// Reads a layer to its end, passes on its entries with their numbers, and checks its digests.
     fn entries(
         &self,
         layer: &LayerBlob,
@@ -140,7 +139,7 @@ impl Layers {
         let unpacked = opened.finish().map_err(failed);
         drop(opened);
         let (blob, _) = packed.finish().map_err(failed)?;
-        // A blob that isn't the one that is named explains whatever else is wrong with it.
+        // A wrong blob explains all other errors, so its digest is checked first.
         self.check(layer, place, "blob", layer.digest.as_deref(), &blob)?;
         walked?;
         let (unpacked, _) = unpacked?;
@@ -151,7 +150,7 @@ impl Layers {
             layer.diff_id.as_deref(),
             &unpacked,
         )?;
-        // Of a layer the digest says whether it is whole; of a plain archive only its end does.
+        // A layer's digest shows that it is complete; a plain archive has only its end marker.
         if self.config.is_none() && !has_end {
             return Err(SourceError::damaged(
                 place,
@@ -190,7 +189,7 @@ impl Layers {
 }
 
 impl Files {
-    /// Forgets the data that no name of the tree stands for any more.
+    /// Removes data that no name of the tree refers to any more.
     fn keep_named(&mut self, tree: &FileTree) {
         let mut named: Vec<NodeId> = tree.paths().map(|(_, id)| id).collect();
         named.sort_unstable();

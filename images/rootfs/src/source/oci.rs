@@ -1,7 +1,7 @@
 //! OCI image layouts: an index names manifests, a manifest names the configuration and the layers.
 //!
-//! Whatever a digest names is compared with it before it is believed, and indexes in indexes end. Called for folders and archives that are
-//! such layouts; docker's archives use its tags and digests, too.
+//! Everything with a digest is compared with it before it is used, and nesting of indexes is bounded. Called for folders and archives that
+//! are OCI layouts; docker's archives use the functions for tags and digests, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::compression::hex;
 use super::config::{Config, ImageConfig, or_default};
 use super::layers::{LayerBlob, Layers, MOST_LAYERS};
 
-/// Deepest indexes in indexes.
+/// Limit on the nesting of indexes.
 const DEEPEST_INDEX: usize = 4;
 const REFERENCE: &str = "org.opencontainers.image.ref.name";
-/// The whole name, by containerd and `docker buildx`.
+/// The whole name, as containerd and `docker buildx` write it.
 const WHOLE_NAME: &str = "io.containerd.image.name";
 
 #[derive(Debug, Clone, Deserialize)]
@@ -40,7 +40,7 @@ struct Platform {
     os: String,
 }
 
-/// An index or a manifest: what it has says which.
+/// An index or a manifest, depending on its fields.
 #[derive(Debug, Deserialize)]
 struct Document {
     #[serde(default)]
@@ -51,10 +51,10 @@ struct Document {
     layers: Vec<Descriptor>,
 }
 
-/// The image of a layout that the tag chooses.
+/// The image of a layout that the tag selects.
 ///
 /// # Errors
-/// When the tag chooses none or several, when none is for linux/amd64, or a document is damaged.
+/// When the tag selects no or several images, when none is for linux/amd64, or a document is damaged.
 pub(super) fn open(blobs: Arc<Blobs>, tag: Option<&str>) -> Result<(Layers, Config), SourceError> {
     let index: Document = blobs.json("index.json")?;
     let place = || blobs.place("index.json");
@@ -90,7 +90,7 @@ pub(super) fn open(blobs: Arc<Blobs>, tag: Option<&str>) -> Result<(Layers, Conf
     ))
 }
 
-/// The error for a tag that chooses no image, or no tag where it is needed.
+/// The error for a tag that selects no image, or for a missing tag.
 pub(super) fn no_such_tag(
     blobs: &Blobs,
     tag: Option<&str>,
@@ -115,7 +115,7 @@ pub(super) fn no_such_tag(
     }
 }
 
-/// Whether a whole name is the tag or ends in it, as in `ubuntu:24.04` and `24.04`.
+/// True if a whole name equals the tag or ends in it, as in `ubuntu:24.04` and `24.04`.
 pub(super) fn is_tag(name: &str, tag: &str) -> bool {
     let part = name
         .rsplit_once(':')
@@ -124,7 +124,7 @@ pub(super) fn is_tag(name: &str, tag: &str) -> bool {
     name == tag || part == Some(tag)
 }
 
-/// Checks the configuration's platform against the one that is run here.
+/// Checks that the configuration's platform is linux/amd64.
 pub(super) fn check_platform(place: String, config: &ImageConfig) -> Result<(), SourceError> {
     let os = config
         .os
@@ -144,7 +144,7 @@ pub(super) fn check_platform(place: String, config: &ImageConfig) -> Result<(), 
 }
 
 impl Descriptor {
-    /// Attestations, which `docker buildx` puts next to images, have an unknown platform.
+    /// True unless it is an attestation, which `docker buildx` adds next to images with an unknown platform.
     fn is_image(&self) -> bool {
         let is_unknown = |platform: &Platform| platform.os == "unknown";
         !self.annotations.contains_key("vnd.docker.reference.type")
@@ -162,7 +162,7 @@ impl Descriptor {
     }
 }
 
-/// The only entry, or the one for linux/amd64.
+/// The only entry, or the entry for linux/amd64.
 fn for_this_platform(place: String, entries: &[Descriptor]) -> Result<Descriptor, SourceError> {
     let is_here = |platform: &Platform| platform.os == "linux" && platform.architecture == "amd64";
     let platform = |entry: &&Descriptor| entry.platform.as_ref().is_some_and(is_here);
@@ -227,7 +227,7 @@ fn image(
     Ok((layers, config.config()))
 }
 
-/// A JSON blob, its digest checked.
+/// A JSON blob, after a check of its digest.
 fn blob<T: serde::de::DeserializeOwned>(
     blobs: &Blobs,
     descriptor: &Descriptor,
@@ -275,7 +275,7 @@ pub(super) fn sha256(blobs: &Blobs, digest: &str) -> Result<String, SourceError>
     })
 }
 
-/// Whether a text is a SHA-256 digest in lower-case hexadecimal.
+/// True if a text is a SHA-256 digest in lower-case hexadecimal.
 pub(super) fn is_sha256(text: &str) -> bool {
     text.len() == 64
         && text

@@ -1,7 +1,7 @@
 //! Apptainer's and Singularity's images (SIF): a header, descriptors, and the partition that they name.
 //!
-//! The primary system partition is the root. An image with an overlay is refused, as Apptainer would lay that over the root. Hashes and signatures of its data objects are not checked:
-//! `apptainer verify` does that. The layout is that of `github.com/sylabs/sif`, version 1.
+//! The primary system partition is the root. An image with an overlay is refused, because Apptainer would mount the overlay over the root. Hashes and signatures of its
+//! data objects are not checked: `apptainer verify` does that. The layout follows `github.com/sylabs/sif`, version 1.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,11 +25,11 @@ const OWN: [&[u8]; 5] = [
     b"99-runtimevars.sh",
 ];
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
-/// Where the magic stands, after a line that makes the file a program.
+/// Offset of the magic, after a line that makes the file executable.
 const MAGIC_AT: usize = 32;
 const HEADER: usize = 128;
 const DESCRIPTOR: usize = 585;
-/// Most descriptors; SIF makes room for 48.
+/// Limit on descriptors; SIF has room for 48.
 const MOST_DESCRIPTORS: u64 = 1 << 16;
 const AMD64: &[u8] = b"02";
 const PARTITION: u32 = 0x4004;
@@ -39,7 +39,7 @@ const OVERLAY: u32 = 4;
 const SQUASHFS: u32 = 1;
 const ENCRYPTED: u32 = 5;
 
-/// Whether a file that begins so is one.
+/// True for the first bytes of such an image.
 pub(super) fn is_here(first: &[u8]) -> bool {
     first
         .get(MAGIC_AT..)
@@ -49,7 +49,7 @@ pub(super) fn is_here(first: &[u8]) -> bool {
 /// The squashfs of the primary system partition.
 ///
 /// # Errors
-/// When there is none, when it is for another processor, encrypted, of another kind, or outside the file.
+/// When there is none, or it is for another processor, encrypted, of another kind, or outside the file.
 pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
     let place = path.display();
     let file = File::open(path).map_err(|error| SourceError::io(&place, error))?;
@@ -74,7 +74,7 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
         descriptors.read_exact(&mut descriptor).map_err(failed)?;
         let is_used = descriptor[4] != 0;
         has_oci |= is_used && word(&descriptor, 0) == OCI_INDEX;
-        // The extra bytes say the file system, the use and the processor of a partition.
+        // The extra bytes of a descriptor: a partition's file system, use and processor.
         let extra = &descriptor[DESCRIPTOR - 384..];
         if !is_used || word(&descriptor, 0) != PARTITION {
             continue;
@@ -111,10 +111,10 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
     Err(SourceError::unsupported(place, what))
 }
 
-/// Reads a script by its path in the tree; none where it is no file or too long.
+/// Reads a script by its path in the tree; `None` if it is not a file or too long.
 type ScriptReader<'a> = dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, SourceError> + 'a;
 
-/// The variables that the scripts of an Apptainer image set, and the lines that are left out.
+/// The variables that the scripts of an Apptainer image set, and warnings about skipped lines.
 pub(super) fn environment(
     tree: &FileTree,
     bytes: &ScriptReader<'_>,
@@ -144,7 +144,7 @@ fn check(path: &Path, file_system: u32, processor: &[u8]) -> Result<(), SourceEr
             "has a root partition that is no squashfs: build it again with `apptainer build`";
         return Err(SourceError::unsupported(place, what));
     }
-    // 00 stands for an unknown processor.
+    // 00 is an unknown processor.
     if processor != AMD64 && processor != b"00" {
         let names = [
             "386", "amd64", "arm", "arm64", "ppc64", "ppc64le", "mips", "mipsle",

@@ -1,8 +1,8 @@
-//! Squashfs 4.0 images, of a file of their own or of a partition in another.
+//! Squashfs 4.0 images, in a file of their own or in a partition.
 //!
-//! Directories and inodes are read at the places that they name, each place checked, so that an image can
-//! name nothing outside itself, no directory twice, and nothing larger than the format's own bounds. What is
-//! held of an image are its names, a bounded number of its metadata blocks and one block of a file.
+//! Each position is checked before directories and inodes are read there. An image can thus refer to nothing
+//! outside itself, to no directory twice, and to nothing larger than the format's limits. Memory holds an
+//! image's names, a bounded number of its metadata blocks and one block of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::{FileTree, NodeId, NodeKind};
 
 /// Extended attributes: a table of sets, each a run of names and values.
 mod attributes;
-/// The bytes of files: blocks, and ends in shared fragment blocks.
+/// Data of files: blocks, and ends in shared fragment blocks.
 mod data;
 /// Inodes of a squashfs, and the entries of directories.
 mod inode;
@@ -27,7 +27,7 @@ use data::{Contents, Fragments};
 use inode::{Inode, InodeKind};
 use metadata::Metadata;
 
-/// The bytes of a squashfs, from its first to its last.
+/// A squashfs image.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) bytes: Range,
@@ -35,34 +35,34 @@ pub(super) struct Image {
     pub(super) place: String,
 }
 
-/// The places of the files' inodes.
+/// Positions of the files' inodes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Files(BTreeMap<NodeId, u64>);
 
-/// A directory that is still to be listed.
+/// A directory that is not listed yet.
 struct Folder {
     path: Vec<u8>,
     inode: u64,
 }
 
-/// What a walk through the directories has found.
+/// State of a walk through the directories.
 struct Walk<'a> {
     image: &'a Image,
     metadata: Metadata,
     tree: FileTree,
     budget: Budget,
     files: Files,
-    /// Nodes by their inodes: a second name is a hard link.
+    /// Nodes by inode: a second name is a hard link.
     nodes: BTreeMap<u64, NodeId>,
     folders: BTreeSet<u64>,
     open: Vec<Folder>,
 }
 
 impl Image {
-    /// The tree, where its files' data lie, and the digest of the whole image.
+    /// The tree, the location of its files' data, and the digest of the whole image.
     ///
     /// # Errors
-    /// When the image is damaged, compressed in a way that isn't read, or too large.
+    /// When the image is damaged, its compression is unsupported, or it is too large.
     pub(super) fn read(&self) -> Result<(FileTree, Files, String), SourceError> {
         let failed = |error| super::blobs::unreadable(&self.place, error);
         let (digest, _) = Hashed::new(self.bytes.clone()).finish().map_err(failed)?;
@@ -81,10 +81,10 @@ impl Image {
         Ok((walk.tree, walk.files, digest))
     }
 
-    /// Gives every file that the sink wants, in the order of their inodes.
+    /// Copies every file that the sink wants, in the order of their inodes.
     ///
     /// # Errors
-    /// When the image is damaged, or the sink's.
+    /// When the image is damaged, or the sink fails.
     pub(super) fn copy(
         &self,
         tree: &FileTree,
@@ -120,7 +120,7 @@ impl Image {
         Ok(())
     }
 
-    /// A small file's bytes, if it is there and no longer than so many bytes.
+    /// A small file's data, if it exists and is within the limit.
     ///
     /// # Errors
     /// When the image is damaged.
@@ -181,7 +181,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Puts an inode at a path, as a new node or as one more name.
+    /// Puts an inode at a path, as a new node or as another name of an existing one.
     fn put(&mut self, path: Vec<u8>, reference: u64) -> Result<InodeKind, SourceError> {
         let place = format!("{} in {}", shown(&path), self.image.place);
         let inode = Inode::read(&mut self.metadata, reference);

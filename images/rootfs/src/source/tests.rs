@@ -1,4 +1,4 @@
-//! Sources made here, read, and what hostile ones do.
+//! Sources made by the tests: reading them, and hostile ones.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -9,13 +9,13 @@ use tar::{Builder, EntryType, Header};
 use super::*;
 use crate::NodeKind;
 
-/// OCI layouts and what `docker save` writes.
+/// OCI layouts and archives of `docker save`.
 mod containers;
 /// Scripts that set variables.
 mod environment;
 /// Damaged and hostile sources: errors, never a panic.
 mod hostile;
-/// What layers do to those below them.
+/// Effects of layers on lower ones.
 mod layers;
 /// Folders, plain archives, squashfs and Apptainer images.
 mod others;
@@ -48,7 +48,7 @@ pub(super) fn made(kind: EntryType, path: &str, data: &str) -> Made {
     }
 }
 
-/// A tar archive of the entries, their paths as given.
+/// A tar archive of the entries, with their paths as given.
 pub(super) fn tar(entries: &[Made]) -> Vec<u8> {
     let mut builder = Builder::new(Vec::new());
     for entry in entries {
@@ -94,7 +94,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     compression::hex(&<sha2::Sha256 as sha2::Digest>::digest(bytes))
 }
 
-/// A directory for a test, and a file in it.
+/// A folder for a test, and a file in it.
 pub(super) fn written(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("makes");
     let path = folder.path().join("source");
@@ -102,7 +102,7 @@ pub(super) fn written(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Keeps all files' bytes.
+/// Keeps the data of all files.
 #[derive(Default)]
 pub(super) struct Kept(pub(super) BTreeMap<NodeId, Vec<u8>>);
 
@@ -119,7 +119,7 @@ impl FileSink for Kept {
     }
 }
 
-/// All paths of a listing, each with its text: a file's bytes, a link's target, or the kind's first letter.
+/// All paths of a listing, each with its text: a file's data, a link's target, or the type's first letter.
 pub(super) fn texts(listing: &Listing) -> BTreeMap<String, String> {
     let mut kept = Kept::default();
     listing.copy(&mut kept).expect("copies");

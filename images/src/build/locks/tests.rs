@@ -1,4 +1,4 @@
-//! When a lock is written, kept, and held against a build.
+//! Writing, keeping and enforcing locks.
 use std::fs;
 
 use super::*;
@@ -26,7 +26,7 @@ fn lock(version: &str) -> Lock {
     }
 }
 
-/// A recipe whose lock says `version`.
+/// A recipe whose lock has `version`.
 fn recipe(version: &str) -> (tempfile::TempDir, Recipe) {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("tiny.toml");
@@ -37,7 +37,7 @@ fn recipe(version: &str) -> (tempfile::TempDir, Recipe) {
     (folder, recipe)
 }
 
-/// What a build with `now` tells, and what it ends with.
+/// Notes and result of a build with the lock `now`.
 fn told(recipe: &Recipe, now: &Lock, locks: LockUse) -> (Vec<String>, Result<(), ImageError>) {
     let mut told = Vec::new();
     let held = hold(recipe, now, locks, &mut |news| match news {

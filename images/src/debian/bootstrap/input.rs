@@ -1,6 +1,6 @@
-//! What the chroot is given: the hook, the recipe's files and trees, source packages, and the script that
-//! compiles it all. All names in the script have been checked when the recipe was read, and a user's own
-//! commands stand in files of their own.
+//! Input of the chroot: the hook, the recipe's files and trees, source packages, and the build script.
+//! Names in the script were checked when the recipe was read. A user's own commands are in files of their
+//! own.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,18 +17,18 @@ use crate::recipe::{Program, Recipe, Source};
 /// The hook's text; `$1` is the chroot.
 const HOOK: &str = include_str!("../bootstrap.sh");
 
-/// Folder of the chroot in which compiled files lie, each under its path in the guest.
+/// Folder of the chroot for compiled files, each under its path in the guest.
 pub(crate) const OUTPUT: &str = "/belljar/out";
 
-/// Where all is put.
+/// Folder of the chroot for all input.
 const INPUT: &str = "belljar/in";
 
-/// Folder of the chroot for what the source with this number, a tree, installs.
+/// Folder of the chroot into which the source tree with this number installs.
 pub(crate) fn output_folder(source: usize) -> String {
     format!("/belljar/trees/{source}")
 }
 
-/// Folder of a layer's files: those of a recipe that extends none lie where they always have.
+/// Folder of a layer's files. Recipes that extend none keep the original path.
 fn files(layer: usize) -> String {
     match layer {
         0 => "files".to_owned(),
@@ -36,7 +36,7 @@ fn files(layer: usize) -> String {
     }
 }
 
-/// Writes it as a tar archive to `path`.
+/// Writes the input as a tar archive to `path`.
 pub(super) fn write(recipe: &Recipe, fetched: &Fetched, path: &Path) -> io::Result<()> {
     let spec = recipe.spec();
     let mut archive = Archive(Builder::new(File::create(path)?));
@@ -83,7 +83,7 @@ impl Archive {
         let mut header = Header::new_gnu();
         header.set_size(size);
         header.set_mode(mode);
-        // No more than was announced: a file may grow meanwhile.
+        // At most the announced size: a file may grow meanwhile.
         self.0
             .append_data(&mut header, format!("{INPUT}/{name}"), bytes.take(size))
     }
@@ -167,7 +167,7 @@ fn compile(script: &mut String, program: &Program) {
     );
 }
 
-/// How a script's last words become those of the build.
+/// End of a script's command, which sends output to the build's log and prints the log's end on failure.
 const LOG: &str = ">/belljar/build.log 2>&1) || { tail -n 40 /belljar/build.log >&2; exit 1; }";
 
 fn build_package(script: &mut String, source: &Source) {

@@ -99,7 +99,7 @@ fn double_stars_and_folders_reach_everything_below() {
     let (_folder, chroot) = chroot(&links, &files);
     let all = chroot.matching("/**/*.so.0").expect("found");
     assert_eq!(all, ["/usr/lib/deep/libr.so.0", "/usr/lib/libp.so.0"]);
-    // Through a link, and under the name that was asked for.
+    // Through a link, under the requested name.
     let below = chroot.matching("/lib/**/libr*").expect("found");
     assert_eq!(below, ["/lib/deep/libr.so.0"]);
     let folder = chroot.matching("/usr/lib").expect("found");

@@ -1,12 +1,12 @@
-//! Shared libraries are found where the dynamic loader would find them.
+//! Finding shared libraries as the dynamic loader does.
 use super::*;
 use crate::debian::chroot::tests::chroot;
 use crate::filesystem::contents::Item;
 use crate::filesystem::data::Data;
 use std::process::Command;
 
-/// Compiles a source as a shared library `name` that is linked as `flags` say; `None`, said loudly, without
-/// a compiler.
+/// Compiles a source as a shared library `name` with the linker flags `flags`; without a compiler, prints a
+/// note and returns `None`.
 #[allow(clippy::print_stderr, reason = "a skipped test says so")]
 fn library(folder: &tempfile::TempDir, name: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let source = folder.path().join("x.c");
@@ -48,7 +48,7 @@ const PLAIN: Recipe<'_> = Recipe {
     optional: &[],
 };
 
-/// What the tree has once the libraries of the files at `taken` are taken.
+/// The tree after adding the libraries of the files at `taken`.
 fn closed(
     files: &[(&str, &[u8])],
     taken: &[&str],
@@ -150,7 +150,7 @@ fn lib_paths_decide_and_leave_a_link_for_the_loader() {
     let contents = closed(&files, &["/opt/liba.so"], &recipe).expect("closed");
     assert_eq!(link(&contents).as_deref(), Some("/opt/two/libb.so"));
     assert!(!contents.holds("/opt/one/libb.so"));
-    // The only one there is needs no folder.
+    // The only copy needs no folder.
     let contents = closed(&files[..2], &["/opt/liba.so"], &PLAIN).expect("closed");
     assert_eq!(link(&contents).as_deref(), Some("/opt/one/libb.so"));
 }

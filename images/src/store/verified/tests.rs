@@ -1,4 +1,4 @@
-//! Damage to an image is found, and what is known to be whole is not read again.
+//! Damage to an image is found, and files known to be whole are not read again.
 use std::os::unix::fs::FileExt;
 
 use super::*;
@@ -7,7 +7,7 @@ use crate::store::manifest::{INITRD, KERNEL, MANIFEST, Manifest, ROOT};
 
 const FILES: [(&str, usize); 3] = [(KERNEL, 5_000), (INITRD, 70), (ROOT, 3 * PIECE + 4_096)];
 
-/// An image of files that hold something everywhere.
+/// An image with files of patterned bytes.
 fn built() -> (tempfile::TempDir, Image) {
     let dir = tempfile::tempdir().unwrap();
     let parts = FILES.map(|(name, size)| {
@@ -37,7 +37,7 @@ fn built() -> (tempfile::TempDir, Image) {
     (dir, image)
 }
 
-/// Turns a bit of a file over.
+/// Flips a bit of a file.
 fn flip(path: &Path, at: u64, bit: u32) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
@@ -45,7 +45,7 @@ fn flip(path: &Path, at: u64, bit: u32) {
     file.write_all_at(&[byte[0] ^ 1 << bit], at).unwrap();
 }
 
-/// Stamps for the files as they are, whatever is in them.
+/// Stamps for the files as they are, without hashing.
 fn stamp_all(image: &Image) -> Stamps {
     let stamps = image.parts().map(|(name, path, part)| {
         let stamp = Stamp {
@@ -115,11 +115,11 @@ fn a_file_with_a_stamp_is_not_hashed_until_anything_about_it_is_another() {
 fn a_stamp_is_kept_of_what_lies_still() {
     let (_dir, image) = built();
     check(&image, Trust::Stamps).unwrap();
-    // Written a moment ago: whoever writes now might leave the same times.
+    // Written just now: a write now might leave the same times.
     let young = Identity::of(&File::open(&image.root).unwrap()).unwrap();
     assert!(!young.is_settled(young.changed.0 + SETTLED - 1));
     assert!(young.is_settled(young.changed.0 + SETTLED));
-    // What was stamped before stays so, whatever else is hashed.
+    // A file that has a stamp keeps it when other files are hashed.
     let mut stamps = stamp_all(&image);
     stamps.remove(INITRD);
     write(&image, &stamps);

@@ -1,7 +1,7 @@
-//! Communicators of groups whose members alone call, so that nothing counts the calls.
+//! Communicators of groups: only the group's members call, so calls on the parent do not count them.
 //!
-//! Those of one time are found by members, tag, and how many there were before; one of which a member's
-//! call is missing stays unknown. Called in each round of `resolve`.
+//! Matching calls are found by members, tag, and the number of earlier ones. A communicator stays
+//! unknown if a member's call is missing. Called in each round of `resolve`.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use belljar_trace::Making;
 
 use super::{Global, Member, ProcessKey, Resolver};
 
-/// One side of an `MPI_Intercomm_create_from_groups`: who, the tag, and how many there were before.
+/// One side of an `MPI_Intercomm_create_from_groups`: members, tag, and number of earlier ones.
 type Side = (Vec<Member>, i32, u32);
 
-/// Those of a side that called, by rank, and the other side's members, which the leader tells.
+/// Members of a side that called, by rank, and the other side's members, which only the leader passes.
 type Present = (Vec<(ProcessKey, u32)>, Option<Vec<Member>>);
 
 impl Resolver<'_> {
-    /// `MPI_Comm_create_group`s: called by the group's members only, so found by parent, members,
-    /// tag, and how many there were before.
+    /// Resolves `MPI_Comm_create_group`s: only the group's members call, so they are matched by parent,
+    /// members, tag, and the number of earlier ones.
     pub(super) fn create_groups(&mut self) {
         type Meeting = (usize, Vec<Member>, i32, u32);
         let mut meetings: BTreeMap<Meeting, Vec<(ProcessKey, u32)>> = BTreeMap::new();
@@ -34,7 +34,7 @@ impl Resolver<'_> {
                 let (Some(members), Some(parent)) = (members, parent) else {
                     continue;
                 };
-                // Kept twice below.
+                // Stored twice below.
                 if self.spend(2 * members.len()).is_none() {
                     return;
                 }
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A communicator of these members, if just their processes are present.
+    /// A communicator of these members, if exactly their processes are present.
     pub(super) fn gathered(
         &self,
         members: Vec<Member>,
@@ -82,7 +82,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// `MPI_Intercomm_create_from_groups`: two groups that name each other.
+    /// Resolves `MPI_Intercomm_create_from_groups`: two groups that name each other.
     pub(super) fn intercomms_of_groups(&mut self) {
         let mut sides: BTreeMap<Side, Present> = BTreeMap::new();
         for (process, history) in self.histories {
@@ -103,7 +103,7 @@ impl Resolver<'_> {
                 let Some(members) = local.and_then(|local| self.group(*process, local)) else {
                     continue;
                 };
-                // Kept twice below.
+                // Stored twice below.
                 if self.spend(2 * members.len()).is_none() {
                     return;
                 }
@@ -124,7 +124,7 @@ impl Resolver<'_> {
             let named = sides
                 .get(&other)
                 .map(|(_, back)| back.as_ref() == Some(members));
-            // Each pair once.
+            // Handle each pair once.
             if named == Some(true) && members < remote {
                 let first = self.gathered(members.clone(), present);
                 let second = self.gathered(remote.clone(), &sides[&other].0);

@@ -1,9 +1,8 @@
-//! Jobs that meet: one spawns another (MPI-4.0, 11.8), or two come to one port (11.9).
+//! Connections of jobs: spawns (MPI-4.0, 11.8), and connections at a port (11.9).
 //!
-//! No call tells both sides. A spawn returns when all that it started have initialized MPI,
-//! and a port's two calls when they have found each other; so whoever belongs together was
-//! in it at one time. Where that leaves more than one possibility, nothing is said. Called as any
-//! constructor is resolved.
+//! No call names both sides. A spawn returns when all started processes have initialized MPI, and
+//! the two calls at a port when they are connected, so the calls of both sides overlap in time. If
+//! several combinations are possible, the result stays unknown. Called like all constructors.
 
 use belljar_sim::Time;
 use belljar_trace::{Making, NewCommunicator, WORLD};
@@ -11,11 +10,11 @@ use belljar_trace::{Making, NewCommunicator, WORLD};
 use super::{Global, Members, ProcessKey, Records, Resolver};
 use crate::communicators::history::History;
 
-/// A side that came to a port: its root, what it made there, and from when to when.
+/// A side at a port: its root, the communicator that it made, and the entry and return of its call.
 type Caller<'a> = (ProcessKey, &'a NewCommunicator, [Time; 2]);
 
 impl<'a> Resolver<'a> {
-    /// Both sides of what a spawn made. Returns whether it is known.
+    /// Resolves both sides of a spawn; true if they are known.
     pub(super) fn spawn(&mut self, parent: usize, records: &Records<'_>) -> bool {
         let Some(&Making::Spawn { root, .. }) = records.first().map(|(_, record)| &record.how)
         else {
@@ -55,7 +54,7 @@ impl<'a> Resolver<'a> {
         true
     }
 
-    /// The one job that a process may have spawned by a call.
+    /// The only job that a process can have spawned by a call.
     fn spawned_job(&mut self, root: ProcessKey, record: &NewCommunicator) -> Option<u32> {
         let Making::Spawn { count, .. } = record.how else {
             return None;
@@ -84,7 +83,7 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    /// Both sides of what two calls at a port made. Returns whether it is known.
+    /// Resolves both sides of two calls at a port; true if they are known.
     pub(super) fn meet(&mut self, parent: usize, records: &Records<'_>) -> bool {
         let Some(&Making::Meet { root, .. }) = records.first().map(|(_, record)| &record.how)
         else {
@@ -129,7 +128,7 @@ impl<'a> Resolver<'a> {
         true
     }
 
-    /// The one call that may have met this one at its port.
+    /// The only call that can have met this one at its port.
     fn met(
         &mut self,
         root: ProcessKey,
@@ -157,7 +156,7 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    /// Those who accepted at a port, or who connected to it.
+    /// The processes that accepted at a port, or the ones that connected to it.
     fn callers(&mut self, port: u32, accepts: bool) -> Option<Vec<Caller<'a>>> {
         let mut callers = Vec::new();
         for (process, history) in self.histories {
@@ -179,7 +178,7 @@ impl<'a> Resolver<'a> {
         Some(callers)
     }
 
-    /// Whether a process is the one whose arguments count.
+    /// True if a process is the root, whose arguments apply.
     fn is_root(&self, process: ProcessKey, record: &NewCommunicator) -> bool {
         let Making::Meet { root, .. } = record.how else {
             return false;
@@ -191,7 +190,7 @@ impl<'a> Resolver<'a> {
         at.is_some_and(|(at, _)| *at == process)
     }
 
-    /// A side of an intercommunicator whose members are the parent's.
+    /// A side of an intercommunicator with the parent's members.
     fn local_side(&self, parent: usize, records: &Records<'_>) -> Option<Global> {
         let local = records
             .iter()
@@ -221,7 +220,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// From when to when a call lasted.
+/// Entry and return of a call.
 fn span(history: &History, record: &NewCommunicator) -> Option<[Time; 2]> {
     let mut meetings = history.meetings.iter();
     let (_, span) = meetings.find(|(other, _)| other == record)?;

@@ -1,7 +1,7 @@
-//! Constructors whose outcome follows from what the parent's members passed.
+//! Constructors whose result follows from the arguments of the parent's members.
 //!
-//! Given the records of all of the parent's members, the new communicators and the order of their ranks
-//! follow as the standard says; records that do not fit together give none. Called by `resolve` for each
+//! Given the arguments of all members of the parent, the new communicators and the order of their ranks
+//! follow from the standard; contradictory arguments give no communicator. Called by `resolve` for each
 //! constructor.
 
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use belljar_trace::Making;
 
 use super::{Global, Member, ProcessKey, Records, Resolver, Topology};
 
-/// Members of a new communicator by their ranks in the parent, with what orders them.
+/// Members of new communicators, by their ranks in the parent, with their sort keys.
 type Parts<C> = BTreeMap<C, Vec<(i64, usize)>>;
 
 impl Resolver<'_> {
-    /// The communicators that a constructor made. `None` when it is not known.
+    /// The communicators that a constructor made. `None` if unknown.
     pub(super) fn outcome(&mut self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
         match &records.first()?.1.how {
             Making::Duplicate => self.duplicate(parent, records).map(|new| vec![new]),
@@ -47,7 +47,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// How many neighbours each member of a distributed graph receives from and sends to.
+    /// The numbers of neighbours that each member of a distributed graph receives from and sends to.
     fn degrees(&mut self, records: &Records<'_>) -> Option<Vec<(u32, u32)>> {
         let mut degrees = vec![(0u32, 0u32); records.len()];
         for (rank, (_, record)) in records.iter().enumerate() {
@@ -112,8 +112,8 @@ impl Resolver<'_> {
         self.parts(parent, records, parts)
     }
 
-    /// The communicators that a parent falls into: in each by key, then by rank in
-    /// the parent (MPI-4.0, 7.4.2).
+    /// Splits a parent into communicators, ordered by key and then by rank in the parent (MPI-4.0,
+    /// 7.4.2).
     fn parts<C: Ord>(
         &self,
         parent: usize,
@@ -141,7 +141,7 @@ impl Resolver<'_> {
         is_one.then(|| self.chosen(parent, records, ranks, topology))?
     }
 
-    /// The same of one side of an intercommunicator, too.
+    /// The same, also for one side of an intercommunicator.
     pub(super) fn chosen(
         &self,
         parent: usize,
@@ -196,7 +196,7 @@ impl Resolver<'_> {
             .collect()
     }
 
-    /// Subgrids: processes with the same coordinates in the dimensions that go (MPI-4.0, 8.5.6).
+    /// Subgrids: processes with equal coordinates in the dropped dimensions (MPI-4.0, 8.5.6).
     fn cart_sub(&self, parent: usize, records: &Records<'_>) -> Option<Vec<Global>> {
         let Some(Topology::Grid {
             dimensions: grid,
@@ -216,7 +216,7 @@ impl Resolver<'_> {
         for rank in 0..records.len() {
             let (mut place, mut gone, mut stays) = (rank as u64, 0u64, 0u64);
             let (mut gone_stride, mut stays_stride) = (1u64, 1u64);
-            // Row-major: the last dimension changes fastest.
+            // Row-major: the last dimension varies fastest.
             for (&size, &keep) in grid.iter().zip(remain).rev() {
                 let size = u64::from(size.max(1));
                 let (sum, stride) = if keep {

@@ -1,14 +1,14 @@
-//! Intercommunicators and what is merged from them: two groups that meet.
+//! Intercommunicators and communicators merged from them.
 //!
-//! The two sides find each other by their leaders' calls, counted where several are alike. Which side of a
-//! merged one comes first is taken from what a member was told where both said the same. Called by
+//! The two sides are matched by their leaders' calls; equal calls are matched by counting. If both sides
+//! of a merge pass the same `high`, their order is deduced from a member's rank in the result. Called by
 //! `resolve`.
 
 use belljar_trace::{Making, NewCommunicator};
 
 use super::{Global, ProcessKey, Records, Resolver};
 
-/// A leader's part in `MPI_Intercomm_create`, its communicators resolved.
+/// A leader's part in `MPI_Intercomm_create`, with its communicators resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Call {
     bridge: usize,
@@ -70,7 +70,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// How many such calls the leader made before this one.
+    /// The number of equal calls that the leader made before this one.
     fn occurrence(
         &mut self,
         leader: ProcessKey,
@@ -113,9 +113,9 @@ impl<'a> Resolver<'a> {
         Some((other, theirs))
     }
 
-    /// The communicator that both sides of an intercommunicator merge into: the side
-    /// that is not `high` comes first (MPI-4.0, 7.6.2). Where both sides say the same, the
-    /// implementation chooses, and a member that asks for its rank tells how.
+    /// The communicator into which both sides of an intercommunicator are merged: the side that is not
+    /// `high` comes first (MPI-4.0, 7.6.2). If both sides pass the same, the implementation chooses, and a
+    /// member's query of its rank shows the order.
     pub(super) fn merge(
         &mut self,
         side: usize,
@@ -130,7 +130,7 @@ impl<'a> Resolver<'a> {
         };
         match (high(records)?, high(&theirs)?) {
             (false, true) => {}
-            // The other side's turn makes it.
+            // Created when the other side is handled.
             (true, false) => return Some(Vec::new()),
             _ => {
                 let sides = [records, &theirs];
@@ -153,8 +153,8 @@ impl<'a> Resolver<'a> {
         }])
     }
 
-    /// Whether the first of two merged sides comes first, by the rank in the new communicator that
-    /// the first member was told who asked for it; `None` where nobody did, or was told what cannot be.
+    /// True if the first of two merged sides comes first, according to the rank that MPI returned to the
+    /// first member that asked; `None` without a query, or if the rank is impossible.
     fn is_first_by_rank(&self, sides: [&Records<'_>; 2]) -> Option<bool> {
         let told = |(process, record): &(ProcessKey, &NewCommunicator)| {
             let rank = self.histories.get(process)?.ranks.get(&record.number?)?;

@@ -1,8 +1,8 @@
-//! What is made of an intercommunicator: both sides call, and what comes of it has two sides again
-//! (MPI-4.0, 7.4.2).
+//! Communicators made from an intercommunicator: both sides call, and the result has two sides
+//! again (MPI-4.0, 7.4.2).
 //!
-//! Called for constructors whose parent has another side. A side of which the trace does not know
-//! the other one is left to what its own members passed.
+//! Called for constructors whose parent has another side. If the trace does not show a side's other
+//! side, only its own members' arguments are used.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use belljar_trace::Making;
 
 use super::{Global, Records, Resolver};
 
-/// The parts of one side, by what both sides have in common: a color, a node, or nothing.
+/// The parts of one side, by the key that both sides share: a color, a node, or nothing.
 type Parts = BTreeMap<i64, Global>;
 
 impl Resolver<'_> {
     /// Both sides of each intercommunicator that the members of `side` and of its other side made
-    /// after `sequence` others. `None` when it is not known.
+    /// after `sequence` others. `None` if unknown.
     pub(super) fn of_sides(
         &mut self,
         side: usize,
@@ -27,7 +27,7 @@ impl Resolver<'_> {
         self.spend(theirs.len())?;
         let ours = self.side_parts(side, records)?;
         let mut theirs = self.side_parts(other, &theirs)?;
-        // A color that one side alone has makes nothing.
+        // A color of only one side makes nothing.
         let pairs = ours
             .into_iter()
             .filter_map(|(color, first)| Some((first, theirs.remove(&color)?)));
@@ -39,7 +39,7 @@ impl Resolver<'_> {
         Some(linked.collect())
     }
 
-    /// What one side falls into.
+    /// The parts of one side.
     fn side_parts(&mut self, side: usize, records: &Records<'_>) -> Option<Parts> {
         if let Making::Create { .. } = records.first()?.1.how {
             let created = self.create(records)?;

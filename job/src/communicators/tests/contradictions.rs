@@ -80,7 +80,7 @@ fn fact() -> impl Strategy<Value = Fact> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Traces that contradict themselves are resolved as far as they go, in bounded time.
+    /// Contradictory traces are resolved as far as possible, in bounded time.
     #[test]
     fn contradictions_do_no_harm(
         facts in prop::collection::vec((0..3usize, fact(), prop_oneof![9 => Just(0u32), 1 => any::<u32>()]), 0..40),

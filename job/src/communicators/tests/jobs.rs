@@ -1,4 +1,4 @@
-//! Which processes belong to a job: by what launchers tell them.
+//! Assignment of processes to jobs, by launchers' variables.
 
 use belljar_abi::{IMPLEMENTATION_MPICH, fact};
 use belljar_sim::Frequency;

@@ -11,7 +11,7 @@ use super::{Cluster, MPICH_WORLD, NULL, key};
 
 const MPICH_SELF: u64 = 0x4400_0001;
 
-/// Processes of several jobs on one node, and what is gathered of their calls.
+/// Processes of several jobs on one node, and the collector of their calls.
 struct Node {
     tracer: NodeTracer,
     guests: Vec<Guest>,
@@ -31,7 +31,7 @@ impl Node {
         }
     }
 
-    /// Starts a job, whose processes initialize MPI; their numbers.
+    /// Starts a job, whose processes initialize MPI; returns their numbers.
     fn start(&mut self, name: &str, size: usize) -> Vec<usize> {
         let first = self.guests.len();
         for rank in 0..size as u64 {
@@ -61,13 +61,13 @@ impl Node {
         events.last().cloned()
     }
 
-    /// Enters a call; returns what [`leave`](Self::leave) takes.
+    /// Enters a call; returns the argument of [`leave`](Self::leave).
     fn enter(&mut self, process: usize, name: &str, arguments: &[u64]) -> (usize, u64, u64) {
         let now = self.now();
         let guest = &mut self.guests[process];
         let out = guest.handles(&[0]);
         let mut arguments = arguments.to_vec();
-        // What is left out follows the new communicator.
+        // Later arguments follow the new communicator.
         let place = arguments.iter().position(|word| *word == OUT).unwrap();
         arguments[place] = out;
         guest.clock = now;
@@ -75,7 +75,7 @@ impl Node {
         (process, out, slot)
     }
 
-    /// Has it return with a communicator; the process's own number of that.
+    /// Returns from a call with a communicator; returns the process's own number of it.
     fn leave(&mut self, (process, out, slot): (usize, u64, u64), handle: u64) -> Option<u32> {
         let now = self.now();
         let guest = &mut self.guests[process];
@@ -99,7 +99,7 @@ impl Node {
     }
 }
 
-/// In the place of the pointer to the new communicator.
+/// Placeholder for the pointer to the new communicator.
 const OUT: u64 = 0xbad_0000_0000_0bad;
 
 fn spawn(count: i32, communicator: u64) -> Vec<u64> {
@@ -137,7 +137,7 @@ fn a_spawned_job_is_linked_to_its_parents() {
         .iter()
         .map(|child| node.make(*child, "MPI_Comm_get_parent", &[OUT], 0x8400_0001))
         .collect();
-    // Asked again, it is the same one.
+    // A second query returns the same one.
     let again = node.make(children[0], "MPI_Comm_get_parent", &[OUT], 0x8400_0001);
     assert_eq!(again, parent[0]);
     let mut merged = Vec::new();
@@ -200,7 +200,7 @@ fn one_spawn_after_the_other_finds_its_own() {
         numbers.push(node.leave(call, 0x8400_0000 + turn).unwrap());
         node.make(child[0], "MPI_Comm_get_parent", &[OUT], 0x8400_0001);
     }
-    // This one was not spawned, and knows it.
+    // This job was not spawned, and its processes get no parent.
     let call = node.enter(0, "MPI_Comm_spawn", &spawn(1, MPICH_WORLD));
     let stranger = node.start("kvs_77_3_x_host", 1);
     node.make(stranger[0], "MPI_Comm_get_parent", &[OUT], NULL);
@@ -224,7 +224,7 @@ fn those_who_come_to_a_port_find_each_other() {
         let arguments = [port, 0x1c00_0000, int(0), MPICH_WORLD, OUT];
         node.enter(process, name, &arguments)
     };
-    // The port's name counts at the root only.
+    // Only the root's port name is significant.
     let calls = [
         call(server[0], "MPI_Comm_accept", "tag#0$port"),
         call(server[1], "MPI_Comm_accept", "rubbish"),

@@ -1,4 +1,4 @@
-//! What collective operations move, where the process alone could not know it.
+//! Volumes of collective operations that a process alone does not know.
 
 use super::super::Communicators;
 use super::{Cluster, MPICH_WORLD};
@@ -52,14 +52,14 @@ fn sizes_and_ranks_nobody_asked_for_are_worked_out() {
         |_| true,
     );
     let all = cluster.call("MPI_Alltoallv", |guest, _| {
-        // What follows the two counts means nothing.
+        // Entries after the two counts are ignored.
         let counts = guest.ints(&[8, 24, 7777, -1]);
         vec![
             0x5000, counts, counts, CHAR, 0x6000, counts, counts, CHAR, half,
         ]
     });
     let gather = cluster.call("MPI_Gatherv", |guest, rank| {
-        // Elsewhere than at the root the array may not exist.
+        // Except at the root, the array may not exist.
         let counts = if rank / 2 == 1 {
             guest.ints(&[8, 24])
         } else {
@@ -101,7 +101,7 @@ fn arrays_that_end_early_are_unknown() {
     let mut cluster = Cluster::new(2);
     let (copy, _) = cluster.all("MPI_Comm_dup", |_, _| vec![MPICH_WORLD], |_| true);
     let all = cluster.call("MPI_Alltoallv", |guest, _| {
-        // The last entry of a page that nothing follows.
+        // The last entry of a page without a following page.
         let counts = belljar_tracer::scripted::HEAP + 0x40000 - 4;
         guest.put_ints(counts, &[8]);
         vec![
@@ -158,7 +158,7 @@ fn graphs_tell_each_members_neighbours() {
 #[test]
 fn edges_of_a_distributed_graph_may_be_told_by_anyone() {
     let mut cluster = Cluster::new(3);
-    // Rank 2 tells all: 0 to 1, 0 to 2, 1 to 2.
+    // Rank 2 passes all edges: 0 to 1, 0 to 2, 1 to 2.
     let (graph, _) = cluster.all(
         "MPI_Dist_graph_create",
         |guest, rank| {
@@ -209,7 +209,7 @@ fn one_and_three(cluster: &mut Cluster) -> u64 {
 fn a_group_scatters_what_it_reduces_among_the_other() {
     let mut cluster = Cluster::new(4);
     let between = one_and_three(&mut cluster);
-    // Each group tells its own shares of what the other gives, of which there is as much.
+    // Each group passes its own shares of the other group's data; both totals are equal.
     let even = cluster.call("MPI_Reduce_scatter_block", |_, rank| {
         let count = if rank == 0 { 6 } else { 2 };
         vec![0x5000, 0x6000, int(count), CHAR, 0, between]
@@ -234,7 +234,7 @@ fn the_root_between_groups_has_one_side_only() {
     let reduce = cluster.call("MPI_Reduce", |_, rank| {
         vec![0x5000, 0x6000, int(8), CHAR, 0, root(rank), between]
     });
-    // What the root does not look at may be anything.
+    // Arguments that the root ignores may be anything.
     let gather = cluster.call("MPI_Gather", |_, rank| {
         let count = int(if rank == 0 { 99 } else { 8 });
         vec![

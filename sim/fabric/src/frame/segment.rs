@@ -1,6 +1,7 @@
-//! Segments of hosts that no guest runs: headers that follow from the hosts, and a mark of the protocol.
+//! Segments of hosts without guests: computed headers, and a mark of the protocol.
 //!
-//! A network of such hosts makes millions of them, so none is allocated; bytes are made for routing that hashes them, and for checkpoints. Used by frames.
+//! A network of such hosts creates millions of segments, so none is allocated. Bytes are created only for routing that hashes them, and for checkpoints.
+//! Used by frames.
 
 use super::Mac;
 
@@ -25,7 +26,7 @@ pub fn headers(from: u32, to: u32) -> [u8; HEADERS] {
 /// Position of a mark in a frame: after the ports, in bytes that no switch reads.
 const MARK: usize = 38;
 
-/// Bytes of the mark that a protocol without guests puts into its segments' headers.
+/// Bytes of the mark that a protocol without guests writes into its segments' headers.
 pub const MARK_BYTES: usize = 20;
 
 /// A segment without its data.
@@ -37,7 +38,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// All of its headers.
+    /// Its headers.
     pub(super) fn bytes(&self) -> [u8; HEADERS] {
         let mut frame = headers(self.from, self.to);
         frame[MARK..MARK + MARK_BYTES].copy_from_slice(&self.mark);
@@ -45,7 +46,7 @@ impl Segment {
     }
 }
 
-/// The mark of a frame with these first bytes, if they are enough.
+/// The mark of a frame with these first bytes, if there are enough.
 pub(super) fn mark_of(head: &[u8]) -> Option<[u8; MARK_BYTES]> {
     head.get(MARK..MARK + MARK_BYTES)?.try_into().ok()
 }
@@ -66,7 +67,7 @@ mod tests {
         assert_eq!((made.mark(), given.mark()), (Some(mark), Some(mark)));
         assert_eq!(made.destination(), Some(Mac::of_host(9)));
         assert_eq!(given.destination(), Some(Mac::of_host(9)));
-        // Switches do not read the mark.
+        // Switches ignore the mark.
         assert_eq!(FlowKey::of(&made.head()), FlowKey::of(&headers(7, 9)));
         assert_ne!(made, Frame::segment(7, 9, [0; MARK_BYTES], 100));
         assert_eq!(Frame::from(vec![0; 57]).mark(), None);

@@ -1,4 +1,4 @@
-//! Graphs as other tools write them, and files that are none.
+//! Graphs by other tools, and invalid files.
 use super::*;
 
 /// As NetworkX writes it.
@@ -114,7 +114,7 @@ fn what_is_no_network_is_refused_with_reason_and_place() {
 
 #[test]
 fn no_text_is_too_strange() {
-    // Every prefix, and every byte spoilt.
+    // Every prefix, and every byte damaged.
     for end in 0..TRIANGLE.len() {
         assert!(Graph::parse(&TRIANGLE[..end]).is_err() || end + 12 > TRIANGLE.len());
         let mut bytes = TRIANGLE.as_bytes().to_vec();

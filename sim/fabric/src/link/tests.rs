@@ -1,4 +1,4 @@
-//! Queues, jitter and failures of one direction of a link, against arithmetic.
+//! Queues, jitter and failures of one direction of a link, compared with calculated values.
 use super::*;
 use crate::impairment::Outage;
 
@@ -6,7 +6,7 @@ const TEN_GIGABIT: LinkSpec = LinkSpec {
     bandwidth: 10_000_000_000,
     latency: Span::from_us(1),
 };
-/// Of a frame of 1514 bytes: 1538 bytes of wire time at 0.8 ns each.
+/// Time of a frame of 1514 bytes: 1538 bytes on the wire at 0.8 ns each.
 const WIRE: Span = Span::from_ps(1_230_400);
 
 fn port(capacity: u64, impairment: Option<Impairment>) -> Port {
@@ -88,15 +88,15 @@ fn a_failing_link_loses_what_waits_and_what_is_on_the_wire() {
     let exits: Vec<Exit> = (0..4)
         .map(|_| port.send(Time::ZERO, 1514).unwrap().exit)
         .collect();
-    // The first is there in time: 1 us after its last bit. The second's last bit is on
-    // the way, the third waits.
+    // The first frame arrives in time: 1 us after its last bit. The second frame's last bit is in
+    // transit, the third frame waits.
     assert_eq!(
         exits[0],
         Exit::Arrives(Time::ZERO + WIRE + Span::from_us(1))
     );
     assert_eq!(exits[1..], [Exit::Failed; 3]);
     assert_eq!(port.send(failure, 60), Err(Refusal::Down));
-    // The queue is empty then.
+    // The queue is empty at that time.
     let next = port.send(repair, 1514).unwrap();
     assert_eq!((next.start, next.queued), (repair, 1514));
     assert_eq!(port.state.statistics.failed, 4);

@@ -1,7 +1,7 @@
 //! A fabric's running state as plain values.
 //!
-//! With the topology and the settings it says everything that is to come. A state may come from a file that
-//! anybody wrote, so it is checked before it is used. Called for checkpoints.
+//! With the topology and the settings it determines all future events. A state may come from an untrusted
+//! file, so it is checked before it is used. Called for checkpoints.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,16 @@ use crate::topology::LinkId;
 use crate::windows::WindowsState;
 use crate::wire::{Wire, WireState};
 
-/// All of a [`Fabric`] that changes while it runs: frames on their way, queues, figures,
-/// what chance decided, and which links work. Together with the topology and the settings
-/// it says everything that is to come. Times are picoseconds.
+/// The state of a [`Fabric`]: frames in transit, queues, figures, positions of random streams, and working
+/// links. With the topology and the settings it determines all future events. Times are picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricState {
     /// By link, then by direction.
     ports: Vec<[PortState; 2]>,
     events: Vec<EventState>,
-    /// Those with background traffic.
+    /// Events of background traffic.
     background: Vec<EventState>,
-    /// Failures and repairs that are over.
+    /// Number of past failures and repairs.
     changed: u64,
     unroutable: u64,
     watched: Vec<LinkId>,
@@ -34,16 +33,16 @@ pub struct FabricState {
     wire: WireState,
 }
 
-/// A frame on its way.
+/// A frame in transit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct EventState {
     time: Time,
-    /// The host or the direction of a link that it comes from.
+    /// The source host or direction of a link.
     source: u32,
     sequence: u64,
-    /// The link that it arrives over; `None` for one that a host is about to send.
+    /// The link that it arrives over; `None` for a frame that a host is about to send.
     over: Option<(LinkId, Direction)>,
-    /// The switch that it has to pass before its own.
+    /// A switch to pass before the destination's.
     via: Option<u32>,
     frame: Frame,
 }
@@ -57,7 +56,7 @@ struct CapturedState {
     frame: Frame,
 }
 
-/// Why a state is not one of this fabric's.
+/// An error of restoring a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// It was saved from another network.
@@ -65,21 +64,20 @@ pub enum RestoreError {
         "the network's state has {saved} {what} and the network {actual}; it was saved from another scenario"
     )]
     Other {
-        /// Of what there are different numbers.
+        /// The items whose number differs.
         what: &'static str,
-        /// In the state.
+        /// Number in the state.
         saved: usize,
-        /// In the network.
+        /// Number in the network.
         actual: usize,
     },
-    /// No fabric can be in such a state.
+    /// The state is not valid.
     #[error("the network's state is damaged: {0}")]
     Damaged(&'static str),
 }
 
 impl Fabric {
-    /// Everything that changes while it runs. What [`advance`](Self::advance) returned
-    /// is not part of it any more.
+    /// The running state. Frames that [`advance`](Self::advance) returned are not part of it.
     pub fn save(&self) -> FabricState {
         let ports = self.ports.iter();
         let captured = self.captured.iter().map(|captured| CapturedState {
@@ -106,12 +104,12 @@ impl Fabric {
         }
     }
 
-    /// Continues from `state`, which was saved from a fabric with the same topology and
-    /// settings. A state may come from a file that anybody wrote.
+    /// Continues from `state`, which was saved from a fabric with the same topology and settings. A state
+    /// may come from an untrusted file.
     ///
     /// # Errors
-    /// When it was saved from another network, or is damaged. What the fabric's state is then
-    /// is not said: it must not be used any more.
+    /// When it was saved from another network, or is damaged. The fabric is then in an unspecified state
+    /// and must not be used.
     pub fn restore(&mut self, state: FabricState) -> Result<(), RestoreError> {
         let links = self.ports.len();
         let same = |what, saved, actual| {
@@ -192,7 +190,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Brings links into the state after the first `changed` failures and repairs.
+    /// Sets links to their state after the first `changed` failures and repairs.
     fn restore_links(&mut self, changed: usize) {
         self.router.reset();
         for change in &self.changes[..changed] {

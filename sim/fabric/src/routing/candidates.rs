@@ -1,14 +1,14 @@
-//! Links that begin ways of least cost, by switch and destination's switch.
+//! Links that begin least-cost paths, by switch and destination's switch.
 //!
-//! Each frame asks at each switch, so lists are kept once they are found. Switches mostly have one list for many destinations, such as all links up; successive
+//! They are looked up for each frame at each switch, so lists are cached. Switches mostly have one list for many destinations, such as all links up; successive
 //! equal lists of a switch are stored once. Used by routers.
 
 use crate::topology::LinkId;
 
-/// A list's place among all links of all lists: its first, and its end.
+/// A list's range among all links of all lists: its start and its end.
 type Place = (u32, u32);
 
-/// The place of a list that was not found yet.
+/// The range of a list that was not found yet.
 const UNKNOWN: Place = (u32::MAX, u32::MAX);
 
 /// Lists of links, each in ascending order.
@@ -16,13 +16,13 @@ const UNKNOWN: Place = (u32::MAX, u32::MAX);
 pub(super) struct Candidates {
     /// By destination's switch, then by switch.
     places: Vec<Option<Box<[Place]>>>,
-    /// By switch: its list that was found last.
+    /// By switch: the list that was found last.
     last: Vec<Place>,
     links: Vec<LinkId>,
 }
 
 impl Candidates {
-    /// No lists, for so many switches.
+    /// Creates an empty cache for this number of switches.
     pub(super) fn of_switches(switches: usize) -> Self {
         Self {
             places: vec![None; switches],
@@ -31,14 +31,14 @@ impl Candidates {
         }
     }
 
-    /// Forgets all lists.
+    /// Removes all lists.
     pub(super) fn clear(&mut self) {
         self.places.fill(None);
         self.last.fill(UNKNOWN);
         self.links.clear();
     }
 
-    /// The links at a switch towards another, once they were found.
+    /// The links at a switch towards another, if they were found.
     pub(super) fn of(&self, switch: u32, target: u32) -> Option<&[LinkId]> {
         let places = self.places[target as usize].as_deref()?;
         self.at(places[switch as usize])
@@ -48,7 +48,7 @@ impl Candidates {
         self.links.get(first as usize..end as usize)
     }
 
-    /// These are the links at a switch towards another.
+    /// Stores the links at a switch towards another.
     pub(super) fn insert(&mut self, switch: u32, target: u32, links: &[LinkId]) {
         let mut place = self.last[switch as usize];
         if self.at(place) != Some(links) {

@@ -1,16 +1,16 @@
-//! What ways cost, and which links reach all.
+//! Costs of paths, and a spanning tree.
 //!
-//! Both depend on the topology and on which links work alone. Called by the router when first needed.
+//! Both depend only on the topology and on working links. Computed by the router when first needed.
 
 use std::collections::VecDeque;
 
 use crate::topology::{Endpoint, Topology};
 
-/// What a place costs that cannot be reached.
+/// The cost of unreachable switches.
 pub(super) const UNREACHABLE: u32 = u32::MAX;
 
-/// What it costs to get to `target` from every switch. Costs of links are small whole
-/// numbers, so open switches wait in buckets by cost (Dial, 1969).
+/// The costs of paths to `target` from every switch. Costs of links are small integers, so open
+/// switches are kept in buckets by cost (Dial, 1969).
 pub(super) fn costs_towards(topology: &Topology, works: &[bool], target: u32) -> Box<[u32]> {
     const BUCKETS: usize = u8::MAX as usize + 1;
     let mut row = vec![UNREACHABLE; topology.switches().len()].into_boxed_slice();

@@ -1,30 +1,30 @@
-//! Tables of the user's: which link each switch sends frames to each host over.
+//! The user's forwarding tables: for each switch, the link to each host.
 //!
-//! A text, a line for an entry: the switch, the host, and the link, by their names; `*` stands for all hosts, or all switches that the link is at. Of several
-//! entries for a switch and a host the last holds. What is after a `#` is a remark. A host's own switch needs no entry for it. Tables that exist lead from every
-//! host to every other, without going in circles. Read for a plan; the router asks them.
+//! The text has one entry per line: the switch, the host, and the link, by name; `*` means all hosts, or all switches at the ends of the link. The last entry
+//! for a switch and a host applies. Text after a `#` is a comment. A host's own switch needs no entry for it. Valid tables lead from every host to every other,
+//! without loops. Parsed for a plan; used by the router.
 
 use std::collections::BTreeMap;
 
 use crate::topology::{Endpoint, LinkId, Topology};
 
-/// Most entries: switches times hosts.
+/// Limit on entries: switches times hosts.
 const MOST_ENTRIES: usize = 1 << 26;
 
-/// Where no entry is.
+/// No entry.
 const NONE: LinkId = LinkId::MAX;
 
-/// Why tables cannot be.
+/// An error in tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// A line is no entry.
+    /// A line is not an entry.
     #[error(
         "line {line}: {reason}; an entry is a switch, a host and a link, such as switch0 host3 switch0-switch2"
     )]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// Frames would not arrive.
@@ -34,7 +34,7 @@ pub enum TableError {
         from: String,
         /// The receiver.
         to: String,
-        /// What happens to them.
+        /// The cause.
         reason: String,
     },
     /// There are too many switches and hosts.
@@ -42,7 +42,7 @@ pub enum TableError {
     TooMany(usize),
 }
 
-/// Which link each switch sends frames to each host over.
+/// For each switch, the link to each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardingTables {
     hosts: usize,
@@ -51,10 +51,10 @@ pub struct ForwardingTables {
 }
 
 impl ForwardingTables {
-    /// Reads tables for a topology.
+    /// Parses tables for a topology.
     ///
     /// # Errors
-    /// When a line names what is not there, or frames between two hosts would not arrive.
+    /// When a line has an unknown name, or frames between two hosts would not arrive.
     pub fn parse(topology: &Topology, text: &str) -> Result<Self, TableError> {
         let (hosts, switches) = (topology.hosts() as usize, topology.switches().len());
         let entries = hosts.saturating_mul(switches);
@@ -127,7 +127,7 @@ impl ForwardingTables {
         Ok(())
     }
 
-    /// The link over which a switch sends frames to a host that is at another switch; `None` where nothing is said.
+    /// The link from a switch to a host at another switch; `None` without an entry.
     pub(super) fn towards(&self, switch: u32, host: u32) -> Option<LinkId> {
         let link = *self
             .links
@@ -135,7 +135,7 @@ impl ForwardingTables {
         (link != NONE).then_some(link)
     }
 
-    /// Sees that frames arrive, from every host to every other.
+    /// Checks that frames from every host to every other one arrive.
     fn check(&self, topology: &Topology) -> Result<(), TableError> {
         // By destination: switches from which frames arrive.
         let mut arrives = vec![u32::MAX; topology.switches().len()];
@@ -148,7 +148,7 @@ impl ForwardingTables {
         Ok(())
     }
 
-    /// Follows frames from one host to another as far as a switch that is known to be right for it.
+    /// Follows frames from one host to another, up to a switch that is known to be correct for it.
     fn follow(
         &self,
         topology: &Topology,

@@ -1,34 +1,35 @@
 //! Links between switches that no route uses.
 //!
-//! For a destination's switch, a walk from all switches with hosts marks the links that the routing in force
-//! takes, and the links that begin any way of least cost. Destinations are visited until all links are
-//! marked, or a bound of work is reached. Called for warnings: no route depends on it.
+//! For each destination's switch, a walk from all switches with hosts marks the links that the configured
+//! routing takes, and the links that begin any least-cost path. Destinations are visited until all links are
+//! marked, or a limit on steps is reached. Called for warnings; routes do not depend on it.
 
 use super::costs::costs_towards;
 use super::{Router, Routes, Routing, RoutingError, switches_of_hosts};
 use crate::network::direction_from;
 use crate::topology::{Endpoint, LinkId, Topology};
 
-/// Steps after which it is enough that each link is used in one direction.
+/// Steps after which use in one direction suffices for each link.
 const ENOUGH: u64 = 1 << 23;
-/// Steps, at most: somewhat more than half a second.
+/// Limit on steps: somewhat more than half a second.
 const MOST: u64 = 1 << 25;
 
-/// Links between switches, with the number of those that no route uses while all links work.
+/// Usage of links between switches while all links work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkUsage {
     /// Links between switches.
     pub links: u32,
-    /// Links that are on a way of least cost, and on no route by the routing in force.
+    /// Links on a least-cost path that no route of the configured routing uses.
     pub idle: u32,
-    /// Links that such routes use in one direction only. Not counted for networks of very many links.
+    /// Links that such routes use in one direction only. Not counted for networks with very many links.
     pub half_idle: u32,
-    /// Links that cost more than another way between their ends: no routing of least cost uses them.
+    /// Links that cost more than another path between their ends, so that least-cost routings do not use
+    /// them.
     pub costly: u32,
-    /// The first link that is idle, or else costly.
+    /// The first idle link, or otherwise the first costly one.
     pub example: Option<LinkId>,
-    /// Switches with hosts to which routes were followed, and all of them: fewer where the bound of work
-    /// was reached first.
+    /// Switches with hosts to which routes were followed, and the number of all such switches: fewer if the
+    /// limit on steps was reached.
     pub followed: [u32; 2],
 }
 
@@ -47,7 +48,7 @@ impl LinkUsage {
     }
 }
 
-/// By link: whether it is used in each direction.
+/// By link: use in each direction.
 type Marks = Vec<[bool; 2]>;
 
 struct Survey<'a> {
@@ -55,22 +56,22 @@ struct Survey<'a> {
     router: Router,
     /// Switches with hosts, and the hosts of each.
     sources: Vec<(u32, Vec<u32>)>,
-    /// Links by the routing in force.
+    /// Links used by the configured routing.
     taken: Marks,
-    /// Links of ways of least cost.
+    /// Links on least-cost paths.
     possible: Marks,
-    /// Links between switches that are not yet taken in any direction, and directions that are not.
+    /// Links between switches that are not yet used in any direction, and unused directions.
     missing: [usize; 2],
     links: usize,
     followed: u32,
     steps: u64,
 }
 
-/// Ways of least cost to a switch: by switch, the links that begin one.
+/// Least-cost paths to a switch: by switch, the links that begin one.
 struct Ways {
     target: u32,
     candidates: Vec<Vec<LinkId>>,
-    /// Switches that a walk has passed, by the walk's number.
+    /// By switch, the number of the last walk that passed it.
     passed: Vec<u32>,
     walk: u32,
 }
@@ -102,7 +103,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Follows routes to one switch with hosts after the other, in an order that takes them from everywhere.
+    /// Follows routes to all switches with hosts, in an order that is spread over the network.
     fn follow(&mut self) {
         let count = self.sources.len();
         let stride = stride(count);
@@ -120,7 +121,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// True if the routing in force takes every way of least cost.
+    /// True if the configured routing uses every least-cost path.
     fn takes_all(&self) -> bool {
         use Routing::{Adaptive, Ecmp, Random, Ugal, Valiant};
         let routing = self.router.routes.routing;
@@ -161,7 +162,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Finds the ways of least cost to a switch from all others with hosts, and marks their links.
+    /// Finds the least-cost paths to a switch from all others with hosts, and marks their links.
     fn ways(&mut self, target: u32) -> Ways {
         let count = self.topology.switches().len();
         let mut candidates: Vec<Vec<LinkId>> = vec![Vec::new(); count];
@@ -186,7 +187,7 @@ impl<'a> Survey<'a> {
             }
             candidates[switch as usize] = own;
         }
-        // The costs were found over all links.
+        // Cost computation visited all links.
         self.steps += self.topology.links().len() as u64;
         Ways {
             target,
@@ -196,7 +197,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Follows a route from a switch as far as one that the same walk has passed.
+    /// Follows a route from a switch up to a switch that the same walk has passed.
     fn walk(&mut self, ways: &mut Ways, mut switch: u32, host: u32) {
         while switch != ways.target && ways.passed[switch as usize] != ways.walk {
             ways.passed[switch as usize] = ways.walk;
@@ -261,10 +262,10 @@ impl<'a> Survey<'a> {
         usage
     }
 
-    /// Counts links that a cheaper way goes around.
+    /// Counts links for which a cheaper path exists.
     fn count_costly(&mut self, usage: &mut LinkUsage) {
         let (links, costs) = (self.topology.links(), self.topology.costs());
-        // The links between a dragonfly's groups cost more by rule, and no way goes around them.
+        // The links between a dragonfly's groups cost more by design, although no path avoids them.
         let by_rule = self.topology.global_ports().is_some();
         if by_rule || self.router.routes.routing == Routing::Tables {
             return;
@@ -294,7 +295,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// A step that visits each of `count` places once, near and far ones in turn.
+/// A step that visits each of `count` indices once, alternating near and far ones.
 fn stride(count: usize) -> usize {
     let divides = |one: usize, other: usize| {
         let (mut one, mut other) = (one, other);
@@ -303,7 +304,7 @@ fn stride(count: usize) -> usize {
         }
         one == 1
     };
-    // Near the golden section, which spreads any number of first places.
+    // Near the golden ratio, which spreads every prefix of the sequence.
     let from = count * 5 / 8 + 1;
     (from..from + count)
         .find(|step| divides(*step, count))

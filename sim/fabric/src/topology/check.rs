@@ -1,7 +1,7 @@
-//! What makes parts a network.
+//! Validation of topologies.
 //!
-//! Each error names the link or place that is wrong, as people named it. Called by every constructor of a
-//! topology, before anybody has it.
+//! Each error names the link, host or switch as the user named it. Called by every constructor of a
+//! topology.
 
 use std::collections::VecDeque;
 
@@ -9,67 +9,67 @@ use belljar_sim::Span;
 
 use super::{Endpoint, Link, Topology};
 
-/// Why a topology cannot be.
+/// An error in a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// A link names something that does not exist.
+    /// A link has an end that does not exist.
     #[error("a link leads to {0:?}, which does not exist")]
     NoSuchEnd(Endpoint),
-    /// A host has none, or more than one.
+    /// A host has no link, or more than one.
     #[error("{host} has {links} links; it must have exactly one, to a switch")]
     HostLinks {
         /// The host's name.
         host: String,
-        /// How many it has.
+        /// Its number of links.
         links: usize,
     },
-    /// A link between two hosts, or from a place to itself.
+    /// A link between two hosts, or from a host or switch to itself.
     #[error("a link joins {0}; it must join a host and a switch, or two switches")]
     Ends(String),
-    /// Places that no way leads to.
+    /// The graph is not connected.
     #[error("there is no way between {from} and {to}; add links until all places are connected")]
     Unconnected {
-        /// A place.
+        /// The name of a host or switch.
         from: String,
         /// Some of those it cannot reach.
         to: String,
     },
-    /// A place that two hosts should have, or that there is not.
+    /// A place that is given twice, or does not exist.
     #[error(
         "place {0} is named twice, or is none of the network's; each host needs a place of its own"
     )]
     Places(u32),
-    /// Not as many places as hosts.
+    /// The number of places differs from the number of hosts.
     #[error("{places} places are named, and there are {hosts} hosts; name one for each")]
     PlacesCount {
-        /// Places that are named.
+        /// Number of given places.
         places: usize,
-        /// Hosts that there are.
+        /// Number of hosts.
         hosts: u32,
     },
-    /// A switch of a tree needs a port downward.
+    /// A switch of a tree needs at least two downlinks.
     #[error("a tree needs at least 2 hosts to a switch, not {0}")]
     Fanout(u32),
-    /// A link without latency would leave the nodes no time to run on their own.
+    /// A link without latency: nodes could not run without synchronisation.
     #[error("the link between {0} has no latency; give it at least 1 ns")]
     NoLatency(String),
-    /// A link that carries nothing.
+    /// A link without bandwidth.
     #[error("the link between {0} has no bandwidth; give it at least 1 bit per second")]
     NoBandwidth(String),
-    /// A link that costs nothing would let frames go in circles.
+    /// A link with cost 0, which would allow loops.
     #[error("the link between {0} has cost 0; give it 1 to 255")]
     NoCost(String),
-    /// Numbers that make no such shape.
+    /// Parameters that are not valid for a shape.
     #[error("a {shape} cannot be: {reason}")]
     Shape {
         /// Its name.
         shape: &'static str,
-        /// What is wrong, and what would be right.
+        /// The problem and valid values.
         reason: String,
     },
 }
 
-/// Places that an error names at most.
+/// Limit on names in an error.
 const NAMED: usize = 5;
 
 impl Topology {
@@ -98,13 +98,13 @@ impl Topology {
         Ok(())
     }
 
-    /// What a link joins, in words.
+    /// Describes the ends of a link.
     pub(super) fn ends_of(&self, link: &Link) -> String {
         let [near, far] = link.ends.map(|end| self.place_name(end));
         format!("{near} and {far}")
     }
 
-    /// Notes which links there are at each place.
+    /// Collects the links of each host and switch.
     pub(super) fn attach(&mut self) -> Result<(), TopologyError> {
         let mut of_hosts = vec![(0, 0); self.hosts as usize];
         for (link, id) in self.links.iter().zip(0..) {

@@ -1,19 +1,19 @@
 //! Cuts of a network into two halves of its hosts.
 //!
 //! Each rule orders the hosts in a few ways, and each order is cut in the middle. Orders follow the
-//! switches, not the hosts' numbers, so they do not depend on which host has which place. Called by the
+//! switches, not the hosts' numbers, so they do not depend on the placement of hosts. Called by the
 //! measures of a topology.
 
 use super::{Endpoint, Topology};
 
-/// The way in which a shape's hosts are ordered for cuts.
+/// Rule for the order of a shape's hosts in cuts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CutRule {
     /// By switch number: subtrees of a tree stay together.
     Numbered,
     /// Along each dimension of a grid of this size.
     Grid(Vec<u32>),
-    /// Group by group of so many switches, and across all groups.
+    /// Group by group of this many switches, and across all groups.
     Groups(u32),
     /// A graph without a known structure: by number, outwards from a rim, and by the Fiedler vector.
     Graph,
@@ -21,7 +21,7 @@ pub(super) enum CutRule {
 
 /// Rounds of the iteration towards the Fiedler vector.
 const ROUNDS: usize = 64;
-/// Links times rounds, at most.
+/// Limit on links times rounds.
 const MOST_STEPS: usize = 1 << 26;
 
 impl Topology {
@@ -61,7 +61,7 @@ impl Topology {
     pub(super) fn cuts_are_a_sample(&self) -> bool {
         match &self.cut_rule {
             CutRule::Graph => true,
-            // No cut between layers halves the longest dimension.
+            // For odd sizes, no cut between layers halves the longest dimension.
             CutRule::Grid(sizes) => sizes.iter().max().is_some_and(|it| *it > 1 && it % 2 == 1),
             CutRule::Groups(size) => {
                 let groups = self.switches().len() as u32 / size;
@@ -147,8 +147,8 @@ impl Topology {
     }
 }
 
-/// A switch's coordinates, that of dimension `along` first, then those of the others from the longest
-/// to the shortest: the order of equal networks is equal, however their dimensions are written.
+/// A switch's coordinates: first in dimension `along`, then in the others from the longest to the
+/// shortest. Equal networks thus have equal orders, in whichever order their dimensions are given.
 fn coordinates(sizes: &[u32], along: usize, mut switch: u32) -> Vec<u32> {
     let mut own: Vec<(bool, std::cmp::Reverse<u32>, u32)> = Vec::new();
     for (dimension, &size) in sizes.iter().enumerate() {

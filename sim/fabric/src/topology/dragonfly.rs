@@ -1,8 +1,8 @@
 //! Dragonflies, after Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",
 //! ISCA 2008.
 //!
-//! Every two groups have equally many links, and links cost such that the cheapest way is the paper's minimal route.
-//! Built for a plan's `topology = "dragonfly"`.
+//! Each pair of groups has the same number of links, and costs are set such that the cheapest path is the paper's
+//! minimal route. Built for a plan's `topology = "dragonfly"`.
 
 use super::cuts::CutRule;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
@@ -11,11 +11,10 @@ use crate::link::LinkSpec;
 /// The arrangement of the links between groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GlobalWiring {
-    /// As many links between each two groups as the global ports allow, spread evenly over the
-    /// groups' switches.
+    /// As many links between each pair of groups as the global ports allow, spread evenly over the groups' switches.
     #[default]
     AllPorts,
-    /// One link between each two groups, from the groups' lowest global ports.
+    /// One link between each pair of groups, from the groups' lowest global ports.
     OneLink,
 }
 
@@ -30,7 +29,7 @@ pub struct GlobalPorts {
     pub groups: u32,
 }
 
-/// The numbers that make a dragonfly, with the paper's letters.
+/// Parameters of a dragonfly, with the paper's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dragonfly {
     /// Switches in a group, all linked with each other: a.
@@ -43,20 +42,19 @@ pub struct Dragonfly {
     pub groups: u32,
     /// Arrangement of the links between groups.
     pub wiring: GlobalWiring,
-    /// What links between groups are.
+    /// Properties of links between groups.
     pub global_link: LinkSpec,
 }
 
-/// What a link between groups costs, where one within a group costs 1: more than the
-/// two links within groups that lead to it and away, so that the cheapest way uses one of
-/// them only. That is the paper's minimal routing.
+/// Cost of a link between groups, where a link within a group costs 1. It is more than the two links within groups
+/// before and after it, so that the cheapest path uses only one global link. That is the paper's minimal routing.
 const GLOBAL_COST: u8 = 3;
 
-/// Links between switches, at most.
+/// Limit on links between switches.
 const MOST_LINKS: u64 = 1 << 22;
 
 impl Dragonfly {
-    /// Hosts for which there is room.
+    /// Maximum number of hosts.
     pub fn capacity(&self) -> u64 {
         let group = u64::from(self.switches_per_group).saturating_mul(self.hosts_per_switch.into());
         group.saturating_mul(self.groups.into())
@@ -70,7 +68,7 @@ impl Dragonfly {
         hosts.div_ceil(group.max(1)).max(1)
     }
 
-    /// Links between each two groups: floor(a h / (g - 1)), or one under [`GlobalWiring::OneLink`].
+    /// Links between each pair of groups: floor(a h / (g - 1)), or one under [`GlobalWiring::OneLink`].
     pub fn links_between_groups(&self) -> u32 {
         let others = self.groups.saturating_sub(1);
         match self.wiring {
@@ -87,15 +85,15 @@ impl Dragonfly {
 
     /// Builds it with hosts in its first places, switch by switch.
     ///
-    /// Groups are joined by the absolute arrangement (E. Hastings and others, "Comparing global link
-    /// arrangements for Dragonfly networks", CLUSTER 2015), with several links between each two groups
-    /// as in SST's merlin: link *k* between groups *i* and *j* is number
-    /// *k* (*g* - 1) + *j'* of group *i*, where *j'* is *j* for *j* < *i*, else *j* - 1. A group's switches take
-    /// its links in order: the first ones one link more than the last, where these do not divide evenly.
-    /// Ports that are too few for one more link to every other group stay empty.
+    /// Groups are joined by the absolute arrangement (E. Hastings and others, "Comparing global link arrangements
+    /// for Dragonfly networks", CLUSTER 2015). As in SST's merlin, there are several links between each pair of
+    /// groups: link *k* between groups *i* and *j* is number *k* (*g* - 1) + *j'* of group *i*, where *j'* is *j*
+    /// for *j* < *i*, else *j* - 1. A group's switches take its links in order; if these do not divide evenly, the
+    /// first switches have one link more than the last. Ports stay unused if there are too few for another link to
+    /// every other group.
     ///
     /// # Errors
-    /// When the numbers make no dragonfly, there are more hosts than places, or a link
+    /// When the parameters are not valid for a dragonfly, there are more hosts than places, or a link
     /// has no latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
@@ -135,8 +133,7 @@ impl Dragonfly {
         Ok(topology.cut_by(CutRule::Groups(self.switches_per_group)))
     }
 
-    /// The switch of a group that has one of its links to another group, which is number `other`
-    /// among the others.
+    /// The switch of a group at one of its links to another group, which is number `other` among the others.
     fn gate(&self, group: u32, link: u32, other: u32) -> u32 {
         let number = link * (self.groups - 1) + other;
         let switch = match self.wiring {
@@ -190,8 +187,7 @@ impl Dragonfly {
     }
 }
 
-/// The part that has piece `number` of `all`, where the first of `parts` parts have one piece more
-/// than the last.
+/// The part with item `number` of `all`, where the first of `parts` parts have one item more than the last.
 fn share_of(number: u32, all: u32, parts: u32) -> u32 {
     let (each, more) = (all / parts, all % parts);
     let in_larger = more * (each + 1);

@@ -1,14 +1,13 @@
 //! Fat trees: extended generalized fat trees, XGFT(h; m1..mh; w1..wh), after Öhring,
 //! Ibel, Das and Kumar, "On generalized fat trees", IPPS 1995.
 //!
-//! Level 0 are the hosts. Each place of level *i* has m*i* children and each place of
-//! level *i* - 1 has w*i* parents. A place is named by one digit per level: digit *i*
-//! counts children where the place is below level *i*, and parents where it is not;
-//! two places of neighbouring levels are linked when they agree in all other digits.
+//! Level 0 has the hosts. Each place of level *i* has m*i* children and each place of level *i* - 1 has w*i* parents. A place is named by one digit per level:
+//! digit *i* counts children if the place is below level *i*, and parents otherwise; two places of neighbouring levels are linked if they agree in all other
+//! digits.
 
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
-/// The numbers that make a fat tree.
+/// Parameters of a fat tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FatTree {
     /// Children of each switch, from the lowest level up: m1, m2, ...
@@ -57,10 +56,10 @@ impl FatTree {
         })
     }
 
-    /// The smallest [`of_ports`](Self::of_ports) that has room for `hosts`.
+    /// The smallest [`of_ports`](Self::of_ports) with room for `hosts`.
     ///
     /// # Errors
-    /// When none that can be built has.
+    /// When no tree that can be built is large enough.
     pub fn for_hosts(hosts: u32) -> Result<Self, TopologyError> {
         let room = |ports: u64| ports * ports * ports / 4;
         let ports = (1..=256).map(|half| 2 * half);
@@ -70,7 +69,7 @@ impl FatTree {
         Self::of_ports(enough.ok_or_else(|| refuse(format!("{hosts} hosts are too many")))? as u32)
     }
 
-    /// Hosts for which there is room.
+    /// Maximum number of hosts.
     pub fn capacity(&self) -> u64 {
         product(&self.children)
     }
@@ -78,7 +77,7 @@ impl FatTree {
     /// Builds it with hosts in its first places; the others stay empty.
     ///
     /// # Errors
-    /// When the numbers make no fat tree, there are more hosts than places, or a link
+    /// When the parameters are not valid for a fat tree, there are more hosts than places, or a link
     /// has no latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
@@ -116,9 +115,8 @@ impl FatTree {
         Ok(tree.levelled(self.divisors()))
     }
 
-    /// D-mod-K (Zahavi, Johnson, Kerbyson and Lang, "Optimized InfiniBand fat-tree
-    /// routing for shift all-to-all communication patterns", 2010): at level *l* the way
-    /// up to destination *d* is number floor(*d* / (w1 ... w*l*)) mod w*l+1*.
+    /// D-mod-K (Zahavi, Johnson, Kerbyson and Lang, "Optimized InfiniBand fat-tree routing for shift all-to-all communication patterns", 2010): at level *l* the
+    /// link up to destination *d* is number floor(*d* / (w1 ... w*l*)) mod w*l+1*.
     fn divisors(&self) -> Vec<u64> {
         let levels = 1..=self.children.len();
         levels
@@ -160,13 +158,12 @@ impl FatTree {
         Ok(())
     }
 
-    /// Places of a level.
+    /// Number of places at a level.
     fn places(&self, level: usize) -> u64 {
         product(&self.children[level..]).saturating_mul(product(&self.parents[..level]))
     }
 
-    /// The parents of a place, by their numbers in the level above: all that agree with
-    /// it in every digit but that of the level above.
+    /// The parents of a place, by their numbers in the level above: all places that agree with it in every digit except the digit of the level above.
     fn parents_of(&self, level: usize, place: u64) -> impl Iterator<Item = u64> + use<> {
         let below = product(&self.parents[..level]);
         let children = u64::from(self.children[level]);

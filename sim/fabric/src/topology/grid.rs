@@ -1,4 +1,4 @@
-//! What shapes have in common whose switches stand on a grid: how many there are, and whether all hosts find room.
+//! Checks of shapes whose switches form a grid: the number of switches, and room for all hosts.
 //!
 //! Called by tori and HyperX.
 
@@ -6,7 +6,7 @@ use super::TopologyError;
 
 /// Switches on a grid, with places for hosts at each.
 pub(super) struct Grid<'d> {
-    /// What it is the grid of, for errors.
+    /// Name of the shape, for errors.
     pub(super) shape: &'static str,
     /// Switches along each dimension.
     pub(super) dimensions: &'d [u32],
@@ -21,7 +21,7 @@ impl Grid<'_> {
         })
     }
 
-    /// Hosts for which there is room.
+    /// Maximum number of hosts.
     pub(super) fn capacity(&self) -> u64 {
         self.switches()
             .saturating_mul(u64::from(self.hosts_per_switch))
@@ -34,7 +34,7 @@ impl Grid<'_> {
         }
     }
 
-    /// Sees that its dimensions make a grid.
+    /// Checks that its dimensions are valid.
     pub(super) fn check_dimensions(&self) -> Result<(), TopologyError> {
         let dimensions = self.dimensions;
         if dimensions.is_empty() || dimensions.len() > 8 || dimensions.contains(&0) {
@@ -44,7 +44,7 @@ impl Grid<'_> {
         Ok(())
     }
 
-    /// Sees that there is room for so many hosts.
+    /// Checks that there is room for `hosts` hosts.
     pub(super) fn check_room(&self, hosts: u32) -> Result<(), TopologyError> {
         if self.hosts_per_switch == 0 || self.capacity() < u64::from(hosts) {
             return Err(self.refuse(format!(

@@ -8,7 +8,7 @@ use super::cuts::CutRule;
 use super::grid::Grid;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
-/// The numbers that make a HyperX, with the paper's letters.
+/// Parameters of a HyperX, with the paper's letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HyperX {
     /// Switches along each dimension: S1, S2, ...
@@ -18,7 +18,7 @@ pub struct HyperX {
 }
 
 impl HyperX {
-    /// Hosts for which there is room.
+    /// Maximum number of hosts.
     pub fn capacity(&self) -> u64 {
         self.grid().capacity()
     }
@@ -31,10 +31,10 @@ impl HyperX {
         }
     }
 
-    /// Builds it with hosts in its first places, switch by switch; the first dimension counts fastest.
+    /// Builds it with hosts in its first places, switch by switch; the first dimension varies fastest.
     ///
     /// # Errors
-    /// When the numbers make no HyperX, there are more hosts than places, or a link has no latency or bandwidth.
+    /// When the parameters are not valid for a HyperX, there are more hosts than places, or a link has no latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
         let switches = self.grid().switches() as u32;
@@ -73,5 +73,5 @@ impl HyperX {
     }
 }
 
-/// Links between switches, at most.
+/// Limit on links between switches.
 const MOST_LINKS: u64 = 1 << 22;

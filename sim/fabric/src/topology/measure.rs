@@ -1,7 +1,6 @@
 //! Measures of a network: its diameter and its bisection.
 //!
-//! Figures for people, computed when asked for: no route and no time depends on them. Shown by `belljar
-//! check`.
+//! For display only, computed on demand: routes and times do not depend on them. Shown by `belljar check`.
 
 use petgraph::algo::maximum_flow::dinics;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -11,15 +10,14 @@ use super::{Endpoint, Topology};
 /// Figures of a whole network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measures {
-    /// Links on the way between the two hosts that are farthest apart, over as few links
-    /// as there can be.
+    /// Links on the shortest path between the two hosts that are farthest apart.
     pub diameter: u32,
     /// The bisection; `None` with fewer than two hosts.
     pub bisection: Option<Bisection>,
 }
 
-/// The bandwidth between two halves of the hosts: the least of several cuts, each of them the maximum
-/// flow from one half to the other.
+/// The bandwidth between two halves of the hosts: the least of several cuts, each computed as the maximum
+/// flow between the halves.
 ///
 /// Tori, grids and HyperX are cut along each dimension, dragonflies by groups and across them, trees and fat
 /// trees by subtrees. Other graphs are cut by number, outwards from a rim, and by the Fiedler vector.
@@ -27,13 +25,12 @@ pub struct Measures {
 pub struct Bisection {
     /// Bits per second in one direction.
     pub bandwidth: u64,
-    /// True if another cut may have less: the figure is an upper bound.
+    /// True if another cut may have less, so that the figure is an upper bound.
     pub is_bound: bool,
 }
 
 impl Topology {
-    /// Computes figures of the whole network: takes up to seconds for thousands of
-    /// switches.
+    /// Computes figures of the whole network, which takes up to seconds for thousands of switches.
     pub fn measures(&self) -> Measures {
         Measures {
             diameter: self.diameter(),

@@ -1,22 +1,22 @@
-//! Slim Flies: as many switches as there can nearly be with a way of at most two links between any two. M. Besta, T. Hoefler, "Slim Fly: a cost effective low-diameter
+//! Slim Flies: nearly as many switches as possible with paths of at most two links between any two. M. Besta, T. Hoefler, "Slim Fly: a cost effective low-diameter
 //! network topology", SC 2014; the graphs are those of B. McKay, M. Miller and J. Siran (1998), for prime orders.
 //!
-//! Switches are (0, x, y) and (1, m, c) with coordinates modulo q. Those of the first kind are joined where y and y' differ by one of a set X, those of the second where
-//! c and c' differ by one of a set X', and (0, x, y) to (1, m, c) where y = m x + c. Built for a plan's `topology = "slim-fly"`.
+//! Switches are (0, x, y) and (1, m, c) with coordinates modulo q. Switches of the first kind are joined if y and y' differ by an element of a set X, those of the
+//! second if c and c' differ by an element of a set X', and (0, x, y) to (1, m, c) if y = m x + c. Built for a plan's `topology = "slim-fly"`.
 
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
-/// The numbers that make a Slim Fly, with the paper's letters.
+/// Parameters of a Slim Fly, with the paper's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlimFly {
-    /// q: a prime of 5 and more. There are 2 q^2 switches.
+    /// q: a prime of at least 5. There are 2 q^2 switches.
     pub order: u32,
     /// Places for hosts at each switch: p.
     pub hosts_per_switch: u32,
 }
 
 impl SlimFly {
-    /// Hosts for which there is room.
+    /// Maximum number of hosts.
     pub fn capacity(&self) -> u64 {
         let order = u64::from(self.order);
         (2 * order * order).saturating_mul(self.hosts_per_switch.into())
@@ -25,7 +25,7 @@ impl SlimFly {
     /// Builds it with hosts in its first places, switch by switch.
     ///
     /// # Errors
-    /// When the order is no such prime, there are more hosts than places, or a link has no latency or bandwidth.
+    /// When the order is not such a prime, there are more hosts than places, or a link has no latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
         let q = self.order;
@@ -59,7 +59,7 @@ impl SlimFly {
         Topology::new(hosts, vec![parts.switch; switches], links)
     }
 
-    /// X and X': by number, whether it is in the set. Both have with each number its opposite.
+    /// X and X', as membership by number. Both are closed under negation.
     fn sets(&self) -> [Vec<bool>; 2] {
         let q = self.order;
         let root = u64::from(primitive_root(q));
@@ -71,12 +71,12 @@ impl SlimFly {
         let w = (q as usize).div_ceil(4);
         let is_first = |exponent: usize| match q % 4 {
             1 => exponent.is_multiple_of(2),
-            // The exponents of the second half are those of the first, and an odd number more.
+            // The exponents of the second half are those of the first plus an odd number.
             _ => exponent.is_multiple_of(2) == (exponent < 2 * w - 1),
         };
         let is_second = |exponent: usize| match q % 4 {
             1 => !exponent.is_multiple_of(2),
-            // The last of them, 4w - 2, is none: the power of 0 again.
+            // The last exponent, 4w - 2, is excluded: it is the power of 0 again.
             _ => exponent == 0 || exponent.is_multiple_of(2) != (exponent < 2 * w),
         };
         let set = |is: &dyn Fn(usize) -> bool| {
@@ -120,7 +120,7 @@ impl SlimFly {
     }
 }
 
-/// The least number whose powers are all numbers from 1 to `prime` - 1, modulo that.
+/// The least number whose powers are all numbers from 1 to `prime` - 1, modulo `prime`.
 fn primitive_root(prime: u32) -> u32 {
     let is_root = |root: &u32| {
         let (mut power, mut order) = (u64::from(*root), 1);

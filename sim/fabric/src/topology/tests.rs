@@ -1,4 +1,4 @@
-//! Topologies: their parts, their names, and those that cannot be.
+//! Topologies: their parts, their names, and errors.
 use super::*;
 
 const LINK: LinkSpec = LinkSpec {
@@ -27,7 +27,7 @@ fn a_tree_of_nine_hosts_by_three_has_four_switches() {
 #[test]
 fn lookahead_is_the_shortest_way_of_the_shortest_frame() {
     let star = Topology::star(2, LINK, SWITCH).unwrap();
-    // Twice 5 us and 84 bytes at 8 ns, and the switch.
+    // Two links of 5 us and 84 bytes at 8 ns each, and the switch.
     assert_eq!(star.lookahead(), Span::from_ns(2 * (5_000 + 672) + 500));
 }
 
@@ -153,7 +153,7 @@ fn a_hyperx_has_a_link_for_each_dimension() {
     };
     let topology = hyperx.build(48, &specs()).unwrap();
     assert_eq!(topology.switches().len(), 24);
-    // A switch has S - 1 links along each dimension, and its hosts'.
+    // A switch has S - 1 links along each dimension, and its hosts' links.
     for switch in 0..24 {
         assert_eq!(topology.links_at(switch).len(), 3 + 2 + 1 + 2);
     }
@@ -176,7 +176,7 @@ fn a_k_ary_n_tree_has_as_many_switches_at_each_level() {
             levels * arity.pow(levels - 1)
         );
         assert_eq!(topology.measures().diameter, 2 * levels);
-        // As much from one half to the other as half of the hosts have.
+        // The bandwidth between the halves equals that of half of the hosts.
         let halves = topology.measures().bisection.unwrap();
         if arity.is_multiple_of(2) {
             assert_eq!(halves.bandwidth, u64::from(hosts / 2) * LINK.bandwidth);

@@ -1,4 +1,4 @@
-//! Tori: switches on a grid whose edges are joined.
+//! Tori: grids of switches with wrap-around links.
 //!
 //! Links are numbered such that shortest routes are dimension-ordered. Hosts fill the first places, switch
 //! by switch. Built for a plan's `topology = "torus"`.
@@ -7,7 +7,7 @@ use super::cuts::CutRule;
 use super::grid::Grid;
 use super::{Endpoint, Link, MAX_SWITCHES, PartSpecs, Topology, TopologyError};
 
-/// The numbers that make a torus.
+/// Parameters of a torus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torus {
     /// Switches along each dimension.
@@ -17,7 +17,7 @@ pub struct Torus {
 }
 
 impl Torus {
-    /// Hosts for which there is room.
+    /// Maximum number of hosts.
     pub fn capacity(&self) -> u64 {
         self.grid().capacity()
     }
@@ -30,16 +30,16 @@ impl Torus {
         }
     }
 
-    /// Builds it with hosts in its first places, switch by switch; the first dimension
-    /// counts fastest. A dimension of two switches has one link between them.
+    /// Builds it with hosts in its first places, switch by switch; the first dimension varies fastest. A
+    /// dimension of two switches has one link between them.
     ///
-    /// Links of the first dimension have the lowest numbers, and shortest routes take
-    /// the lowest of equal ways: they go along the first dimension to the end, then along
-    /// the second: dimension-ordered routing (Dally and Seitz, 1987).
+    /// Links of the first dimension have the lowest numbers, and shortest routes take the lowest-numbered
+    /// of equal paths. They finish the first dimension before the second: dimension-ordered routing (Dally
+    /// and Seitz, 1987).
     ///
     /// # Errors
-    /// When the numbers make no torus, there are more hosts than places, or a link has
-    /// no latency or bandwidth.
+    /// When the parameters are not valid for a torus, there are more hosts than places, or a link has no
+    /// latency or bandwidth.
     pub fn build(&self, hosts: u32, parts: &PartSpecs) -> Result<Topology, TopologyError> {
         self.check(hosts)?;
         let switches = self.grid().switches() as u32;
@@ -49,7 +49,7 @@ impl Torus {
             for switch in 0..switches {
                 let at = switch / stride % size;
                 let next = switch - at * stride + (at + 1) % size * stride;
-                // One link joins two, and none joins one to itself.
+                // Two switches have one link, and a single switch none.
                 if size > 2 || (size == 2 && at == 0) {
                     links.push(Link {
                         ends: [Endpoint::Switch(switch), Endpoint::Switch(next)],

@@ -1,4 +1,4 @@
-//! Stars and trees: one way between any two hosts.
+//! Stars and trees: one path between any two hosts.
 //!
 //! Built for a plan's `topology = "star"` and `"tree"`.
 

@@ -1,5 +1,4 @@
-//! What tests of whole networks share: uniform parts, frames, and distances that come
-//! out of delivery times.
+//! Helpers of tests of whole networks: uniform parts, frames, and distances from delivery times.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use belljar_fabric::{
@@ -25,7 +24,7 @@ pub const PARTS: PartSpecs = PartSpecs {
 /// Long enough for an IPv4 header and ports.
 const LENGTH: usize = 64;
 
-/// A UDP datagram; `ports` tells flows apart, `number` frames.
+/// A UDP datagram; `ports` identifies its flow, `number` the frame.
 pub fn datagram(from: u32, to: u32, ports: u32, number: u32) -> Frame {
     let mut bytes = vec![0; LENGTH];
     bytes[..6].copy_from_slice(&Mac::of_host(to).0);
@@ -44,22 +43,21 @@ pub fn number_of(frame: &Frame) -> u32 {
     u32::from_be_bytes(frame.head()[42..46].try_into().unwrap())
 }
 
-/// A frame for everybody.
+/// A broadcast frame.
 pub fn broadcast(from: u32) -> Frame {
     let mut bytes = datagram(from, 0, 0, 0).to_vec();
     bytes[..6].fill(0xff);
     bytes.into()
 }
 
-/// The time a lone frame takes over `links` links.
+/// The time of a single frame over `links` links.
 pub fn time_over(links: u32) -> Span {
     let link = LINK.latency + LINK.transmission(LENGTH);
     let all = u64::from(links) * link.as_ps();
     Span::from_ps(all + u64::from(links - 1) * SWITCH.latency.as_ps())
 }
 
-/// Over how many links a lone frame goes that is sent at `time`; `None` when it does not
-/// arrive.
+/// Number of links that a single frame sent at `time` passes; `None` if it does not arrive.
 pub fn links_between(fabric: &mut Fabric, time: Time, from: u32, to: u32) -> Option<u32> {
     fabric.send(time, from, time.as_ps(), datagram(from, to, 7, 0));
     let arrived: Vec<Delivery> = fabric.advance(Time::MAX).collect();
@@ -144,8 +142,8 @@ pub fn dragonfly(a: u32, p: u32, h: u32, g: u32) -> Dragonfly {
     }
 }
 
-/// Distances between all hosts in links, over links that `works` says, by Floyd and
-/// Warshall: what the fabric's own search is compared with.
+/// Distances between all hosts in links, over links for which `works` is true, by Floyd and
+/// Warshall, as a reference for the fabric's own search.
 pub fn distances(topology: &Topology, works: impl Fn(u32) -> bool) -> Vec<Vec<Option<u32>>> {
     let hosts = topology.hosts() as usize;
     let places = hosts + topology.switches().len();

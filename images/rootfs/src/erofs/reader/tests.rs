@@ -1,4 +1,4 @@
-//! Images as mkfs.erofs packs them, whole and damaged.
+//! Images by mkfs.erofs, whole and damaged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A tree with files of awkward sizes, as mkfs.erofs packs it; `None` without that.
+/// An image of a tree with various file sizes, by mkfs.erofs; `None` if that is not installed.
 fn image(folder: &Path) -> Option<(PathBuf, BTreeMap<String, Vec<u8>>)> {
     let tree = folder.join("tree");
     let mut files = BTreeMap::new();
@@ -55,7 +55,7 @@ fn files_are_read_as_they_were_written() {
     damage(&image, folder.path());
 }
 
-/// Whatever a byte is changed to, reading ends.
+/// Changes bytes of the image one by one: the reader must return, with or without an error.
 fn damage(image: &Path, folder: &Path) {
     let whole = fs::read(image).unwrap();
     let copy = folder.join("copy");

@@ -1,18 +1,18 @@
-//! Images as the writer makes them: read by our reader, and by Linux and erofs-utils as further judges.
+//! Images by the writer, read by the project's reader, and checked by Linux and erofs-utils.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::tree::Node;
 
-/// What can't be written, and what is told of it.
+/// Trees that can't be written, and their errors.
 mod errors;
-/// What was written, as Linux and erofs-utils see it.
+/// Checks of images by Linux and erofs-utils.
 mod judges;
-/// What was written, read by our reader.
+/// Images read by the project's reader.
 mod reading;
 
-/// A file of so many bytes, or what else stands at a path.
+/// A node of this kind with default metadata.
 fn node(kind: NodeKind) -> Node {
     Node {
         kind,
@@ -26,7 +26,7 @@ fn file(size: u64) -> Node {
     node(NodeKind::File { size })
 }
 
-/// The bytes that a file has in these tests.
+/// The data of a file in these tests.
 fn bytes(tree: &FileTree, id: NodeId) -> Vec<u8> {
     let size = match tree.node(id).kind {
         NodeKind::File { size } => size,
@@ -37,7 +37,7 @@ fn bytes(tree: &FileTree, id: NodeId) -> Vec<u8> {
         .collect()
 }
 
-/// Writes the image of a tree, its files in order of their nodes or the other way round.
+/// Writes the image of a tree, with its files in the order of their nodes or in reverse.
 fn write(tree: &FileTree, path: &Path, is_reversed: bool) {
     let mut writer = Writer::create(tree, path).expect("the tree fits");
     let mut files: Vec<NodeId> = tree.paths().map(|(_, id)| id).collect();
@@ -55,7 +55,7 @@ fn write(tree: &FileTree, path: &Path, is_reversed: bool) {
     writer.finish().expect("finishes");
 }
 
-/// A tree with all that images hold, and sizes about those where the layout changes.
+/// A tree with all types of nodes, and with sizes around the thresholds of the layout.
 fn everything() -> FileTree {
     let mut tree = FileTree::default();
     let mut put = |path: String, node: Node| -> NodeId {
@@ -119,7 +119,7 @@ fn add_devices(put: &mut dyn FnMut(String, Node) -> NodeId) {
 }
 
 fn add_attributes(put: &mut dyn FnMut(String, Node) -> NodeId) {
-    // Of the version that Linux gives to programs: the owner, its group and others may read.
+    // POSIX ACL version 2: owner, group and others may read.
     let rights: Vec<u8> = [
         &[2, 0, 0, 0][..],
         &[1, 0, 6, 0, 255, 255, 255, 255],

@@ -1,6 +1,6 @@
 //! Extended attributes of a squashfs: a table of sets, each a run of names and values.
 //!
-//! Counts and sizes are those that Linux allows, whatever the image says. Called for each inode that has some.
+//! Counts and sizes are limited as in Linux. Called for each inode with attributes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ const MOST: u32 = 4096;
 const LONGEST: u32 = 1 << 16;
 /// Most bytes of the attributes of one node.
 const MOST_BYTES: usize = 1 << 20;
-/// The value lies elsewhere, because others are equal.
+/// Flag: the value is stored elsewhere and shared.
 const ELSEWHERE: u16 = 0x100;
 
-/// The attributes of a number in the image's table.
+/// The attributes with this number in the image's table.
 pub(super) fn read(
     metadata: &mut Metadata,
     number: Option<u32>,

@@ -1,28 +1,29 @@
-//! The bytes of a file of a squashfs: blocks, and an end that may share a fragment block with those of others.
+//! Data of a squashfs file: blocks, and an end that may share a fragment block with other files.
 //!
-//! One block is held at a time, and no block is larger than the image's own. Called when files are copied.
+//! One block is in memory at a time, and no block is larger than the image's block size. Called when files are
+//! copied.
 
 use std::io::{self, Read};
 
 use super::metadata::{Cursor, Metadata, damaged};
 
-/// Bit of a block's size that says that it isn't compressed.
+/// Bit of a block's size: the block is not compressed.
 const PLAIN: u32 = 1 << 24;
 
-/// Where a file's data lie.
+/// Location of a file's data.
 #[derive(Debug, Clone)]
 pub(super) struct File {
-    /// Place of its first block.
+    /// Position of its first block.
     pub(super) start: u64,
     pub(super) size: u64,
-    /// The fragment block that has its end, from that offset on.
+    /// The fragment block with its end, and the offset there.
     pub(super) fragment: Option<u32>,
     pub(super) offset: u32,
-    /// Where the sizes of its blocks stand.
+    /// Position of the sizes of its blocks.
     pub(super) blocks: Cursor,
 }
 
-/// The fragment block that was read last; files that share one follow each other.
+/// The last fragment block that was read; files that share one follow each other.
 #[derive(Default)]
 pub(super) struct Fragments {
     last: Option<(u32, Vec<u8>)>,
@@ -33,7 +34,7 @@ pub(super) struct Contents<'a> {
     metadata: &'a mut Metadata,
     fragments: &'a mut Fragments,
     file: File,
-    /// Bytes that are not read yet, without those in `block`.
+    /// Bytes that are not read yet, without those of `block`.
     left: u64,
     block: Vec<u8>,
     used: usize,

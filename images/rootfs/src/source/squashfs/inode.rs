@@ -1,6 +1,7 @@
 //! Inodes of a squashfs, and the entries of directories.
 //!
-//! A size, a count or a place is checked before it is used. Called when an image is listed, and for the files that are copied.
+//! Sizes, counts and positions are checked before they are used. Called when an image is listed, and for the files that are
+//! copied.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +26,7 @@ pub(super) struct Inode {
     pub(super) attributes: Option<u32>,
 }
 
-/// What an inode is.
+/// Type of an inode.
 #[derive(Debug, Clone)]
 pub(super) enum InodeKind {
     Directory { block: u32, offset: u16, size: u32 },
@@ -37,7 +38,7 @@ pub(super) enum InodeKind {
 pub(super) struct Listing {
     cursor: Cursor,
     left: u32,
-    /// Entries that are left after the last header, and the block of their inodes.
+    /// Entries left after the last header, and the block of their inodes.
     run: u32,
     inodes: u32,
 }
@@ -63,7 +64,7 @@ impl Fields<'_> {
 }
 
 impl Inode {
-    /// The inode that a reference names.
+    /// Reads the inode at a reference.
     pub(super) fn read(metadata: &mut Metadata, reference: u64) -> io::Result<Self> {
         let cursor = Cursor::at(metadata.superblock.inode_table, reference)?;
         let mut fields = Fields { metadata, cursor };
@@ -88,7 +89,7 @@ impl Inode {
         })
     }
 
-    /// The node that stands for it in a tree.
+    /// Converts it to a node of a tree.
     pub(super) fn node(&self, attributes: BTreeMap<Vec<u8>, Vec<u8>>) -> Node {
         let kind = match &self.kind {
             InodeKind::Directory { .. } => NodeKind::Directory,
@@ -105,7 +106,7 @@ impl Inode {
         }
     }
 
-    /// The entries of the directory that it is.
+    /// The entries of this directory.
     pub(super) fn listing(&self, metadata: &Metadata) -> io::Result<Listing> {
         let InodeKind::Directory {
             block,
@@ -118,7 +119,7 @@ impl Inode {
         let reference = u64::from(block) << 16 | u64::from(offset);
         Ok(Listing {
             cursor: Cursor::at(metadata.superblock.directory_table, reference)?,
-            // The size counts `.` and `..`, which aren't there, with three bytes.
+            // The size counts three bytes for `.` and `..`, which are not stored.
             left: size.saturating_sub(3),
             run: 0,
             inodes: 0,

@@ -1,6 +1,7 @@
 //! The superblock of a squashfs, and metadata blocks: chains of up to 8 KiB each, compressed or not.
 //!
-//! Nothing outside the image is read, and a bounded number of unpacked blocks is kept. Called by all that reads a squashfs.
+//! Nothing outside the image is read, and a bounded number of unpacked blocks is cached. Called by all readers of a
+//! squashfs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -10,12 +11,12 @@ use crate::source::compression::XZ_MEMORY_KIB;
 
 /// Longest metadata block after unpacking.
 const LONGEST: usize = 8192;
-/// Blocks that are kept, 8 MiB of them.
+/// Limit on cached blocks, 8 MiB of them.
 const KEPT: usize = 1024;
-/// What a table's place is when there is none.
+/// Position of an absent table.
 const NONE: u64 = u64::MAX;
 
-/// What the image says of itself at its beginning.
+/// The superblock.
 #[derive(Debug, Clone)]
 pub(super) struct Superblock {
     pub(super) block_size: u32,
@@ -43,11 +44,11 @@ pub(super) struct Metadata {
     bytes: Range,
     pub(super) superblock: Superblock,
     ids: Vec<u32>,
-    /// Unpacked blocks by their places, with the place of the one after.
+    /// Unpacked blocks by position, with the position of the next one.
     blocks: BTreeMap<u64, (Vec<u8>, u64)>,
 }
 
-/// Where in the metadata something begins.
+/// A position in the metadata.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
     block: u64,
@@ -62,7 +63,7 @@ impl Cursor {
         }
     }
 
-    /// The place that a reference names in the table that begins there.
+    /// The position of a reference in the table at `table`.
     pub(super) fn at(table: u64, reference: u64) -> io::Result<Self> {
         let block = table
             .checked_add(reference >> 16)
@@ -90,13 +91,13 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// An owner's or group's number.
+    /// An owner's or group's ID.
     pub(super) fn id(&self, index: u16) -> io::Result<u32> {
         let id = self.ids.get(usize::from(index)).copied();
         id.ok_or_else(|| damaged("an owner isn't in the table of owners"))
     }
 
-    /// Where an entry of a table lies whose blocks' places stand in a row.
+    /// Position of an entry of a table with an index of its blocks' positions.
     pub(super) fn indexed(&self, table: u64, index: u64, size: u64) -> io::Result<Cursor> {
         let a_block = LONGEST as u64 / size;
         let place = table.checked_add(index / a_block * 8);
@@ -109,7 +110,7 @@ impl Metadata {
         ))
     }
 
-    /// The image's bytes from a place on.
+    /// The image's bytes from a position on.
     pub(super) fn raw(&self, place: u64) -> io::Result<Range> {
         let range = self.bytes.from(place);
         range.ok_or_else(|| damaged("a place lies outside of the image"))
@@ -121,7 +122,7 @@ impl Metadata {
         Ok(bytes)
     }
 
-    /// Fills a buffer from the metadata at the cursor, and moves it.
+    /// Fills a buffer from the metadata at the cursor, and advances it.
     pub(super) fn fill(&mut self, cursor: &mut Cursor, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             let (block, next) = self.block(cursor.block)?;
@@ -169,7 +170,7 @@ impl Metadata {
         Ok((bytes, place + 2 + length as u64))
     }
 
-    /// Unpacks a block to no more than so many bytes.
+    /// Unpacks a block to at most `most` bytes.
     pub(super) fn unpack(&self, bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let mut read = |input: &mut dyn Read| input.take(most as u64 + 1).read_to_end(&mut out);

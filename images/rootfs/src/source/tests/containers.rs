@@ -1,4 +1,4 @@
-//! OCI layouts and what `docker save` writes.
+//! OCI layouts and archives of `docker save`.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn config(layers: &[Vec<u8>], architecture: &str) -> Vec<u8> {
     config.to_string().into_bytes()
 }
 
-/// A manifest's descriptor; layers are packed in turn by gzip, zstd and not.
+/// A manifest's descriptor; layers are compressed in turn by gzip, by zstd and not.
 fn image(blobs: &mut Blobs, layers: &[Vec<u8>], architecture: &str) -> Value {
     let config = put(blobs, &config(layers, architecture));
     let mut packed = Vec::new();
@@ -256,7 +256,7 @@ fn a_blob_that_is_not_its_digest_is_named() {
             .to_string();
         assert!(error.contains("missing") && error.contains(name), "{error}");
     }
-    // A `layer.tar` has no digest but that in the configuration.
+    // A `layer.tar` has no digest except in the configuration.
     let layers = two_layers();
     let mut blobs = docker(&layers, false);
     for (name, bytes) in &mut blobs {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Opens, reads and copies, whatever comes of it.
+/// Opens, reads and copies; returns the error, if any.
 fn survives(bytes: &[u8]) -> Option<SourceError> {
     let (_kept, path) = written(bytes);
     let listing = match read(&path) {
@@ -69,7 +69,7 @@ fn paths_and_sizes_that_lead_out_are_refused() {
 
 #[test]
 fn a_path_of_many_parts_cannot_make_too_many_directories() {
-    // Every such entry implies two thousand directories of up to 4 KiB of name each.
+    // Every such entry implies two thousand directories with names of up to 4 KiB.
     let mut tree = FileTree::default();
     let mut budget = error::Budget::of_metadata(64 << 20);
     let mut layer = apply::Layer::new(&mut tree, &mut budget, "here", false);
@@ -108,7 +108,7 @@ fn truncated_archives_are_errors() {
         return;
     };
     let sif = others::sif(&partition, 1, b"02");
-    // The partition's padding at its end may go.
+    // Truncation of the partition's padding goes unnoticed.
     let end = sif.len() - partition.len() % 4096 - b"a signature".len();
     for end in (0..end.min(sif.len() - 4096)).step_by(257) {
         assert!(survives(&sif[..end]).is_some(), "{end}");

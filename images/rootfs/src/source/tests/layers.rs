@@ -1,12 +1,12 @@
-//! What layers do to those below them.
+//! Effects of layers on lower ones.
 
 use super::*;
 
-/// The paths and texts that the layers come to, as a `docker save` archive with a real configuration.
+/// The paths and texts of the layers' tree, as an OCI layout with a real configuration.
 fn applied(layers: &[Vec<u8>]) -> Result<Listing, SourceError> {
     let folder = containers::as_folder(&containers::oci(&[("x", layers)]));
     let listing = read(folder.path())?;
-    // The folder goes: what the test wants of it is read here.
+    // The folder is removed on return, so the texts are read here.
     KEPT.with_borrow_mut(|kept| *kept = texts(&listing));
     Ok(listing)
 }
@@ -139,7 +139,7 @@ fn metadata_devices_and_pax_records_arrive() {
     header.set_mode(0o600);
     header.set_uid(0);
     header.set_gid(0);
-    // Longer than a header's field: becomes GNU's long name.
+    // Longer than a header's field, so it needs GNU's long name.
     builder
         .append_data(&mut header, format!("{long}/g/{long}"), io::empty())
         .expect("writes");

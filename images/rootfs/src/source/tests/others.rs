@@ -1,6 +1,6 @@
 //! Folders, plain archives, squashfs and Apptainer images.
 
-// A test that needs what isn't here says so.
+// Skipped tests print a note.
 #![allow(clippy::print_stderr)]
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -84,7 +84,7 @@ fn a_folder_keeps_modes_links_and_hard_links() {
 fn what_is_mounted_below_is_not_entered() {
     let folder = a_folder();
     let metadata = std::fs::metadata(folder.path()).expect("is there");
-    // Mounting needs rights: the folder's own directories are on another device than this.
+    // Mounting needs privileges: instead, treat the folder's directories as on another device.
     let other = metadata.dev() + 1;
     let (tree, ..) = folder::read_on(folder.path(), &metadata, other).expect("reads");
     let paths: Vec<&[u8]> = tree.paths().map(|(path, _)| path).collect();
@@ -133,7 +133,7 @@ fn tree_of_folder() -> BTreeMap<String, String> {
     pairs(&texts)
 }
 
-/// A squashfs of the folder, if there is a program to make one.
+/// A squashfs of the folder, if a program to make it is installed.
 pub(super) fn squashfs(options: &[&str]) -> Option<Vec<u8>> {
     let folder = a_folder();
     let out = tempfile::tempdir().expect("makes");
@@ -305,7 +305,7 @@ fn an_apptainer_image_with_an_overlay_is_refused_by_name() {
         error.contains("has an overlay partition (data object 4)"),
         "{error}"
     );
-    // One that was dropped is none.
+    // A descriptor that is dropped does not count.
     bytes[at + 4] = 0;
     let (_kept, path) = written(&bytes);
     assert!(Source::open(&path, None).is_ok());

@@ -1,4 +1,4 @@
-//! Tables that lead everywhere are taken; others are refused with what happens to frames.
+//! Tables with paths between all hosts are accepted; others are refused with the reason.
 
 use belljar_sim::Span;
 

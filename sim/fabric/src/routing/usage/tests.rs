@@ -1,4 +1,4 @@
-//! Links that no route uses, of shapes whose counts are known.
+//! Unused links of shapes with known counts.
 use belljar_sim::Span;
 
 use super::*;

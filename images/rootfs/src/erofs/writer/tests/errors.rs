@@ -1,4 +1,4 @@
-//! What can't be written, and what is told of it.
+//! Trees that can't be written, and their errors.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn image() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A tree with one node in it.
+/// A tree with one node besides the root.
 fn one(node: Node) -> (FileTree, NodeId) {
     let mut tree = FileTree::default();
     let id = tree.insert(b"a/b", node).expect("a good path");

@@ -1,4 +1,4 @@
-//! What was written, as Linux and erofs-utils see it.
+//! Checks of images by Linux and erofs-utils.
 
 #![allow(clippy::print_stderr)]
 
@@ -12,13 +12,13 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-/// An image that is mounted in a mount namespace of its own, for as long as this lives.
+/// An image that is mounted in a separate mount namespace until this is dropped.
 struct Mounted {
     child: Child,
     root: PathBuf,
 }
 
-/// Mounts an image at `folder`, or says why not.
+/// Mounts an image at `folder`, or returns the reason that it can't.
 fn mount(image: &Path, folder: &Path) -> Result<Mounted, String> {
     const SCRIPT: &str = "mount -t erofs -o loop,ro \"$0\" \"$1\" && echo mounted && read end";
     let mut child = Command::new("unshare")
@@ -48,13 +48,14 @@ fn mount(image: &Path, folder: &Path) -> Result<Mounted, String> {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // The shell ends with its input, and the namespace and the mount with the shell.
+        // The shell exits at the end of its input, which removes the namespace and the mount.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Mounts an image of ours; `None`, told aloud, where not even one of mkfs.erofs can be mounted.
+/// Mounts an image of the writer; returns `None` and prints a note if an image of mkfs.erofs can't be
+/// mounted either.
 fn mount_ours(image: &Path, folder: &Path) -> Option<Mounted> {
     let at = folder.join("mount");
     let (empty, other) = (folder.join("empty"), folder.join("other"));
@@ -73,7 +74,7 @@ fn mount_ours(image: &Path, folder: &Path) -> Option<Mounted> {
     None
 }
 
-/// Asserts that a folder holds what a tree says; links and attributes are compared where they are kept.
+/// Asserts that a folder has the tree's contents; links and attributes are compared if `is_whole`.
 fn assert_same(root: &Path, tree: &FileTree, is_whole: bool) {
     let mut inodes: BTreeMap<NodeId, u64> = BTreeMap::new();
     for (path, id) in tree.paths() {
@@ -141,7 +142,7 @@ fn attributes(at: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .collect()
 }
 
-/// How many links a node has.
+/// The number of links to a node.
 fn names(tree: &FileTree, path: &[u8], id: NodeId) -> u64 {
     let is_folder = |id| tree.node(id).kind == NodeKind::Directory;
     let count = match is_folder(id) {
@@ -180,7 +181,8 @@ fn linux_reads_files_beyond_4_gib() {
     assert_eq!(last, bytes(&tree, tree.find(b"z").expect("there")));
 }
 
-/// What fsck.erofs says of an image, unpacked into a folder where one is given; `None` without it.
+/// Output of fsck.erofs for an image, extracted into a folder if one is given; `None` if it is not
+/// installed.
 fn fsck(image: &Path, into: Option<&Path>) -> Option<String> {
     let mut fsck = Command::new("fsck.erofs");
     if let Some(folder) = into {
@@ -195,12 +197,12 @@ fn fsck(image: &Path, into: Option<&Path>) -> Option<String> {
     Some(format!("{}: {said}", output.status))
 }
 
-/// Old ones tell faults and yet end with 0.
+/// Old versions print errors but exit with 0.
 fn is_good(said: &str) -> bool {
     said.starts_with("exit status: 0") && !said.contains("<E>")
 }
 
-/// Hard links are unpacked as files by themselves, and attributes not at all.
+/// Hard links are extracted as separate files, and attributes not at all.
 #[test]
 fn erofs_utils_find_no_fault() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -220,7 +222,7 @@ fn erofs_utils_find_no_fault() {
         }
         _ => eprintln!("SKIPPED: only root can unpack devices and owners"),
     }
-    // The checksum goes to the end of the superblock's block.
+    // The checksum covers the superblock's block to its end.
     let mut bytes = fs::read(&image).expect("reads");
     bytes[4095] ^= 1;
     fs::write(&image, bytes).expect("writes");

@@ -1,4 +1,4 @@
-//! What was written, read by our reader.
+//! Images read by the project's reader.
 
 use std::fs;
 use std::io::{Seek, SeekFrom};
@@ -44,7 +44,7 @@ fn everything_is_read_as_it_was_written_in_whatever_order() {
     let tree = everything();
     write(&tree, &one, false);
     assert_holds(&one, &tree);
-    // What stood at the path before is gone.
+    // The writer replaces an existing file.
     fs::write(&two, vec![0xff; 1 << 20]).expect("writes");
     write(&tree, &two, true);
     assert!(fs::read(&one).expect("reads") == fs::read(&two).expect("reads"));
@@ -74,7 +74,7 @@ fn a_directory_of_100_000_names_is_read() {
     assert_eq!(found.files.len(), 100_000);
 }
 
-/// A tree with files that have so many bytes as a test can't write, of which only some are written.
+/// A tree with files too large for a test to fill, written only in part.
 pub(super) fn huge(image: &Path) -> (FileTree, Vec<(&'static str, u64)>) {
     const SIZES: [(&str, u64); 3] = [
         ("a", 5 << 30),
@@ -165,7 +165,7 @@ fn nodes() -> impl Strategy<Value = Node> {
     })
 }
 
-/// What is done to a tree: a node put at a path, and what else is done with the path.
+/// Operations on a tree: a path, a node to put there, and a choice of a further operation.
 fn steps() -> impl Strategy<Value = Vec<(String, Node, u8)>> {
     let path = "[abc.-]{1,2}x(/[ab]{1,2}(/[a-f!.]{1,3}-{1,200})?)?";
     proptest::collection::vec((path, nodes(), any::<u8>()), 0..60)
