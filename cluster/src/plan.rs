@@ -17,8 +17,8 @@ use crate::results::outputs::Wanted;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace, TraceBy};
 use crate::slurm::{self, SlurmPlan};
-use belljar_programs::GuestRoot;
-use belljar_programs::large_files::LargeFiles;
+use belljar_workload::GuestRoot;
+use belljar_workload::large_files::LargeFiles;
 
 /// A scenario's background jobs, resolved.
 pub mod background;

@@ -10,7 +10,7 @@ use belljar_images::Image;
 use crate::plan::error::PlanError;
 use crate::scenario::{Scenario, Slurm};
 use crate::scripts;
-use belljar_programs::{Binary, GuestRoot, Mpi};
+use belljar_workload::{Binary, GuestRoot, Mpi};
 
 /// Files of the configuration.
 mod settings;

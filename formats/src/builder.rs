@@ -16,7 +16,7 @@ pub(crate) mod spool;
 /// Writes the trace.
 pub(crate) mod write;
 
-use crate::detect::Format;
+use crate::format::Format;
 
 pub use error::ImportError;
 pub(crate) use error::failed;

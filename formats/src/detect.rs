@@ -1,37 +1,20 @@
-//! Which format a file has: by its first bytes, or by its first words.
+//! Detects the format of a file by its first bytes or its first words.
 //!
-//! Called by `import` where the user names none.
+//! Called by `import` for files without a named format.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use belljar_files::open_input;
 
 use crate::builder::{ImportError, failed};
-use belljar_files::open_input;
+use crate::format::Format;
+use crate::otf2::reader::anchor_in;
 
 /// Bytes at the beginning of a file that are looked at.
 const LOOKED_AT: u64 = 64 << 10;
 
-/// A format of other tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// An archive of the Open Trace Format 2, by its anchor file.
-    Otf2,
-    /// A GOAL schedule, as text or in its binary form.
-    Goal,
-    /// A time-independent trace of SimGrid: a list of files, one with all ranks, or a folder with the list `ranks`.
-    Ti,
-}
-
 impl Format {
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Otf2 => "OTF2",
-            Self::Goal => "GOAL",
-            Self::Ti => "SimGrid's time-independent trace",
-        }
-    }
-
     /// The format of the file or folder at `path`.
     ///
     /// # Errors
@@ -70,16 +53,5 @@ impl Format {
         let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
         let named = path.with_file_name(first.split_whitespace().next()?);
         (crate::ti::reader::is_action(first) || named.is_file()).then_some(Self::Ti)
-    }
-}
-
-/// The anchor of the archive in a folder, if there is just one.
-pub(crate) fn anchor_in(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut anchors = paths.filter(|path| path.extension().is_some_and(|it| it == "otf2"));
-    match (anchors.next(), anchors.next()) {
-        (Some(anchor), None) => Some(anchor),
-        _ => None,
     }
 }

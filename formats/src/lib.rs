@@ -17,6 +17,7 @@
 mod builder;
 pub mod chrome;
 mod detect;
+mod format;
 pub mod goal;
 pub mod messages;
 pub mod otf2;
@@ -29,7 +30,7 @@ pub mod ti;
 use std::path::Path;
 
 pub use builder::{ImportError, Imported, Rates};
-pub use detect::Format;
+pub use format::Format;
 pub use messages::Messages;
 pub use records::{
     Call, Collected, ExportError, Group, LeftOut, Other, Part, Places, Record, Root, Source,

@@ -2,11 +2,11 @@
 //!
 //! A group installs and builds the requirements of its tests before they run. Tests whose requirements this machine cannot have are skipped, with the reason. Called by
 //! `main`.
-//! The host's clock times the stages.
-#![allow(clippy::disallowed_methods)]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+/// Images of the tests of groups.
+mod images;
+/// Seconds of the stages.
+mod stages;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -15,6 +15,7 @@ use crate::packages::{self, BUILD, TEST};
 use crate::python;
 use crate::shell::{self, Profile, build_belljar, cargo, run_with};
 use crate::tree::dependencies;
+use stages::Stages;
 
 /// A group of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -154,10 +155,16 @@ fn everything() -> Result<()> {
 }
 
 fn all_stages(stages: &mut Stages) -> Result<()> {
-    stages.time("lint", lint)?;
     let build = ["test", "--workspace", "--no-run", "--quiet"];
     stages.time("build of tests", || shell::run(&cargo(), &build))?;
-    let binary = stages.time("images", || prepare(END_TO_END))?;
+    let binary = stages.time("build of belljar", || build_binary(END_TO_END))?;
+    std::thread::scope(|scope| {
+        // Builds of images wait for the mirror much of the time.
+        let images = scope.spawn(|| images::build_all(END_TO_END, &binary));
+        stages.time("lint", lint)?;
+        let images = stages.time("images, after lint", || images.join());
+        images.unwrap_or_else(|_| bail!("the thread of the images panicked"))
+    })?;
     stages.time("frozen", || crate::frozen::check(binary.as_ref()))?;
     std::thread::scope(|scope| {
         let machine = scope.spawn(|| in_machine(&binary, &[], Output::Named));
@@ -169,27 +176,6 @@ fn all_stages(stages: &mut Stages) -> Result<()> {
     })?;
     stages.time("end to end", || on_host(END_TO_END, &binary, &[]))?;
     stages.time("python", || python(&binary))
-}
-
-/// Seconds of the stages of all groups.
-#[derive(Debug, Default)]
-struct Stages(Vec<(&'static str, Duration)>);
-
-impl Stages {
-    /// Runs a stage and notes its time, also if it fails.
-    fn time<T>(&mut self, name: &'static str, stage: impl FnOnce() -> T) -> T {
-        let begin = Instant::now();
-        let outcome = stage();
-        self.0.push((name, begin.elapsed()));
-        outcome
-    }
-
-    fn print(&self) {
-        let all: Duration = self.0.iter().map(|(_, time)| *time).sum();
-        for (name, time) in self.0.iter().chain([&("all", all)]) {
-            eprintln!("{:>6} s  {name}", time.as_secs());
-        }
-    }
 }
 
 /// Names the Python by which exported traces are read.
@@ -287,94 +273,6 @@ const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
 /// Has whole distributions made and run as containers.
 const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";
 
-/// What nodes of several vCPUs run.
-const SEVERAL: &str = "bookworm-smp";
-
-/// The images that the tests of `groups` run and do not build themselves.
-fn images(groups: &[Group]) -> Vec<&'static str> {
-    const WITH_SEVERAL: [Group; 7] = [
-        Group::Trace,
-        Group::Smp,
-        Group::Checkpoint,
-        Group::Partition,
-        Group::Kvm,
-        Group::Groups,
-        Group::Noise,
-    ];
-    let several = groups.iter().any(|group| WITH_SEVERAL.contains(group));
-    let mut images = vec!["bookworm-mpich"];
-    if several {
-        images.push(SEVERAL);
-    }
-    const WITH_BINDINGS: [Group; 3] = [Group::Programs, Group::Peers, Group::Mpirun];
-    if groups.iter().any(|group| WITH_BINDINGS.contains(group)) {
-        images.push(BINDINGS);
-    }
-    if [Group::Mpirun, Group::Containers]
-        .iter()
-        .any(|group| groups.contains(group))
-    {
-        images.push("bookworm-slurm");
-    }
-    const WITH_OPEN_MPI: [Group; 2] = [Group::Tutorial, Group::Containers];
-    if groups.iter().any(|group| WITH_OPEN_MPI.contains(group)) {
-        images.push(OPEN_MPI);
-    }
-    const WITH_CONTAINERS: [Group; 2] = [Group::Containers, Group::Input];
-    if groups.iter().any(|group| WITH_CONTAINERS.contains(group)) {
-        images.push("container");
-    }
-    if groups.contains(&Group::Digests) {
-        images.push("bookworm-gromacs");
-    }
-    if groups == [Group::Peers] {
-        images.extend(PEERS);
-    }
-    images
-}
-
-/// What a program of the tutorial runs on, and what a container is made of.
-const OPEN_MPI: &str = "bookworm-openmpi";
-
-/// What programs of other kinds, and some of peers' tests, stand in.
-const BINDINGS: &str = "bookworm-bindings";
-
-/// What peers' tests that take long stand in.
-const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
-
-/// Builds the image of a recipe. What tests build leaves the tree as it is: locks stay what they are.
-fn build_image(binary: &str, name: &str) -> Result<()> {
-    let recipe = format!("images/{name}.toml");
-    shell::run_named(
-        name,
-        binary,
-        &["image", "build", "--keep-lock", &recipe],
-        &[],
-    )
-}
-
-/// How many images are built at once: much of a build waits for the mirror, or has work for one processor.
-const AT_ONCE: usize = 2;
-
-/// Builds the images of recipes, some at once.
-fn build_images(binary: &str, names: &[&str]) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<()> {
-        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-            build_image(binary, name)?;
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            let done = worker.join();
-            done.unwrap_or_else(|_| bail!("the building of images panicked"))?;
-        }
-        Ok(())
-    })
-}
-
 /// Runs the tests of `groups`, with `more` in their environment.
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = prepare(groups)?;
@@ -385,20 +283,25 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Builds and installs what the tests of `groups` need, and tells where `belljar` is.
+/// Builds and installs the requirements of the tests of `groups`. Returns the path of `belljar`.
 fn prepare(groups: &[Group]) -> Result<String> {
+    let binary = build_binary(groups)?;
+    images::build_all(groups, &binary)?;
+    Ok(binary)
+}
+
+/// Builds `belljar`, and installs the packages of the groups that have their own. Returns the path of `belljar`.
+fn build_binary(groups: &[Group]) -> Result<String> {
     let binary = build_belljar(Profile::Dev)?;
     let binary = binary.into_os_string().into_string();
     let binary = binary
         .ok()
         .context("the target folder's path is not text")?;
-    build_images(&binary, &images(groups))?;
     if groups.contains(&Group::Hosts) {
         packages::ensure_lab();
     }
     if groups.contains(&Group::Kvm) {
         packages::ensure_new_qemu();
-        build_image(&binary, "kvm-host")?;
     }
     Ok(binary)
 }
@@ -460,6 +363,7 @@ fn end_to_end_tests(groups: &[Group]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::images::{SEVERAL, images};
     use super::*;
 
     /// The text of a group's tests.

@@ -18,7 +18,7 @@ use belljar_cli::mpirun::request::{Layout, Part};
 use belljar_cluster::scenario::Slurm;
 use belljar_cluster::scenario::quantity::Bytes;
 use belljar_cluster::slurm::SETTINGS;
-use belljar_programs::{Binary, Mpi};
+use belljar_workload::{Binary, Mpi};
 use clap::Args;
 
 use self::named::named_files;

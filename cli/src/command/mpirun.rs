@@ -17,7 +17,7 @@ use belljar_cluster::scenario::engine::EngineChoice;
 use belljar_cluster::scenario::quantity::{Bytes, Duration};
 use belljar_cluster::scenario::{Hosts, Scenario, Slurm, TraceBy};
 use belljar_images::Recipe;
-use belljar_programs::HostLoader;
+use belljar_workload::HostLoader;
 use clap::Args;
 
 use super::arguments::HostArguments;

@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use belljar_images::{Image, Recipe};
 
 use super::request::Part;
-use belljar_programs::host_loader::read_binary;
-use belljar_programs::library::{Closure, Object};
-use belljar_programs::{GuestRoot, HostLoader, Mpi, ProgramError};
+use belljar_workload::host_loader::read_binary;
+use belljar_workload::library::{Closure, Object};
+use belljar_workload::{GuestRoot, HostLoader, Mpi, ProgramError};
 
 /// One image, tried with the programs of a request.
 mod trial;

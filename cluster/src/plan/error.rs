@@ -13,7 +13,7 @@ use super::background::BackgroundError;
 use super::network::error::NetworkError;
 use super::probes::own::ProbeError;
 use crate::scenario::FilesError;
-use belljar_programs::ProgramError;
+use belljar_workload::ProgramError;
 
 /// Why a scenario cannot be carried out.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use belljar_images::{CacheError, Image, ImageError, Recipe};
 use super::limits::check_names;
 use crate::plan::error::PlanError;
 use crate::scenario::{FileSource, expand};
-use belljar_programs::large_files::{LargeFile, LargeFiles, large_size};
+use belljar_workload::large_files::{LargeFile, LargeFiles, large_size};
 
 pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     let loaded = Recipe::load(recipe)?;
@@ -64,7 +64,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use belljar_programs::large_files::LEAST;
+    use belljar_workload::large_files::LEAST;
 
     #[test]
     fn only_what_is_several_files_comes_straight_into_the_folder() {

@@ -17,10 +17,10 @@ use super::secure_shell::SecureShell;
 use crate::plan::run_disk::FORMER_PARTS_FOLDER;
 use crate::scenario::{Image as ImageTable, Scenario};
 use crate::slurm::SlurmPlan;
-use belljar_programs::check::{self, Checked, Workload};
-use belljar_programs::large_files::LargeFiles;
-use belljar_programs::library::{FORMER_PARTS, is_former_part};
-use belljar_programs::{Binary, GuestRoot, ProgramError};
+use belljar_workload::check::{self, Checked, Workload};
+use belljar_workload::large_files::LargeFiles;
+use belljar_workload::library::{FORMER_PARTS, is_former_part};
+use belljar_workload::{Binary, GuestRoot, ProgramError};
 
 /// An image, and what nodes of it get.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use crate::plan::kinds::NodeKind;
 use crate::plan::run_disk::OPEN_MPI_HOSTS;
 use crate::scripts::{COMMANDS, calls};
 use crate::slurm;
-use belljar_programs::{GuestRoot, Mpi, PROGRAMS};
+use belljar_workload::{GuestRoot, Mpi, PROGRAMS};
 
 /// Where container images have what is this project's, `container-init`'s `own`.
 const OWN: &str = "/run/belljar/system/bin";

@@ -24,7 +24,7 @@ use crate::plan::code::code_files;
 use crate::plan::probes::RunProbes;
 use crate::plan::processors::Makers;
 use crate::plan::run_disk;
-use belljar_programs::large_files::LargeFilesError;
+use belljar_workload::large_files::LargeFilesError;
 
 /// Date of virtual time zero: 2024-01-01, 00:00 UTC.
 pub(crate) const START_DATE: u64 = 1_704_067_200;

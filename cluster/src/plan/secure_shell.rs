@@ -11,7 +11,7 @@ use ssh_key::private::{Ed25519Keypair, KeypairData};
 use ssh_key::{LineEnding, PrivateKey};
 
 use crate::scripts::calls;
-use belljar_programs::{GuestRoot, PROGRAMS};
+use belljar_workload::{GuestRoot, PROGRAMS};
 
 /// What is called to reach other nodes by it.
 const CLIENTS: [&str; 4] = ["ssh", "scp", "sftp", "rsync"];

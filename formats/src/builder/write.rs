@@ -14,7 +14,7 @@ use belljar_trace::{
 use crate::builder::amounts::write_out;
 use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported};
-use crate::detect::Format;
+use crate::format::Format;
 
 /// What is summed up of a node.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ use crate::builder::calls::Functions;
 use crate::builder::layout::{self, Layout};
 use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported};
-use crate::detect::Format;
+use crate::format::Format;
 
 pub(crate) use binary::is_binary;
 pub(crate) use text::is_text;

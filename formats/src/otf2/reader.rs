@@ -40,10 +40,9 @@ use crate::builder::amounts::Counting;
 use crate::builder::calls::{Functions, Place};
 use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported};
-use crate::detect::Format;
-use crate::detect::anchor_in;
+use crate::format::Format;
 
-pub(crate) use anchor::is_anchor;
+pub(crate) use anchor::{anchor_in, is_anchor};
 
 /// All of an archive that locations are read with.
 #[derive(Debug)]

@@ -14,8 +14,9 @@ mod definitions;
 mod encode;
 /// Events.
 mod events;
+/// Threads as locations, and the roles of regions.
+mod place;
 
-use belljar_collectives::Operation;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
@@ -25,8 +26,9 @@ use self::chunks::Chunks;
 use self::contexts::Contexts;
 use self::definitions::{Content, Definitions};
 use self::events::Events;
+use self::place::Place;
+use crate::otf2::numbers::{NOT_COMPRESSED, POSIX};
 use crate::records::calls::Call;
-use crate::records::collective::operation;
 use crate::records::places::Thread;
 use crate::records::source::Source;
 use crate::records::{ExportError, failed};
@@ -38,116 +40,6 @@ const ANCHOR_FORMAT: u8 = 3;
 const TRACE_FORMAT: u8 = 2;
 /// Bytes of a chunk of events.
 const EVENT_CHUNK: u64 = 1 << 20;
-/// Files in a folder, and not packed.
-const POSIX: u8 = 1;
-const NOT_COMPRESSED: u8 = 1;
-
-/// Kinds of records.
-mod kind {
-    pub(super) const TIME: u8 = 0x05;
-    pub(super) const ATTRIBUTES: u8 = 0x06;
-    pub(super) const ENTER: u8 = 0x0c;
-    pub(super) const LEAVE: u8 = 0x0d;
-    pub(super) const SEND: u8 = 0x0e;
-    pub(super) const ISEND: u8 = 0x0f;
-    pub(super) const ISEND_COMPLETE: u8 = 0x10;
-    pub(super) const IRECV_REQUEST: u8 = 0x11;
-    pub(super) const RECV: u8 = 0x12;
-    pub(super) const IRECV: u8 = 0x13;
-    pub(super) const REQUEST_CANCELLED: u8 = 0x15;
-    pub(super) const COLLECTIVE_BEGIN: u8 = 0x16;
-    pub(super) const COLLECTIVE_END: u8 = 0x17;
-    pub(super) const WINDOW_CREATE: u8 = 0x23;
-    pub(super) const WINDOW_DESTROY: u8 = 0x24;
-    pub(super) const PUT: u8 = 0x2e;
-    pub(super) const GET: u8 = 0x2f;
-    pub(super) const ATOMIC: u8 = 0x30;
-    pub(super) const COLLECTIVE_REQUEST: u8 = 0x55;
-    pub(super) const COLLECTIVE_COMPLETE: u8 = 0x56;
-
-    pub(super) const CLOCK: u8 = 0x05;
-    pub(super) const STRING: u8 = 0x0a;
-    pub(super) const ATTRIBUTE: u8 = 0x0b;
-    pub(super) const SYSTEM_TREE_NODE: u8 = 0x0c;
-    pub(super) const LOCATION_GROUP: u8 = 0x0d;
-    pub(super) const LOCATION: u8 = 0x0e;
-    pub(super) const REGION: u8 = 0x0f;
-    pub(super) const GROUP: u8 = 0x12;
-    pub(super) const COMM: u8 = 0x16;
-    pub(super) const RMA_WIN: u8 = 0x18;
-    pub(super) const CALLING_CONTEXT: u8 = 0x22;
-    pub(super) const INTER_COMM: u8 = 0x2b;
-}
-
-/// The type of attributes that are calling contexts.
-const CALLING_CONTEXT_TYPE: u8 = 21;
-
-/// A thread as a location.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(Thread);
-
-impl Place {
-    /// A process's first thread.
-    fn main(process: u32) -> Self {
-        Self(Thread { process, thread: 0 })
-    }
-
-    /// Its number.
-    fn location(self) -> u64 {
-        u64::from(self.0.thread) << 32 | u64::from(self.0.process)
-    }
-}
-
-/// The format's number of an operation.
-fn collective_code(operation: Operation) -> u8 {
-    match operation {
-        Operation::Barrier => 0,
-        Operation::Broadcast => 1,
-        Operation::Gather => 2,
-        Operation::Gatherv => 3,
-        Operation::Scatter => 4,
-        Operation::Scatterv => 5,
-        Operation::Allgather => 6,
-        Operation::Allgatherv => 7,
-        Operation::Alltoall => 8,
-        Operation::Alltoallv => 9,
-        Operation::Alltoallw => 10,
-        Operation::Allreduce => 11,
-        Operation::Reduce => 12,
-        Operation::ReduceScatter => 13,
-        Operation::Scan => 14,
-        Operation::Exscan => 15,
-        Operation::ReduceScatterBlock => 16,
-        // The format has no operations among neighbours, and the source leaves them out.
-        Operation::NeighborAllgather
-        | Operation::NeighborAllgatherv
-        | Operation::NeighborAlltoall
-        | Operation::NeighborAlltoallv
-        | Operation::NeighborAlltoallw => u8::MAX,
-    }
-}
-
-/// The format's number of what a function is for.
-fn role(function: &str) -> u8 {
-    const FUNCTION: u8 = 1;
-    const BARRIER: u8 = 15;
-    const ONE_TO_ALL: u8 = 23;
-    const ALL_TO_ONE: u8 = 24;
-    const ALL_TO_ALL: u8 = 25;
-    const POINT_TO_POINT: u8 = 28;
-    const RMA: u8 = 29;
-    let messages = ["send", "recv", "wait", "test", "probe", "start"];
-    let name = function.to_ascii_lowercase();
-    match operation(function) {
-        Some(Operation::Barrier) => BARRIER,
-        Some(Operation::Broadcast | Operation::Scatter | Operation::Scatterv) => ONE_TO_ALL,
-        Some(Operation::Gather | Operation::Gatherv | Operation::Reduce) => ALL_TO_ONE,
-        Some(_) => ALL_TO_ALL,
-        None if name.starts_with("mpi_win_") => RMA,
-        None if messages.iter().any(|message| name.contains(message)) => POINT_TO_POINT,
-        None => FUNCTION,
-    }
-}
 
 /// What was written of events, and what they name.
 #[derive(Debug)]

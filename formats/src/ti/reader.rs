@@ -22,7 +22,7 @@ use crate::builder::calls::Functions;
 use crate::builder::layout::{self, Layout};
 use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported, Rates, failed};
-use crate::detect::Format;
+use crate::format::Format;
 
 /// The list of ranks' files in a folder that Belljar writes.
 pub(crate) const LIST: &str = "ranks";

@@ -10,7 +10,7 @@ use belljar_cli::mpirun::compose::{Draft, LIBRARIES, key_text, quoted};
 use belljar_cli::mpirun::request;
 use belljar_cluster::scenario::Slurm;
 use belljar_cluster::scenario::quantity::{Bandwidth, Bytes};
-use belljar_programs::large_files::large_size;
+use belljar_workload::large_files::large_size;
 use clap::ValueEnum;
 
 use super::{MachineArguments, Request};

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use belljar_cli::mpirun::choose::{Choice, Source};
 use belljar_cli::mpirun::compose::shell_word;
 use belljar_cli::mpirun::request::{Part, Placement};
-use belljar_programs::Mpi;
+use belljar_workload::Mpi;
 
 /// The first program's name; of one that the image has, that of the script that it runs.
 pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, PathBuf>) -> String {

@@ -14,10 +14,10 @@ use belljar_cluster::plan::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_files::read_input_text;
-use belljar_programs::GuestRoot;
 use belljar_symbols::{FileSource, KernelSymbols, Symbols};
 use belljar_trace::TraceState;
 use belljar_vmm::KernelImage;
+use belljar_workload::GuestRoot;
 use clap::Args;
 
 use super::collected::warn;

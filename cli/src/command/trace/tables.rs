@@ -12,9 +12,9 @@ use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::Scenario;
 use belljar_collectives::Tables;
 use belljar_files::read_input_text;
-use belljar_programs::GuestRoot;
-use belljar_programs::tables::{tables_in, tables_of};
 use belljar_trace::Implementation;
+use belljar_workload::GuestRoot;
+use belljar_workload::tables::{tables_in, tables_of};
 
 use super::import::imported;
 

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use super::{ChoiceError, Program, Source, name_in_guest};
 use crate::mpirun::request::Part;
-use belljar_programs::check::{can_start, describe, fits, missing};
-use belljar_programs::guest_root::interpreter_line;
-use belljar_programs::host_loader::read_binary;
-use belljar_programs::library::{Closure, Found, Object, bring};
-use belljar_programs::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
+use belljar_workload::check::{can_start, describe, fits, missing};
+use belljar_workload::guest_root::interpreter_line;
+use belljar_workload::host_loader::read_binary;
+use belljar_workload::library::{Closure, Found, Object, bring};
+use belljar_workload::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
 
 /// Longest script of which the text is looked at, in bytes.
 const SCRIPT: u64 = 1 << 20;

@@ -21,7 +21,7 @@ use kernel::Kernel;
 use crate::plan::code::workload_path;
 use crate::scenario::engine::Engine;
 use crate::scenario::{ProbeTable, ProbeTime, Scenario, TraceBy};
-use belljar_programs::GuestRoot;
+use belljar_workload::GuestRoot;
 
 /// What stands for the guest's kernel where a file's name is expected: no path, as it does not begin with `/`.
 pub(super) const KERNEL: &str = "kernel";

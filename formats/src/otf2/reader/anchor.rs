@@ -3,16 +3,14 @@
 //! Read before all else.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::builder::{ImportError, failed};
+use crate::otf2::numbers::{NOT_COMPRESSED, POSIX};
 use belljar_files::open_input;
 
 /// What an anchor begins with, after the byte that says in which order of bytes it is.
 const MAGIC: &[u8] = b"OTF2";
-/// Files in a folder, not packed.
-const POSIX: u8 = 1;
-const NOT_COMPRESSED: u8 = 1;
 /// Bytes of a chunk, at least and at most.
 const CHUNK: (u64, u64) = (64, 16 << 20);
 /// Bytes of an anchor that are looked at.
@@ -96,6 +94,17 @@ impl Anchor {
             "" => "another program".to_owned(),
             writer => writer.to_owned(),
         }
+    }
+}
+
+/// Returns the anchor of the archive in a folder, if there is just one.
+pub(crate) fn anchor_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut anchors = paths.filter(|path| path.extension().is_some_and(|it| it == "otf2"));
+    match (anchors.next(), anchors.next()) {
+        (Some(anchor), None) => Some(anchor),
+        _ => None,
     }
 }
 

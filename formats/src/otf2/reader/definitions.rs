@@ -11,22 +11,8 @@ use std::path::Path;
 
 use super::records::{Fields, Records};
 use crate::builder::ImportError;
+use crate::otf2::numbers::definition as kind;
 pub(super) use processes::Process;
-
-/// Kinds of records.
-mod kind {
-    pub(super) const CLOCK: u8 = 0x05;
-    pub(super) const STRING: u8 = 0x0a;
-    pub(super) const SYSTEM_TREE_NODE: u8 = 0x0c;
-    pub(super) const LOCATION_GROUP: u8 = 0x0d;
-    pub(super) const LOCATION: u8 = 0x0e;
-    pub(super) const REGION: u8 = 0x0f;
-    pub(super) const GROUP: u8 = 0x12;
-    pub(super) const COMM: u8 = 0x16;
-    pub(super) const RMA_WIN: u8 = 0x18;
-    pub(super) const CALLING_CONTEXT: u8 = 0x22;
-    pub(super) const INTER_COMM: u8 = 0x2b;
-}
 
 /// Kinds of groups.
 pub(super) const COMM_LOCATIONS: u8 = 4;

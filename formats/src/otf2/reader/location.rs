@@ -16,40 +16,7 @@ use crate::builder::ImportError;
 use crate::builder::amounts::{Part, has_pieces, numbered};
 use crate::builder::calls::{Message, Place, blank};
 use crate::builder::spool::Spool;
-
-/// Kinds of records.
-mod kind {
-    pub(super) const TIME: u8 = 0x05;
-    pub(super) const ATTRIBUTES: u8 = 0x06;
-    pub(super) const ENTER: u8 = 0x0c;
-    pub(super) const LEAVE: u8 = 0x0d;
-    pub(super) const SEND: u8 = 0x0e;
-    pub(super) const ISEND: u8 = 0x0f;
-    pub(super) const ISEND_COMPLETE: u8 = 0x10;
-    pub(super) const IRECV_REQUEST: u8 = 0x11;
-    pub(super) const RECV: u8 = 0x12;
-    pub(super) const IRECV: u8 = 0x13;
-    pub(super) const REQUEST_TEST: u8 = 0x14;
-    pub(super) const REQUEST_CANCELLED: u8 = 0x15;
-    pub(super) const COLLECTIVE_BEGIN: u8 = 0x16;
-    pub(super) const COLLECTIVE_END: u8 = 0x17;
-    /// Of OpenMP, without a length.
-    pub(super) const OMP_FORK: u8 = 0x18;
-    pub(super) const OMP_TASKS: [u8; 3] = [0x1c, 0x1d, 0x1e];
-    pub(super) const WINDOW_CREATE: u8 = 0x23;
-    pub(super) const WINDOW_DESTROY: u8 = 0x24;
-    pub(super) const PUT: u8 = 0x2e;
-    pub(super) const GET: u8 = 0x2f;
-    pub(super) const ATOMIC: u8 = 0x30;
-    pub(super) const CONTEXT_ENTER: u8 = 0x42;
-    pub(super) const CONTEXT_LEAVE: u8 = 0x43;
-    pub(super) const COLLECTIVE_REQUEST: u8 = 0x55;
-    pub(super) const COLLECTIVE_COMPLETE: u8 = 0x56;
-    /// The last one that is known by the format's version 3.
-    pub(super) const LAST: u8 = 0x5c;
-    /// Probes and receives of what they found: not read.
-    pub(super) const MATCHED: std::ops::RangeInclusive<u8> = 0x59..=0x5c;
-}
+use crate::otf2::numbers::event as kind;
 
 /// Functions within functions, at most.
 const DEEPEST: usize = 1 << 16;

@@ -12,7 +12,8 @@ use belljar_trace::TraceHeader;
 use super::chunks::Chunks;
 use super::contexts::Contexts;
 use super::encode::Fields;
-use super::{CALLING_CONTEXT_TYPE, Place, kind, role};
+use super::place::{Place, role};
+use crate::otf2::numbers::{CALLING_CONTEXT_TYPE, definition as kind};
 use crate::records::ExportError;
 use crate::records::places::{Group, Places};
 

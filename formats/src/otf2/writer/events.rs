@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::chunks::Chunks;
 use super::encode::Fields;
-use super::{CALLING_CONTEXT_TYPE, collective_code, kind};
+use crate::otf2::numbers::{CALLING_CONTEXT_TYPE, collective_code, event as kind};
 use crate::records::ExportError;
 use crate::records::calls::{Call, Collected, Part, Record, Root};
 use belljar_mpi::Access;

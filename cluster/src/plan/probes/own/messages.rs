@@ -81,7 +81,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use belljar_programs::GuestRoot;
+    use belljar_workload::GuestRoot;
 
     #[test]
     fn an_image_without_such_a_library_is_refused() {
