@@ -41,7 +41,7 @@ pub enum BatchError {
         option: String,
         /// Its value.
         value: String,
-        /// What may be written.
+        /// Accepted values.
         wanted: &'static str,
     },
     /// Devices that nodes do not have.
