@@ -17,13 +17,13 @@ pub enum Meaning {
     OwnVariable,
     /// Variables with the values that they have here, separated by commas.
     List,
-    /// A parameter, in two words, that is read of a variable whose name begins so.
+    /// A parameter, in two words, that sets a variable with this prefix.
     Parameter(&'static str),
     /// Files to bring, separated by commas.
     Files,
-    /// It has so many words after it, no effect, and this reason.
+    /// An option with this number of values that has no effect, and the reason.
     Ignored(usize, &'static str),
-    /// It has no counterpart of its own; the advice.
+    /// An option without a counterpart, and the advice.
     Refused(&'static str),
 }
 
@@ -267,7 +267,8 @@ const TABLE: &[(&[&str], Meaning)] = &[
     ),
 ];
 
-/// Returns the meaning of the option `word`; `None` for options that no launcher has, or that `belljar mpirun` spells alike.
+/// Returns the meaning of the option `word`; `None` for options that no launcher has, and for options that `belljar mpirun` has
+/// under the same name.
 pub fn meaning(word: &str) -> Option<Meaning> {
     let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
     // The program's own: -s is a size nowhere, and a long option of one letter is none.
