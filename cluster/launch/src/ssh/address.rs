@@ -1,14 +1,14 @@
-//! Where a host is: `[USER@]HOST[:PORT]`.
+//! Host addresses: `[USER@]HOST[:PORT]`.
 //!
-//! What names no host is refused with a message that names it, before any connection. Called by
-//! [`Ssh`](super::Ssh) for each host that it starts an agent on.
+//! An invalid address is refused, with a message that quotes it, before any connection. Called
+//! by [`Ssh`](super::Ssh) for the host of each agent.
 
 use crate::LaunchError;
 
-/// A host, and who to be there.
+/// A host and the user to log in as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// As the caller named it.
+    /// The address as written by the caller.
     pub(super) given: String,
     pub(super) user: String,
     /// The host's name or address.
@@ -55,7 +55,7 @@ impl Address {
         })
     }
 
-    /// As files of known hosts name it.
+    /// The host's name in files of known hosts.
     pub(super) fn known_as(&self) -> String {
         const USUAL: u16 = 22;
         let host = self.host.to_ascii_lowercase();
