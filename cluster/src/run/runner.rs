@@ -37,7 +37,7 @@ pub(crate) use saved::RunnerState;
 
 /// Lines of a console that an error message shows.
 const TAIL_LINES: usize = 12;
-/// Number of short turns of which one is measured.
+/// Shorter turns are not each measured.
 const SHORT: Span = Span::from_us(20);
 /// Longest kept line of the console.
 const TAIL_WIDTH: usize = 200;

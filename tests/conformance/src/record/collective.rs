@@ -1,6 +1,6 @@
 //! Functions of collective operations, and their arguments.
 //!
-//! Amounts follow from the operation's size alone, so that all members pass what fits together. Called for each part.
+//! Amounts follow from the operation's size alone, so that all members pass matching ones. Called for each part.
 
 use belljar_tracer::scripted::int;
 

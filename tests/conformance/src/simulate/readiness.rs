@@ -1,4 +1,4 @@
-//! Calls that can be left, and what they have completed by then.
+//! Calls that can return, and the operations that they have completed by then.
 //!
 //! A call is left when its operations are over or other ranks have come; a poll at once. Called by the simulation for each next moment.
 

@@ -1,4 +1,4 @@
-//! Bytes that a member gives others in a collective operation, as far as the call determines to whom they go.
+//! Bytes that a member sends to others in a collective operation, as far as the call determines the receivers.
 //!
 //! A member's own piece is no traffic, and neither is a piece without bytes. Called by the comparison of matrices.
 
