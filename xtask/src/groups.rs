@@ -1,7 +1,7 @@
-//! `cargo xtask test`: groups of tests, and what they need.
+//! `cargo xtask test`: groups of tests, and their requirements.
 //!
-//! A group installs and builds what its tests need before they run; those that it cannot have are skipped,
-//! and say so. Called by `main`.
+//! A group installs and builds the requirements of its tests before they run. Tests without their requirements are
+//! skipped with a message. Called by `main`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,51 +30,51 @@ pub(crate) enum Group {
     Network,
     /// MPI programs across nodes.
     Mpi,
-    /// Programs of one's own, without a scenario.
+    /// Users' programs, without a scenario.
     Mpirun,
-    /// Container images and root file systems that people have; asked for by itself, whole distributions, too.
+    /// Existing container images and root file systems; alone, whole distributions, too.
     Containers,
-    /// Same scenario, same bytes.
+    /// Equal results of equal scenarios.
     Determinism,
-    /// The traced program feels nothing.
+    /// Tracing does not affect the traced program.
     Perturbation,
-    /// Programs that come to MPI in other ways than C programs do.
+    /// Programs that reach MPI in other ways than C programs do.
     Programs,
-    /// Peers' own tests, traced and counted; asked for by itself, all of them.
+    /// Other projects' tests, traced and counted; alone, all of them.
     Peers,
-    /// A digest of GROMACS' run, on an image of its own.
+    /// A digest of GROMACS' run, on its own image.
     Digests,
     /// Nodes of several vCPUs.
     Smp,
-    /// Hashes of states, and where runs part.
+    /// Hashes of states, and the first difference of runs.
     Bisect,
-    /// Clones of one node, and files of it.
+    /// Clones of a node, and their snapshots.
     Snapshot,
-    /// Runs that are broken off and resumed.
+    /// Interrupted and resumed runs.
     Checkpoint,
-    /// The kvm engine, in a machine that has KVM.
+    /// The kvm engine, in a machine with KVM.
     Kvm,
-    /// Runs on several hosts, which are processes here.
+    /// Runs on several hosts, simulated by processes here.
     Partition,
     /// Guests' threads under seccomp.
     Sandbox,
-    /// Guests that try to break out, and what becomes of their runs.
+    /// Guests that try to break out, and the ends of their runs.
     Hostile,
     /// The time model, and cycles per instruction.
     Timing,
     /// Traces against independent counts.
     Trace,
-    /// Traced runs played again on other networks.
+    /// Traced runs replayed on other networks.
     Replay,
-    /// The package, on a Debian that has nothing else; asked for by itself, the source, too.
+    /// The package, on a minimal Debian; alone, the source, too.
     Install,
-    /// Files of the nodes, and what the command writes.
+    /// Files of the nodes, and the command's outputs.
     Outputs,
-    /// The tutorial, as it stands.
+    /// The tutorial, step by step.
     Tutorial,
-    /// Runs are looked at and typed into while they are under way.
+    /// Live observation of runs, and input for them.
     Look,
-    /// Nodes that differ.
+    /// Groups of different nodes.
     Groups,
     /// Detours of nodes' processors.
     Noise,
@@ -141,8 +141,8 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
     }
 }
 
-/// All groups. Everything is built first; then the tests in an emulated machine, which take one processor for many
-/// minutes, run while unit tests do, most of which take one, too.
+/// Runs all groups. Everything is built first. Then the tests in an emulated machine, which take one processor for
+/// many minutes, run in parallel with unit tests, most of which take one, too.
 fn everything() -> Result<()> {
     lint()?;
     shell::run(&cargo(), &["test", "--workspace", "--no-run", "--quiet"])?;
@@ -160,10 +160,10 @@ fn everything() -> Result<()> {
     python(&binary)
 }
 
-/// Names the Python by which exported traces are read.
+/// The variable with the Python that reads exported traces.
 const READERS: &str = "BELLJAR_PYTHON";
 
-/// The tests of the Python package, where it has an environment.
+/// The tests of the Python package, if its environment is available.
 fn python(binary: &str) -> Result<()> {
     python::environment().map_or(Ok(()), |python| python::test(&python, binary))
 }
@@ -186,7 +186,7 @@ pub(crate) fn lint() -> Result<()> {
             "warnings",
         ],
     )?;
-    // What clippy has checked is not compiled again.
+    // Crates that clippy has checked are not compiled again.
     let arguments = [
         "doc",
         "--workspace",
@@ -200,8 +200,8 @@ pub(crate) fn lint() -> Result<()> {
     dependencies::deny(&cargo)
 }
 
-/// Always with the whole workspace, as all that is built for tests: a part of it has other features of the
-/// packages that it depends on, and so builds them anew.
+/// Always for the whole workspace, as all other builds of tests: for a part of it, dependencies would have other
+/// features and be built again.
 fn unit() -> Result<()> {
     let python = python::environment();
     let python = python.as_ref().map(|python| python.to_string_lossy());
@@ -225,8 +225,7 @@ fn differential() -> Result<()> {
     pooled()
 }
 
-/// The engine's tests of code that changes, becomes hot or is stopped, with guests that share
-/// what they translate.
+/// The engine's tests of changing, hot and stopped code, with guests that share translations.
 fn pooled() -> Result<()> {
     let mut arguments = vec!["test", "--quiet", "--workspace"];
     for test in [
@@ -243,22 +242,22 @@ fn pooled() -> Result<()> {
     run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
-/// Has the test run whose image is built for it alone.
+/// Enables the test with its own image.
 const GROMACS: &str = "BELLJAR_GROMACS";
 
-/// Has the peers' tests that take long run, too.
+/// Enables the long tests of other projects.
 const LONG_PEERS: &str = "BELLJAR_PEERS";
 
-/// Has the command compiled on a clean Debian, too.
+/// Enables compiling the command on a clean Debian.
 const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
 
-/// Has whole distributions made and run as containers.
+/// Enables tests with whole distributions as containers.
 const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";
 
-/// What nodes of several vCPUs run.
+/// The image of nodes of several vCPUs.
 const SEVERAL: &str = "bookworm-smp";
 
-/// The images that the tests of `groups` run and do not build themselves.
+/// The images for tests of `groups` that do not build their own.
 fn images(groups: &[Group]) -> Vec<&'static str> {
     const WITH_SEVERAL: [Group; 7] = [
         Group::Trace,
@@ -301,16 +300,16 @@ fn images(groups: &[Group]) -> Vec<&'static str> {
     images
 }
 
-/// What a program of the tutorial runs on, and what a container is made of.
+/// The image of a tutorial's program, and the source of a container image.
 const OPEN_MPI: &str = "bookworm-openmpi";
 
-/// What programs of other kinds, and some of peers' tests, stand in.
+/// The image with programs of other languages, and some of other projects' tests.
 const BINDINGS: &str = "bookworm-bindings";
 
-/// What peers' tests that take long stand in.
+/// The images of long tests of other projects.
 const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
 
-/// Builds the image of a recipe. What tests build leaves the tree as it is: locks stay what they are.
+/// Builds the image of a recipe. Tests leave the tree unchanged: locks stay as they are.
 fn build_image(binary: &str, name: &str) -> Result<()> {
     let recipe = format!("images/{name}.toml");
     shell::run_named(
@@ -321,7 +320,7 @@ fn build_image(binary: &str, name: &str) -> Result<()> {
     )
 }
 
-/// How many images are built at once: much of a build waits for the mirror, or has work for one processor.
+/// Number of images built at once: a build mostly waits for the mirror, or uses one processor.
 const AT_ONCE: usize = 2;
 
 /// Builds the images of recipes, some at once.
@@ -353,7 +352,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Builds and installs what the tests of `groups` need, and tells where `belljar` is.
+/// Builds and installs the requirements of the tests of `groups`, and returns the path of `belljar`.
 fn prepare(groups: &[Group]) -> Result<String> {
     let binary = build_belljar(Profile::Dev)?;
     let binary = binary.into_os_string().into_string();
@@ -371,7 +370,7 @@ fn prepare(groups: &[Group]) -> Result<String> {
     Ok(binary)
 }
 
-/// Runs those of `groups` that need no machine of their own.
+/// Runs the `groups` that need no emulated machine.
 fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> {
     let groups = groups.iter().copied();
     let groups: Vec<_> = groups.filter(|group| *group != Group::Kvm).collect();
@@ -389,16 +388,16 @@ fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> 
     shell::run_with(&cargo(), &end_to_end_tests(&groups), &environment)
 }
 
-/// How what a group writes is told.
+/// Form of a group's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
-    /// As it is.
+    /// Unchanged.
     Plain,
-    /// With the group's name before each line, as others run meanwhile.
+    /// With the group's name before each line, for parallel groups.
     Named,
 }
 
-/// Runs the kvm group, a test at a time: a machine that is emulated needs a processor.
+/// Runs the kvm group, one test at a time, as an emulated machine needs a processor.
 fn in_machine(binary: &str, more: &[(&str, &str)], output: Output) -> Result<()> {
     let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
     let digests = shell::test_program("belljar-exact", "digests")?;

@@ -221,13 +221,13 @@ impl Host {
         .collect()
     }
 
-    /// True if a process runs on it whose command line contains `what`.
+    /// True if one of its processes has `what` in its command line.
     pub fn runs(&self, what: &str) -> bool {
         let mut processes = self.processes().into_iter();
         processes.any(|process| process.command.contains(what))
     }
 
-    /// Interrupts all its processes whose command line begins with `what`, as Ctrl-C does.
+    /// Interrupts all its processes with this prefix of the command line, as Ctrl-C does.
     pub fn interrupt(&self, what: &str) {
         let processes = self.processes().into_iter();
         for process in processes.filter(|process| process.command.starts_with(what)) {

@@ -82,7 +82,7 @@ int PMPI_Wait(int *request, int *status) { *status = *request; return 0; }
 static void on_fault(int signal)
 {
     (void)signal;
-    // A lost call jumps to an unmapped address.
+    // A call that was lost leads to where nothing is.
     if (++faults > 1)
         _exit(1);
     mprotect(PAGE, 4096, PROT_READ | PROT_EXEC);
