@@ -1,7 +1,7 @@
 //! Batch scripts with `#SBATCH` lines, as Slurm's users have them.
 //!
-//! Slurm itself reads the options when the script is submitted on the nodes. They are read here before, so that the nodes have the processors, memory,
-//! partitions, features and licences that the job asks for. Called by `belljar sbatch-script`.
+//! Slurm itself reads the options when the script is submitted on the nodes. `belljar` reads them first, so that the nodes have
+//! the requested processors, memory, partitions, features and licences. Called by `belljar sbatch-script`.
 
 /// From options to nodes, and the variables of the job.
 mod layout;
@@ -32,7 +32,7 @@ pub enum BatchError {
         /// The first such line, from 1.
         line: usize,
     },
-    /// A value that is none.
+    /// An invalid value.
     #[error("{place}: {option} {value}: {wanted}")]
     Value {
         /// The line, or the option of the command line.

@@ -275,7 +275,7 @@ fn an_interrupted_sweep_of_replays_says_how_many_were_played() {
 #[test]
 fn an_interrupted_build_of_an_image_leaves_nothing_and_no_children() {
     let folder = tempfile::tempdir().unwrap();
-    // Fake build tools, one of which never ends.
+    // Fake build tools; one of them never ends.
     let tools = folder.path().join("tools");
     fs::create_dir(&tools).unwrap();
     let endless = format!(

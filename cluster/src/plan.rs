@@ -1,8 +1,7 @@
 //! A scenario resolved: every value known, every file found.
 //!
-//! Making a plan looks at the file system but runs nothing of the scenario's. Its values have been checked:
-//! later parts take them as they are. Called by all commands that run a scenario or check it, and by
-//! agents.
+//! Making a plan reads the file system but executes no part of the scenario. Its values have been checked:
+//! later parts take them as they are. Called by all commands that run a scenario or check it, and by agents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

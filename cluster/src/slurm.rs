@@ -30,7 +30,7 @@ const MOST_LIBRARIES: usize = 512;
 /// Characters of a name besides letters and digits.
 const NAME_MARKS: &str = "_-.";
 
-/// Slurm as the nodes of a run have it.
+/// Slurm on the nodes of a run.
 #[derive(Clone, Debug)]
 pub struct SlurmPlan {
     /// The image whose root file system is mounted.

@@ -142,7 +142,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
 }
 
 /// Runs all groups. Everything is built first. Then the tests in an emulated machine, which take one processor for
-/// many minutes, run in parallel with unit tests, most of which take one, too.
+/// many minutes, run in parallel with unit tests, as most of these take one, too.
 fn everything() -> Result<()> {
     lint()?;
     shell::run(&cargo(), &["test", "--workspace", "--no-run", "--quiet"])?;

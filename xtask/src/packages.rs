@@ -146,7 +146,7 @@ const LAB: &[Package] = &[
 /// The policy file by which installers decide about starting a service.
 const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Installs the packages of a lab; none of their services is started on this host. If that fails, or
+/// Installs the packages of a lab without starting their services on this host. If that fails, or
 /// without root, the tests that need them are skipped with a message.
 pub(crate) fn ensure_lab() {
     if !is_root() {

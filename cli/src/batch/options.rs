@@ -101,7 +101,7 @@ impl Job {
     /// Takes the options of a line, or of the command line; `place` names it in errors.
     ///
     /// # Errors
-    /// When the nodes depend on a value that is none.
+    /// If a value that affects the nodes is invalid.
     pub fn take_line(&mut self, place: &str, line: &str) -> Result<(), BatchError> {
         let mut words = words::split(line).into_iter().peekable();
         while let Some(word) = words.next() {

@@ -208,7 +208,7 @@ fn as_json(entry: &Entry, removed: Option<&Removed>) -> Value {
     value
 }
 
-/// Bytes for people.
+/// Bytes as text.
 fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.iter().find(|(unit, _)| bytes >= *unit);
@@ -221,7 +221,7 @@ fn size(bytes: u64) -> String {
     )
 }
 
-/// A span of the host's time for people.
+/// A span of the host's time as text.
 pub(super) fn age(span: Duration) -> String {
     match span.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),

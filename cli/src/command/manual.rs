@@ -121,7 +121,7 @@ pub(crate) fn grouped(command: clap::Command) -> clap::Command {
     command.help_template(template)
 }
 
-/// A command's purpose in short, as lists of commands have it.
+/// A command's short purpose, for lists of commands.
 fn first_sentence(about: &str) -> String {
     let end = about.find([':', ';']).unwrap_or(about.len());
     let sentence = about.get(..end).unwrap_or(about);

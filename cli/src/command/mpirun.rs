@@ -1,6 +1,6 @@
 //! `belljar mpirun`: a program of the user's own on nodes, without a scenario.
 //!
-//! It makes the scenario, and hands it on as `belljar run` would.
+//! It makes a scenario and runs it as `belljar run` would.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ pub(crate) struct MpirunArguments {
     allow_run_as_root: bool,
     /// Program and arguments; `:` separates further programs.
     ///
-    /// Each further program has options of its own, such as -n.
+    /// Each further program has its own options, such as -n.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -192,7 +192,7 @@ struct Task<'a> {
     inputs: Vec<String>,
     host: &'a HostArguments,
     state_hash: Option<u64>,
-    /// True if a report is made of the run.
+    /// True if the run gets a report.
     report: bool,
     /// Checkpoints from which the run may continue.
     choice: Option<Choice>,

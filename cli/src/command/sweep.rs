@@ -288,7 +288,7 @@ fn one_after_another(
         let child = Command::new(&words[0])
             .args(&words[1..])
             .current_dir(&own_folder)
-            // A process group of its own, so that Ctrl-C reaches it once, from here; a second signal would
+            // A separate process group, so that Ctrl-C reaches it once, from here; a second signal would
             // kill it.
             .process_group(0)
             .stdin(Stdio::null())

@@ -1,7 +1,8 @@
 //! `belljar trace`, and the table that ends a run.
 //!
-//! Results go to standard output. Notes about incomplete traces go to standard error: reduced iterations before the results, all
-//! else after them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
+//! Results go to standard output. Notes about incomplete traces go to standard error. The note about a reduced trace precedes
+//! the results, other notes follow them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a
+//! run.
 
 /// Traces of some iterations.
 pub(super) mod collected;

@@ -96,7 +96,7 @@ impl ChoiceError {
 pub enum Source {
     /// A file of this host, which the run brings.
     Host(PathBuf),
-    /// The image has it.
+    /// A program of the image.
     Image,
 }
 

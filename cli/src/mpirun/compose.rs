@@ -1,4 +1,4 @@
-//! The scenario of a request as a text for people: TOML with comments, to be changed and run again.
+//! The scenario of a request as a readable text: TOML with comments, which users can change and run again.
 //!
 //! [`Draft`](compose::Draft) keeps its keys in order, each with a value and a comment, so that other values (`--set`)
 //! find their places. Called by `belljar mpirun`.

@@ -114,7 +114,7 @@ impl Agent {
         self.input.send(input).map_err(|_| Gone)
     }
 
-    /// Ends its standard input after all sent bytes, which asks it to end.
+    /// Closes its standard input after all sent bytes, which requests its end.
     pub fn close_input(&self) {
         // An agent that has ended needs no request.
         let _ = self.input.send(Input::End);

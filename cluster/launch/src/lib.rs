@@ -15,8 +15,8 @@
 //! The rule does not cover a host that vanishes without closing its connection: agents watch their peers for this
 //! case.
 //!
-//! `local`, `srun` and `ssh` start agents. Each imports parts of `child` (an agent as a process of this host),
-//! `agent`, `lines` and `signals`, but none of the other two. [`job`] is independent of them.
+//! `local`, `srun` and `ssh` start agents. They share `child` (an agent as a process of this host), `agent`,
+//! `lines` and `signals`, and are independent of each other. [`job`] is independent of them.
 
 /// A started agent, from its owner's side.
 mod agent;

@@ -1,7 +1,7 @@
 //! Agents on this host, as children of this process.
 //!
-//! The host's name is a name only: several "hosts" may be this one, as tests have it. Chosen by a scenario
-//! whose `hosts` request processes on this host.
+//! The host's name has no effect: several "hosts" may be this one, as in tests. Chosen by a scenario whose
+//! `hosts` request processes on this host.
 
 use std::process::Command;
 

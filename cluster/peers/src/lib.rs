@@ -10,7 +10,7 @@
 //! of life every second; a host that stays silent too long is given up.
 //!
 //! `mesh` is on top: it accepts connections from `listener` and has a `link` to each peer. `listener` and `link`
-//! need `handshake`, which needs `key`; `record` and `peer` import none of the others.
+//! need `handshake`, which needs `key`; `record` and `peer` are independent.
 
 /// Two hosts prove to each other that they have the run's key.
 mod handshake;

@@ -1,7 +1,7 @@
 //! Messages between hosts of a running simulation.
 //!
 //! Every host has the whole network, and receives every frame that any node sends. So each
-//! computes the frames' arrivals at its own nodes, and the bounds of their turns
+//! computes the frames' arrivals at its own nodes, and the bounds of its nodes' turns
 //! ([`Bounds`](crate::run::bounds::Bounds)): they run only until an unknown frame could reach
 //! them. Its information about others' nodes may be old. These are then further than it
 //! assumes, so its bounds are too early, never too late. Hosts agree on nothing, and wait only

@@ -91,7 +91,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// All offered files, each of which a host may have already: files of all runs, then files next to the scenario.
+    /// All offered files: files of all runs, then files next to the scenario. A host may have some of them already.
     pub(crate) fn offers(&self) -> impl Iterator<Item = &FileOffer> {
         let named = self.files.iter().chain(&self.inputs);
         named.map(|(_, offer)| offer)

@@ -1,8 +1,8 @@
 //! The images of a run's nodes, and their properties.
 //!
-//! A plan has at least one, and no two of its images are the same: groups of nodes that name the same recipe share
-//! one. Programs of the workload may run on any node, so each must be able to start on one image at least. Made when a
-//! plan is made; asked wherever nodes are made.
+//! A plan has at least one, and no two of its images are the same: groups of nodes that name the same recipe share one.
+//! Programs of the workload may run on any node, so each must be able to start on one image at least. Made with a plan; used
+//! wherever nodes are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -106,7 +106,7 @@ pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanE
     each.chain(slurm).collect()
 }
 
-/// An error that concerns an image, by the first group that has it unless that is the scenario's own.
+/// An error about an image, with the first group that uses it, unless it is the scenario's own image.
 fn blame(scenario: &Scenario, numbers: &[usize], image: usize, error: PlanError) -> PlanError {
     let group = numbers.iter().position(|number| *number == image);
     match group {

@@ -1,7 +1,7 @@
 //! A scenario's network resolved: its topology built, its links' troubles found.
 //!
 //! A key that belongs to another topology, a link that does not exist and a route that the topology lacks
-//! are errors. Links' names are made only if they are asked for: a large network has many. Called by
+//! are errors. Links' names are made only on demand, as a large network has many. Called by
 //! `Plan::resolve`.
 
 use std::collections::BTreeMap;
@@ -127,7 +127,7 @@ fn tables(
     Ok(Some(Arc::new(tables)))
 }
 
-/// Links' names, made when first asked for.
+/// Links' names, made on first use.
 #[derive(Default)]
 struct Names(std::cell::OnceCell<Vec<String>>);
 

@@ -1,7 +1,7 @@
 //! Probes for MPI calls, in the libraries of a run's image and in the workload's files, for nodes of the exact engine.
 //!
 //! Made once for all nodes of an image on this host, from the same files that the guests read. The template of clones
-//! gets none, as it runs no workload. Called when the nodes' parts are loaded.
+//! has no probes, as it runs no workload. Called when the nodes' parts are loaded.
 
 /// Probes of the user's.
 pub mod own;

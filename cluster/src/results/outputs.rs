@@ -1,7 +1,7 @@
 //! Files of the nodes for the run directory: `workload.outputs`.
 //!
 //! They are requested after the run's last cycle, from each node alone. A node's state then is the same in every run of a
-//! scenario, whatever ended the run, and the requests change no records. A node's answer is untrusted:
+//! scenario, independent of the cause of the end, and the requests change no records. A node's answer is untrusted:
 //! [`Answer`](outputs::Answer) parses it, [`Received`](outputs::Received) writes files into the run directory, within the limit,
 //! beneath the node's own folder. A [`Keeper`](outputs::Keeper) does that for all nodes, on the host that has the run directory.
 

@@ -1,8 +1,8 @@
 //! Background jobs of a run, and the network that they share with the nodes.
 //!
-//! Nodes receive none of their frames, and jobs receive none of a node's: they interact only in the queues of switches. Their
-//! behaviour depends on the scenario and on the nodes' frames, so it is the same on every host of a run, each of which simulates
-//! all jobs. Called by the coordinator when the network advances.
+//! Nodes receive no frames of jobs, and jobs no frames of nodes: they interact only in the queues of switches. Their behaviour
+//! depends on the scenario and on the nodes' frames, so it is the same on every host of a run. Each host simulates all jobs.
+//! Called by the coordinator when the network advances.
 
 use belljar_fabric::{Delivery, Fabric, RoutingError, Topology, Traffic};
 use belljar_networks::Sent;

@@ -195,7 +195,7 @@ impl Workers {
         self.shared.note(node, &runner);
     }
 
-    /// Runs the nodes of `turns`, each of which has one turn at most.
+    /// Runs the nodes of `turns`, with one turn at most for each.
     ///
     /// # Errors
     /// The failure of the node with the lowest number, with that number.

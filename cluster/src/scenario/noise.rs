@@ -22,7 +22,7 @@ pub struct NoiseTable {
     pub spacing: Spacing,
     /// Mean duration of a detour.
     pub length: Option<Duration>,
-    /// Several durations instead, one of which is drawn for each detour.
+    /// Several durations instead; each detour draws one.
     #[serde(default)]
     pub lengths: Vec<Duration>,
     /// Distribution of durations.

@@ -177,7 +177,7 @@ impl Entry {
         }
     }
 
-    /// True if a process has it open, or makes it.
+    /// True if a process has it open, or is making it.
     pub(super) fn is_in_use(&self) -> bool {
         self.locks().is_ok_and(|locks| locks.is_none())
     }

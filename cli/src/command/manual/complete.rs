@@ -18,9 +18,9 @@ use crate::command::runs::is_run;
 /// Has `belljar` answer a completion script, and names the shell.
 pub(super) const VARIABLE: &str = "BELLJAR_COMPLETE";
 
-/// Entries of a folder that are looked at.
+/// Maximum number of examined entries of a folder.
 const MOST_ENTRIES: usize = 10_000;
-/// Bytes of a file that are looked at.
+/// Maximum number of examined bytes of a file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Answers a completion script and ends the program, if one calls.

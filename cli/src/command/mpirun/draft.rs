@@ -87,8 +87,8 @@ fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
     }
 }
 
-/// Memory for the ranks of a node and for its files. Files count twice: the copy that is handed over, and
-/// the copy that the program finds. Large files stay on their disk.
+/// Memory for the ranks of a node and for its files. Files count twice: the copy on the run disk, and the
+/// copy that the program finds. Large files stay on their disk.
 fn memory_of(request: &Request) -> Bytes {
     let sizes = request.files.values();
     let sizes = sizes.filter_map(|path| match large_size(path) {

@@ -267,7 +267,7 @@ impl Job<'_> {
         })
     }
 
-    /// The clock of each process's node, as the scenario's groups have it.
+    /// The clock of each process's node, from the scenario's groups.
     fn clocks(&self, scenario: &Scenario) -> Vec<Frequency> {
         let kinds = scenario.nodes.kinds(1);
         let ends = kinds.iter().scan(0_u32, |end, (nodes, _)| {

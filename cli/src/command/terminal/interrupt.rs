@@ -1,9 +1,9 @@
 //! Signals that end the program: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
 //!
-//! Without a `Deferral` a signal ends the program at once: child processes are ended, unfinished outputs are removed, and the exit code is 128 plus
-//! the signal's number, as shells have it. Under a deferral the first signal sets its flag, and the command ends in order; a second one ends the
-//! program at once. Called by `main` and by the commands.
-//! The host's clock bounds the wait for children.
+//! Without a `Deferral` a signal ends the program at once: child processes are ended, unfinished outputs are removed, and the
+//! exit code is 128 plus the signal's number, as in shells. Under a deferral the first signal sets its flag, and the command ends
+//! in order; a second one ends the program at once. Called by `main` and by the commands. The host's clock bounds the wait for
+//! children.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -206,7 +206,7 @@ impl Deferral {
         &self.0.stop
     }
 
-    /// True if a signal asked for the end.
+    /// True if a signal requested the end.
     pub(crate) fn is_wanted(&self) -> bool {
         let wanted = self.0.stop.load(Ordering::Relaxed);
         if wanted && let Some(noticed) = &self.0.noticed {

@@ -19,7 +19,7 @@ use super::notes;
 
 /// Work that takes less is not shown.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks at the work.
+/// Time between checks of the work.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The work that is shown, the innermost last, and its line.
@@ -194,7 +194,7 @@ fn remaining(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
     ))
 }
 
-/// A length of time for people: the two largest units.
+/// A length of time as text: the two largest units.
 fn in_words(time: Duration) -> String {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() >= 500_000_000);
     match (seconds / 86400, seconds / 3600, seconds / 60) {

@@ -48,7 +48,7 @@ pub(in crate::command) fn warn(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a reduced trace; `what` needs all iterations.
+/// Refuses a reduced trace for the command `what`, which needs all iterations.
 pub(in crate::command) fn refuse(path: &Path, what: &str) -> Result<()> {
     match Collected::of_trace(path)? {
         Some(collected) if lacks(&collected) => bail!(

@@ -6,7 +6,7 @@
 /// A job's record, from `scontrol`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRecord {
-    /// The index of an array's job that has its own record.
+    /// The index in its array of a job with a record of its own.
     pub task: Option<u32>,
     /// Its state.
     pub state: JobState,

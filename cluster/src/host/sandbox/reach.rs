@@ -91,8 +91,8 @@ impl Reach {
 }
 
 impl RunDirectory {
-    /// The files that a run opens while guests run, and at its end: its own, and the folder's
-    /// name.
+    /// The files that a run opens while guests run, and at its end: the files of its directory,
+    /// and the directory's name.
     pub fn reach(&self) -> Reach {
         let above = self.path().parent().filter(|above| *above != Path::new(""));
         Reach::nothing()

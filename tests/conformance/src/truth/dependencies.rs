@@ -50,7 +50,7 @@ impl Truth {
         all
     }
 
-    /// When a side of a message is there: a partitioned send when its last partition is ready.
+    /// The time at which a side of a message is available: for a partitioned send, when its last partition is ready.
     pub(crate) fn given_at(&self, side: OperationId) -> u64 {
         let ready = self.execution.calls.iter().filter(|executed| {
             let call = &self.job.actors[executed.actor].calls[executed.call];

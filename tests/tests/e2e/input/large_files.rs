@@ -91,7 +91,7 @@ fn programs_read_and_change_them_and_see_plain_files_on_one_host_and_on_two() {
 #[test]
 fn nodes_need_no_memory_for_them() {
     let Some(dir) = Dir::new() else { return };
-    // Of 256 MiB, half of which a file system in memory may use.
+    // Of 256 MiB, half of it for a file system in memory.
     let size = 200 * MIB as u64;
     let file = File::create(dir.path("big")).expect("a file");
     file.write_all_at(b"the end", size - 7).expect("room");

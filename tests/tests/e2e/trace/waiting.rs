@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::mpirun::compiled;
 
 /// Rank 0 sends 20 ms late, rank 2 reaches the last barrier 10 ms late, and rank 3 receives messages from any
-/// source, of which rank 1 is 5 ms late.
+/// source, with rank 1 5 ms late.
 const LATE: &str = r#"#include <mpi.h>
 #include <stdio.h>
 static void spin(double seconds)

@@ -1,7 +1,7 @@
 //! Places of probes in the guests' kernel.
 //!
-//! By the kernel's own table of symbols, as its file has it: guests boot it with `nokaslr`, so it runs at the addresses
-//! of that table. The table is read once, for the first probe. Called by the search for a scenario's probes.
+//! Places come from the kernel's own table of symbols in its file: guests boot it with `nokaslr`, so it runs at the
+//! addresses of that table. The table is read once, for the first probe. Called by the search for a scenario's probes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
