@@ -87,7 +87,7 @@ enum Command {
     ///
     /// Typed input becomes part of the run, and is recorded in its input.log.
     Console(command::look::ConsoleArguments),
-    /// Run a host's part of a run; `belljar run` starts it.
+    /// Run a host's part; `belljar run` starts it.
     #[command(hide = true)]
     Agent,
     /// Resolve a scenario and print the plan.

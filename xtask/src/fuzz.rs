@@ -46,7 +46,7 @@ enum Target {
     Goal,
     /// Time-independent traces of SimGrid, imported.
     Ti,
-    /// Models of programs, fitted to traces and used for other sizes.
+    /// Models fitted to traces and used for other sizes.
     Models,
     /// Trace files, replayed on other networks.
     Replays,

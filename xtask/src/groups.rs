@@ -32,13 +32,15 @@ pub(crate) enum Group {
     Mpi,
     /// Users' programs, without a scenario.
     Mpirun,
-    /// Existing container images and root file systems; alone, whole distributions, too.
+    /// Existing container images and root file systems.
+    ///
+    /// Run alone, the group also tests whole distributions.
     Containers,
     /// Equal results of equal scenarios.
     Determinism,
     /// Tracing does not affect the traced program.
     Perturbation,
-    /// Programs that reach MPI in other ways than C programs do.
+    /// Programs that reach MPI differently from C programs.
     Programs,
     /// Other projects' tests, traced and counted; alone, all of them.
     Peers,
@@ -58,7 +60,7 @@ pub(crate) enum Group {
     Partition,
     /// Guests' threads under seccomp.
     Sandbox,
-    /// Guests that try to break out, and the ends of their runs.
+    /// Guests that try to break out, and their ends.
     Hostile,
     /// The time model, and cycles per instruction.
     Timing,

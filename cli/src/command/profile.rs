@@ -51,7 +51,7 @@ pub(crate) struct ProfileArguments {
     /// Select samples of this rank's process; repeatable.
     #[arg(long, value_name = "RANK")]
     rank: Vec<u32>,
-    /// Select samples from this virtual time on, such as `1.5 s`.
+    /// Select samples from this virtual time, such as `1.5 s`.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Select samples before this virtual time.

@@ -97,7 +97,7 @@ struct PlayArguments {
     /// Print the time of each loop of the program, too.
     #[arg(long)]
     loops: bool,
-    /// Replay with each value of a key and print a table.
+    /// Replay with each value of a key; print a table.
     ///
     /// Replays run on all processors at once. A key is one of the scenario, such as `network.latency=["1 us", "20 us"]`, a whole
     /// network, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or one of the options `collectives`,

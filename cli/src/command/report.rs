@@ -52,7 +52,7 @@ pub(crate) struct ReportArguments {
     /// Output file (default `report.html` in the run directory).
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Select single calls from this time on, such as `1.5 s`.
+    /// Select single calls from this time, such as `1.5 s`.
     ///
     /// The times are virtual. A report cannot hold all single calls of a long run.
     #[arg(long, value_name = "TIME")]

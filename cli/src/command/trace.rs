@@ -107,7 +107,7 @@ pub(crate) enum TraceCommand {
         after_help = "Example: belljar trace collect belljar-runs/hpl-4 --iterations 10 --out hpl-4.kept"
     )]
     Collect(CollectArguments),
-    /// Convert a trace of an earlier version to the current one.
+    /// Convert a trace to the current format version.
     #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
     Convert(ConvertArguments),
     /// Export a trace in another tool's format.
@@ -134,7 +134,7 @@ pub(crate) struct FilterArguments {
     /// Select functions by name or pattern, such as `MPI_I*`; repeatable.
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
-    /// Select calls from this virtual time on, such as `1.5 s`.
+    /// Select calls from this virtual time, such as `1.5 s`.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Select calls before this virtual time.

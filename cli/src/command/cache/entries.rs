@@ -17,7 +17,7 @@ use clap::ValueEnum;
 pub(super) enum Kind {
     /// A guest image.
     Image,
-    /// The rest of an interrupted build, or the folder of a running one.
+    /// Folder of an interrupted or running build.
     Unfinished,
     /// The state of a booted node, for clones.
     Snapshot,
