@@ -58,7 +58,7 @@ pub enum BatchError {
     },
     /// More tasks than room.
     #[error(
-        "{tasks} tasks are more than {nodes} nodes with {each} tasks each have room for: ask for more of one or of the other"
+        "{tasks} tasks do not fit on {nodes} nodes with {each} tasks each: request more nodes, or more tasks for each"
     )]
     Room {
         /// Tasks.

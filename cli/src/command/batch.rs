@@ -74,7 +74,7 @@ impl Batch {
         let script = &arguments.script;
         let text = fs::read(script).with_context(|| format!("cannot read {}", script.display()))?;
         let Ok(text) = String::from_utf8(text) else {
-            bail!("{} is no script: it is not text", script.display());
+            bail!("{} is not a script: it is not UTF-8 text", script.display());
         };
         let of_script = || format!("the batch script {}", script.display());
         let mut job = Job::parse(&script.display().to_string(), &text).with_context(of_script)?;
@@ -131,7 +131,7 @@ impl Batch {
         let mut notes = Vec::new();
         if layout.nodes > 1 {
             notes.push(
-                "nodes share no folder: a file that the script writes is on its node alone, and files of tasks stay on theirs; only the output files of srun come to the script"
+                "nodes share no folder: files stay on the node that writes them; only srun's output files are copied to the script's node"
                     .to_owned(),
             );
         }

@@ -266,7 +266,7 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
     let with = (&arguments.host, arguments.report);
     let code = run::start(plan, directory, Hosts::default(), inputs, with)?;
     say(format_args!(
-        "its scenario: {0}/{SCENARIO_FILE}; change what you like and run it again with: belljar run {0}/{SCENARIO_FILE}",
+        "scenario: {0}/{SCENARIO_FILE}; edit it and run it again with: belljar run {0}/{SCENARIO_FILE}",
         path.display()
     ))?;
     Ok(code)

@@ -29,7 +29,7 @@ pub enum ChoiceError {
     Program(#[from] ProgramError),
     /// No such file.
     #[error(
-        "there is no file {0} to run; a program of the image is called by its name alone, or by its path from /"
+        "there is no file {0} to run; give a program of the image by its name alone, or by its absolute path"
     )]
     NoSuch(String),
     /// A name that no image has.
@@ -42,7 +42,7 @@ pub enum ChoiceError {
     NoProgram(PathBuf),
     /// The programs belong to several implementations.
     #[error(
-        "the programs are linked to MPICH and to Open MPI; one launcher can start those of one only"
+        "the programs are linked to both MPICH and Open MPI; one launcher can start programs of only one"
     )]
     Several,
     /// A folder to run in.
@@ -54,7 +54,7 @@ pub enum ChoiceError {
     #[error("the image {0} has no MPI whose launcher could start ranks")]
     NoMpi(String),
     /// No suitable image, with the reason of the best one.
-    #[error("no image can run this; of the one that comes nearest: {nearest}{unbuilt}")]
+    #[error("no image can run this; the most suitable one: {nearest}{unbuilt}")]
     None {
         /// The reason of the best image.
         nearest: String,

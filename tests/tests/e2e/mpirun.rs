@@ -261,7 +261,7 @@ fn what_cannot_run_is_refused_in_a_line() {
         (
             &[],
             "-n 1 ./mpich : -n 1 ./openmpi",
-            "linked to MPICH and to Open MPI",
+            "linked to both MPICH and Open MPI",
         ),
         (
             &on_mpich,

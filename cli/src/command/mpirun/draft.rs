@@ -42,11 +42,7 @@ pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<D
         .engine
         .and_then(|engine| engine.to_possible_value());
     if let Some(engine) = engine {
-        draft.entry(
-            "engine",
-            quoted(engine.get_name()),
-            "what carries the nodes",
-        );
+        draft.entry("engine", quoted(engine.get_name()), "engine of the nodes");
     }
     draft.section("image", &[]);
     let recipe = belljar_images::place(&env::current_dir()?, &request.choice.recipe);

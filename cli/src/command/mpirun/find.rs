@@ -162,7 +162,7 @@ fn guest_folder(part: &Part) -> Result<Option<String>> {
     };
     let leads_up = |part| matches!(part, Component::ParentDir);
     if below.components().any(leads_up) {
-        bail!("--wdir {folder}: nodes have folders below this one, and those of the image from /");
+        bail!("--wdir {folder}: give a folder below this one, or an absolute path in the image");
     }
     let name = name_in_guest(below);
     Ok((!name.is_empty()).then(|| format!("/root/{name}")))

@@ -115,7 +115,7 @@ fn placed(choice: &Choice, placement: &Placement) -> Result<(String, String)> {
         (Placement::Listed(nodes), Mpi::Mpich) => match in_turn(nodes) {
             Some(hosts) => (none(), format!(" -hosts {hosts}")),
             None => bail!(
-                "the order of ranks: MPICH's launcher gives a node ranks that follow one another, or one to each node in turn; sort the file by hosts, or use Open MPI"
+                "the order of ranks: MPICH's launcher supports only consecutive ranks on a node, or one rank to each node in turn; sort the file by hosts, or use Open MPI"
             ),
         },
     })

@@ -255,7 +255,7 @@ impl Trial<'_> {
             None => {
                 self.lacking += 1;
                 self.warnings.push(format!(
-                    "{} names mpi4py, which the image {} does not have",
+                    "{} imports mpi4py, which the image {} lacks",
                     path.display(),
                     self.image
                 ));

@@ -11,11 +11,11 @@ pub enum RequestError {
     NoProgram(String),
     /// An unknown option.
     #[error(
-        "`{0}` is no option of belljar mpirun; belljar mpirun --help lists them, and after `:` stand -n N, -x NAME=VALUE, --wdir DIR and the program"
+        "`{0}` is not an option of belljar mpirun; belljar mpirun --help lists them; after `:` come -n N, -x NAME=VALUE, --wdir DIR and the program"
     )]
     Option(String),
     /// An invalid number of ranks.
-    #[error("`{0}` is no number of ranks; write a number from 1")]
+    #[error("`{0}` is not a number of ranks; write a number from 1")]
     Ranks(String),
     /// No number of ranks.
     #[error("how many ranks? write -n N, or --nodes N, or --hostfile FILE")]
@@ -48,7 +48,7 @@ pub enum RequestError {
     #[error("the host file names no host; write a line for each node, such as: a slots=2")]
     NoHosts,
     /// A host of a list.
-    #[error("--host: `{0}` is no host; write names with commas between them, each NAME or NAME:K")]
+    #[error("--host: `{0}` is not a host; separate names by commas, each NAME or NAME:K")]
     Host(String),
     /// More slots than the limit of a node.
     #[error("the host {host} has {slots} slots; a node has at most 1024")]
@@ -70,7 +70,7 @@ pub enum RequestError {
     #[error("the rankfile does not name a host for rank {0}")]
     NoRank(u32),
     /// A host outside of the host file.
-    #[error("the rankfile puts rank {rank} on {host}, which is none of the run's hosts")]
+    #[error("the rankfile puts rank {rank} on {host}, which is not a host of the run")]
     NoHost {
         /// The rank.
         rank: u32,
@@ -78,7 +78,9 @@ pub enum RequestError {
         host: String,
     },
     /// Different numbers of ranks.
-    #[error("-n {ranks}: the rankfile has hosts for {named} ranks; leave -n out, or name as many")]
+    #[error(
+        "-n {ranks}: the rankfile has hosts for {named} ranks; leave out -n, or make both equal"
+    )]
     RankCount {
         /// Ranks of the command line.
         ranks: u32,

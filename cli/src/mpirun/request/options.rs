@@ -37,7 +37,7 @@ const REACHED: &str = "nodes reach each other over eth0, by a launcher of their 
 const OF_IMAGE: &str = "MPI is that of the image";
 const SCENARIO: &str =
     "run the launcher's own command in a scenario, as workload.command (belljar new writes one)";
-const STREAMS: &str = "the run directory has what ranks write, as stdout and stderr; --tag-output marks the lines of each rank";
+const STREAMS: &str = "the run directory has the ranks' output, as stdout and stderr; --tag-output marks the lines of each rank";
 
 /// Options by their names without dashes: both launchers take most of them with one or two.
 const TABLE: &[(&[&str], Meaning)] = &[
@@ -135,7 +135,7 @@ const TABLE: &[(&[&str], Meaning)] = &[
         ],
         Ignored(
             0,
-            "console/node0.log and stderr of the run directory have the launcher's words",
+            "console/node0.log and stderr of the run directory have the launcher's messages",
         ),
     ),
     (&["prefix"], Ignored(1, OF_IMAGE)),
