@@ -91,7 +91,7 @@ fn processors() -> Finding {
     finding(
         "processors",
         true,
-        format!("{count}: as many nodes run side by side"),
+        format!("{count}: this many nodes run in parallel"),
     )
 }
 

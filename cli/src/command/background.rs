@@ -41,7 +41,7 @@ pub(super) fn prepare(scenario: &mut Scenario, own: &mut Standalone, folder: &Pa
             Some(file) => file.clone(),
             None => {
                 let file = prepared(&run)
-                    .with_context(|| format!("background.run: cannot play {}", run.display()))?;
+                    .with_context(|| format!("background.run: cannot replay {}", run.display()))?;
                 known.insert(run, file.clone());
                 file
             }

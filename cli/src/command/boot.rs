@@ -165,7 +165,7 @@ fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
             bail!("the guest's processor shut down: {cause}")
         }
         BootEnding::Node(stop) => bail!("the guest's processor stopped: {stop:x?}"),
-        BootEnding::Left => bail!("stopped by hand"),
+        BootEnding::Left => bail!("stopped by the user"),
         BootEnding::Limit => bail!("the limit of {} came before the guest's end", booted.now()),
         BootEnding::Asleep => bail!("the guest waits, and nothing can wake it"),
     }

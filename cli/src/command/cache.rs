@@ -75,7 +75,7 @@ impl FromStr for Age {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = || {
             format!(
-                "`{text}` is no age: write a whole number with a unit of m, h, d or w, such as 7d"
+                "`{text}` is not an age: write a whole number with the unit m, h, d or w, such as 7d"
             )
         };
         let split = text.find(|it: char| !it.is_ascii_digit());
@@ -142,7 +142,7 @@ fn list(arguments: &ListArguments) -> Result<ExitCode> {
 
 fn prune(arguments: &PruneArguments) -> Result<ExitCode> {
     if !arguments.all && arguments.kind.is_empty() && arguments.older_than.is_none() {
-        bail!("nothing is named to be removed: give --older-than, --kind or --all");
+        bail!("no entries are selected: give --older-than, --kind or --all");
     }
     let entries = wanted(&arguments.kind)?;
     let old = |entry: &&Entry| {

@@ -93,9 +93,7 @@ pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     let several = plan.kinds().len() > 1;
     if arguments.out.is_some() && several {
-        bail!(
-            "a snapshot is of nodes that are alike; leave out --out, so that each group has its own"
-        );
+        bail!("--out names one snapshot, and each group of nodes needs its own; leave out --out");
     }
     let sandbox = sandbox(arguments.no_sandbox, plan.engine)?;
     for (number, kind) in plan.kinds().iter().enumerate() {

@@ -59,7 +59,7 @@ fn tell_report(directory: &Path) -> Result<()> {
     match report::make(directory, None, Detail::default(), &path) {
         Ok(()) => say(format_args!("report: {}", path.display())),
         Err(error) => {
-            warning!("there is no report of this run: {error:#}");
+            warning!("cannot write the report of this run: {error:#}");
             Ok(())
         }
     }
@@ -82,7 +82,7 @@ fn tell_failure(code: i32, warnings: &[String]) {
 
 /// Describes the files kept of an interrupted run, and how to continue it.
 pub(super) fn what_is_kept(directory: &Path) -> String {
-    let kept = format!("what was recorded is kept in {}", directory.display());
+    let kept = format!("the records so far are in {}", directory.display());
     match Found::newest(directory) {
         Ok(found) => format!(
             "{kept}; continue from {} with: belljar resume {}",

@@ -33,7 +33,7 @@ pub(crate) fn new(arguments: &NewArguments) -> Result<ExitCode> {
     let path = PathBuf::from(format!("{name}.toml"));
     let short = path.file_stem().and_then(|stem| stem.to_str());
     let Some(short) = short.filter(|short| !short.starts_with('.')) else {
-        bail!("{name:?} is no name for a scenario; write for example: belljar new ring");
+        bail!("{name:?} is not a valid name of a scenario; write for example: belljar new ring");
     };
     let recipes = choose::recipes();
     let preferred = |recipe: &&PathBuf| recipe.file_stem() == Some(RECIPE.as_ref());

@@ -159,7 +159,7 @@ fn named(arguments: &ProfileArguments, directory: &Path) -> Result<(Named, State
 /// Prints notes about an unfinished run.
 fn remark(state: State) {
     if state == State::Cut {
-        note!("note: the run was broken off, or is under way; this is what is known so far");
+        note!("note: the run is unfinished; these are its samples so far");
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let mut plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     if arguments.snapshot.is_some() && plan.kinds().len() > 1 {
         bail!(
-            "--snapshot is for nodes that are all alike; leave it out, so that each group has its own"
+            "--snapshot names one snapshot, and each group of nodes needs its own; leave out --snapshot"
         );
     }
     plan.snapshots.extend(arguments.snapshot.clone());
@@ -109,7 +109,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         && arguments.directory.extension() != Some("incomplete".as_ref())
     {
         bail!(
-            "the run in {} is whole; there is nothing to continue",
+            "the run in {} is complete; there is nothing to resume",
             arguments.directory.display()
         );
     }
@@ -117,9 +117,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let path = directory.path().join(SCENARIO_FILE);
     let text = read_input_text(&path).with_context(|| {
         let path = path.display();
-        format!(
-            "cannot read the scenario {path}; a run that was broken off before it had one is run again with: belljar run"
-        )
+        format!("cannot read the scenario {path}; start the run again with: belljar run")
     })?;
     let text = of_run_directory(text);
     let mut overrides = Vec::new();
@@ -131,7 +129,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let plan = Plan::resolve(&scenario, &path)?;
     if arguments.collect && plan.outputs.patterns.is_empty() {
         bail!(
-            "{} asks for no files: name them in its workload.outputs",
+            "{} requests no files: name them in its workload.outputs",
             path.display()
         );
     }

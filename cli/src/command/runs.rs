@@ -174,7 +174,7 @@ fn run(path: &Path) -> Run {
         },
         Ok(None) if kind == "replay" => "replayed".to_owned(),
         Ok(None) if kind == "model" => "generated".to_owned(),
-        Ok(None) if is_under_way(path) => "under way".to_owned(),
+        Ok(None) if is_under_way(path) => "running".to_owned(),
         Ok(None) if has("checkpoint") => "broken off; belljar resume continues it".to_owned(),
         Ok(None) => "broken off".to_owned(),
     };
@@ -205,7 +205,7 @@ fn summary(path: &Path) -> Result<Option<Summary>, String> {
     read.map_err(|error| error.to_string())?;
     serde_json::from_str(&text)
         .map(Some)
-        .map_err(|_| "it is no summary of a run".to_owned())
+        .map_err(|_| "it is not a summary of a run".to_owned())
 }
 
 /// True if a process holds the directory's lock.
@@ -257,7 +257,11 @@ mod tests {
             told,
             [
                 ("cut", "run", "broken off"),
-                ("damaged", "run", "summary.json: it is no summary of a run"),
+                (
+                    "damaged",
+                    "run",
+                    "summary.json: it is not a summary of a run"
+                ),
                 ("hpl", "run", "completed, exit code 3"),
                 ("imported", "import", ""),
             ]

@@ -128,7 +128,8 @@ impl JobArguments {
 
 /// `belljar run` of the scenario in the working folder, into `out`.
 pub(super) fn run_command(out: &Path) -> Result<Vec<String>> {
-    let program = std::env::current_exe().context("cannot tell where belljar itself is")?;
+    let program =
+        std::env::current_exe().context("cannot find the executable of belljar itself")?;
     let mut words = Vec::new();
     for word in [
         program.as_path(),
@@ -180,7 +181,10 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    bail!("no name is free in {}", runs.display());
+    bail!(
+        "no unused run name in {}; give one with --out",
+        runs.display()
+    );
 }
 
 /// `path` with `end` added to its name.
@@ -276,7 +280,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
                 // The job continues while Slurm's controller is unreachable.
                 unanswered += 1;
                 if unanswered == PATIENCE {
-                    warning!("Slurm gives no answer, asking on: {error}");
+                    warning!("Slurm does not respond, retrying: {error}");
                 }
                 thread::sleep(TURN);
                 continue;

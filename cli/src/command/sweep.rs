@@ -76,7 +76,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
         let text = read_input_text(&earlier)
             .with_context(|| format!("cannot read {}", earlier.display()))?;
         let sweep = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not as it was written", earlier.display()))?;
+            .with_context(|| format!("{} is damaged", earlier.display()))?;
         let folder = std::path::absolute(&arguments.scenario.scenario)?;
         return gather(&sweep, &folder, &BTreeMap::new(), arguments.json);
     }
@@ -103,8 +103,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
             Some(outcomes) => outcomes,
             None => {
                 note!(
-                    "job {number} continues; make the table of what it has done with: \
-                     belljar sweep {}; cancel it with: scancel {number}",
+                    "job {number} continues; print the table of its finished runs with: belljar sweep {}; cancel it with: scancel {number}",
                     folder.display()
                 );
                 return Ok(ExitCode::SUCCESS);
@@ -119,7 +118,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     }
     let ended = outcomes.values().filter(|it| it.code == Some(0)).count();
     let again = format!(
-        "{ended} of {count} runs are whole; their table is that of belljar sweep {}",
+        "{ended} of {count} runs are complete; print their table with: belljar sweep {}",
         folder.display()
     );
     Ok(interrupt::report(&again))
@@ -195,7 +194,10 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    bail!("no name is free in {}", runs.display());
+    bail!(
+        "no unused run name in {}; give one with --out",
+        runs.display()
+    );
 }
 
 /// True if jobs can be submitted; false inside of a job.

@@ -260,7 +260,7 @@ fn of_log(
     if let Some((line, count)) = log.broken {
         said.push(format!(
             "{shown}: {} of the Standard Workload Format, the first is line {line}; left out",
-            counted_as(count, "line is no job", "lines are no jobs")
+            counted_as(count, "line is not a job", "lines are not jobs")
         ));
     }
     if log.incomplete > 0 {

@@ -62,7 +62,7 @@ impl Results {
         if !resume {
             fs::create_dir(path).with_context(|| {
                 format!(
-                    "cannot make the folder {}; a simulation that was broken off there continues with --resume",
+                    "cannot make the folder {}; continue an interrupted simulation there with --resume",
                     path.display()
                 )
             })?;
@@ -196,9 +196,9 @@ fn kept(
         return Err("it has no checksum, as rows of earlier versions".to_owned());
     };
     if sum != format!("{:016x}", XxHash3_64::oneshot(text.as_bytes())) {
-        return Err("it is damaged: its checksum is another one".to_owned());
+        return Err("it is damaged: its checksum is wrong".to_owned());
     }
-    let kept: KeptRow = toml::from_str(text).map_err(|_| "it is no row".to_owned())?;
+    let kept: KeptRow = toml::from_str(text).map_err(|_| "it is not a row".to_owned())?;
     if kept.rules != RULES {
         return Err(format!(
             "it is of version {} of the rules, and this program has version {RULES}",

@@ -177,7 +177,7 @@ impl<'f> Keeper<'f> {
     fn state(&self, bytes: &[u8]) -> Result<State> {
         let header = bytes.split_first_chunk::<HEADER>();
         let Some((header, state)) = header.filter(|(header, _)| header[..7] == MAGIC[..7]) else {
-            bail!("it is no state of a simulation");
+            bail!("it is not a state of a simulation");
         };
         if header[7] != MAGIC[7] {
             bail!(
@@ -192,7 +192,7 @@ impl<'f> Keeper<'f> {
             );
         }
         if header[24..] != XxHash3_64::oneshot(state).to_le_bytes() {
-            bail!("it is damaged: its sum is not that of what is in it");
+            bail!("it is damaged: its checksum is wrong");
         }
         Ok(decode(state)?)
     }
@@ -287,14 +287,14 @@ mod tests {
         assert!(error.contains("another simulation") && error.contains("remove the file"));
         let path = folder.path().join(STATE_FILE);
         let sound = fs::read(&path).unwrap();
-        for (at, what) in [(0, "no state"), (7, "of version"), (HEADER, "damaged")] {
+        for (at, what) in [(0, "not a state"), (7, "of version"), (HEADER, "damaged")] {
             let mut bytes = sound.clone();
             bytes[at] ^= 4;
             fs::write(&path, bytes).unwrap();
             assert!(told(&keeper).contains(what), "{}", told(&keeper));
         }
         fs::write(&path, &sound[..HEADER - 1]).unwrap();
-        assert!(told(&keeper).contains("no state"));
+        assert!(told(&keeper).contains("not a state"));
         forget(&own).unwrap();
         assert!(keeper.kept().unwrap().is_none());
         forget(&own).unwrap();

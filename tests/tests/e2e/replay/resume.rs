@@ -126,7 +126,7 @@ fn refused(dir: &Dir, mix: &str, (name, state): (&str, &Path)) {
     assert!(told(&bytes).contains("it is damaged"));
     bytes[8] ^= 1;
     assert!(told(&bytes).contains("it is of another simulation"));
-    assert!(told(b"something else").contains("it is no state"));
+    assert!(told(b"something else").contains("it is not a state"));
 }
 
 #[test]
