@@ -26,7 +26,7 @@ pub enum AllocationError {
     #[error("SLURM_JOB_ID is set, but {0} is not; start this inside of salloc or sbatch")]
     Absent(&'static str),
     /// A variable has an invalid value.
-    #[error("{name}={value:?} is no {wanted}")]
+    #[error("{name}={value:?} is not a valid {wanted}")]
     Value {
         /// The variable.
         name: &'static str,
@@ -197,7 +197,7 @@ fn named(printed: &str) -> Result<Vec<String>, String> {
         name.is_empty() || name.starts_with('-') || !name.chars().all(plain)
     };
     if let Some(name) = names.iter().find(strange) {
-        return Err(format!("{name:?} is no host's name"));
+        return Err(format!("{name:?} is not a host's name"));
     }
     match names.len() {
         0 => Err("there are no hosts".to_owned()),

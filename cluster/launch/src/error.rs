@@ -30,7 +30,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// An invalid host name.
-    #[error("`{host}` names no host: {reason}; write [USER@]HOST[:PORT]")]
+    #[error("`{host}` is not a host: {reason}; write [USER@]HOST[:PORT]")]
     HostName {
         /// The name.
         host: String,
@@ -66,8 +66,7 @@ pub enum LaunchError {
     },
     /// The host's key differs from the known one.
     #[error(
-        "{host}: its {kind} key {fingerprint} is another than the one in {known}: somebody may \
-         stand between; if the host was set up anew, remove the old one with: ssh-keygen -R {name}"
+        "{host}: its {kind} key {fingerprint} differs from the one in {known}: the connection may be intercepted; if the host was reinstalled, remove the old key with: ssh-keygen -R {name}"
     )]
     ChangedKey {
         /// The host.
@@ -95,8 +94,7 @@ pub enum LaunchError {
     },
     /// The host rejects the user.
     #[error(
-        "{host}: user {user} is not let in; tried {tried}. Add a key with ssh-copy-id, or load one \
-         into ssh-agent (a key file with a passphrase works through ssh-agent only)"
+        "{host}: user {user} cannot log in; tried {tried}. Add a key with ssh-copy-id, or load one into ssh-agent (a key file with a passphrase works through ssh-agent only)"
     )]
     Refused {
         /// The host.

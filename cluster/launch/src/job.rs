@@ -18,7 +18,7 @@ pub use record::{JobRecord, JobState};
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// A value that does not fit on a line of a batch script.
-    #[error("{0:?} has letters that a batch script cannot hold")]
+    #[error("{0:?} has characters that a batch script cannot contain")]
     Unprintable(String),
     /// One of Slurm's commands does not start.
     #[error("cannot start {command}: {source}; it comes with Slurm's client commands")]
@@ -111,7 +111,7 @@ pub fn submit(script: &str) -> Result<u32, JobError> {
     let number = printed.split(';').next().unwrap_or_default().trim();
     number.parse().map_err(|_| JobError::Failed {
         command: SBATCH,
-        said: format!("it printed {printed:?}, and no job's number"),
+        said: format!("it printed {printed:?} instead of a job's number"),
     })
 }
 

@@ -156,13 +156,16 @@ fn process_id(channel: &mut Channel) -> Result<u32, String> {
             line.push(byte[0]);
             passed_over += 1;
             if passed_over > lines::LONGEST {
-                return Err("the shell there prints without end".to_owned());
+                return Err("its shell prints endlessly".to_owned());
             }
             continue;
         }
         let text = String::from_utf8_lossy(&line);
         if let Some(id) = text.strip_prefix(remote::PROCESS_ID) {
-            return id.trim().parse().map_err(|_| format!("it said {text:?}"));
+            return id
+                .trim()
+                .parse()
+                .map_err(|_| format!("it printed {text:?}"));
         }
         line.clear();
     }

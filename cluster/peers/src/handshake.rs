@@ -37,10 +37,10 @@ pub enum HandshakeError {
     #[error("it does not have the run's key")]
     Stranger,
     /// The peer is another host than expected.
-    #[error("it says that it is host {0}, which is not awaited here")]
+    #[error("it is host {0}, which is not expected here")]
     Other(u32),
     /// The peer expects another host than this one; the message may be a replayed one.
-    #[error("it calls host {0}, which this is not")]
+    #[error("it asked for host {0}, and this is another host")]
     Misdirected(u32),
 }
 

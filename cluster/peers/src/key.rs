@@ -17,7 +17,7 @@ pub struct RunKey([u8; LENGTH]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The text is no key.
-    #[error("this is no run's key: it would have {} hexadecimal digits", 2 * LENGTH)]
+    #[error("this is not a run's key, which has {} hexadecimal digits", 2 * LENGTH)]
     Text,
     /// The host has no random numbers.
     #[error("this host gives no random numbers to make a run's key of")]

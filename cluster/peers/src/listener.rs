@@ -94,7 +94,7 @@ impl Unproven {
         if waiting.len() >= MOST_UNPROVEN
             && let Some((_, oldest)) = waiting.pop_front()
         {
-            tracing::warn!("too many connections at once say nothing; the oldest is dropped");
+            tracing::warn!("too many silent connections; the oldest is dropped");
             // Its thread finds it closed.
             let _ = oldest.shutdown(Shutdown::Both);
         }

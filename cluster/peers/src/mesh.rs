@@ -27,7 +27,7 @@ const REDIAL: Duration = Duration::from_millis(50);
 /// A message over the limit of peers; no part of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} bytes are too many for one message between hosts, which has {LONGEST_MESSAGE} at most; please report it"
+    "{0} bytes exceed the limit of {LONGEST_MESSAGE} for a message between hosts; please report it"
 )]
 pub struct TooLong(pub usize);
 

@@ -41,7 +41,7 @@ impl std::fmt::Display for Lost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Closed => f.write_str("its process ended"),
-            Self::Silent => f.write_str("nothing is heard of it any more"),
+            Self::Silent => f.write_str("it no longer responds"),
             Self::Broken(why) => write!(f, "the connection to it broke: {why}"),
         }
     }

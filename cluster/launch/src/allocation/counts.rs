@@ -7,10 +7,10 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountsError {
     /// Neither `N` nor `N(xTIMES)`, with N and TIMES above zero.
-    #[error("`{0}` is no count of processors; one looks like 4 or 4(x2)")]
+    #[error("`{0}` is not a count of processors, such as 4 or 4(x2)")]
     Item(String),
     /// Counts for another number of hosts.
-    #[error("`{text}` tells of {counted} hosts, and there are {hosts}")]
+    #[error("`{text}` has counts for {counted} hosts, and there are {hosts}")]
     Hosts {
         /// The list.
         text: String,

@@ -37,12 +37,14 @@ impl Address {
             },
         };
         let port = match port_text {
-            Some(text) => text.parse().map_err(|_| wrong("the port is no number"))?,
+            Some(text) => text
+                .parse()
+                .map_err(|_| wrong("the port is not a number"))?,
             None => port,
         };
         let plain = |letter: char| letter.is_ascii_graphic() && !"/*?!|,@[]".contains(letter);
         if host.is_empty() || host.starts_with('-') || !host.chars().all(plain) {
-            return Err(wrong("the name is empty or has letters that names do not"));
+            return Err(wrong("the name is empty or has invalid characters"));
         }
         if user.is_empty() {
             return Err(wrong("the user is empty"));

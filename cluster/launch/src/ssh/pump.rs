@@ -169,7 +169,7 @@ impl Pump {
         self.session.set_blocking(false);
         match (force, sent) {
             (Force::Kill, Err(error)) => Some(AgentExit::Lost(format!(
-                "its host did not take SIGKILL for it: {error}; the connection was closed"
+                "its host could not deliver SIGKILL: {error}; the connection was closed"
             ))),
             _ => None,
         }
