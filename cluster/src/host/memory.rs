@@ -89,7 +89,7 @@ pub(crate) fn room() -> Option<Room> {
 /// that probably take `likely` bytes.
 pub fn preview(nodes: u32, most: u64, likely: u64) -> String {
     let Some(room) = room() else {
-        return "this host does not say what memory it has".to_owned();
+        return "this host does not report its memory".to_owned();
     };
     let guard = MemoryGuard::new(nodes as usize, most);
     let doubts = guard.doubts(likely);

@@ -45,7 +45,7 @@ pub enum SandboxError {
     )]
     Open(&'static str),
     /// A path to keep accessible does not exist.
-    #[error("cannot open {path}, which the run is to keep: {source}")]
+    #[error("cannot open {path}, which the run needs: {source}")]
     Reach {
         /// The file or folder.
         path: PathBuf,
@@ -59,11 +59,13 @@ pub enum SandboxError {
     Ruleset(#[from] RulesetError),
     /// A thread cannot enter the Landlock domain.
     #[error(
-        "a thread cannot be kept from files by Landlock: {0}; run with --no-sandbox if you trust the guest"
+        "a thread cannot be confined by Landlock: {0}; run with --no-sandbox if you trust the guest"
     )]
     Domain(io::Error),
     /// A thread does not handle a signal.
-    #[error("thread {0} of this process takes no signal; try again, or run with --no-sandbox")]
+    #[error(
+        "thread {0} of this process does not handle a signal; try again, or run with --no-sandbox"
+    )]
     Silent(i32),
 }
 

@@ -35,7 +35,7 @@ use crate::scenario::{Scenario, ScenarioError};
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Its input ended or is invalid.
-    #[error("what this agent is told: {0}")]
+    #[error("this agent's input: {0}")]
     Told(#[from] io::Error),
     /// The key is invalid.
     #[error(transparent)]

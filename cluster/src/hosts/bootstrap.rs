@@ -111,10 +111,7 @@ pub(crate) fn line(of: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(of)?;
     line.push(b'\n');
     if line.len() as u64 > LONGEST {
-        let why = format!(
-            "{} bytes are too many to tell an agent in a line",
-            line.len()
-        );
+        let why = format!("{} bytes are too many for a line to an agent", line.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     Ok(line)
@@ -126,7 +123,7 @@ pub(crate) fn read<T: for<'a> Deserialize<'a>>(input: &mut impl BufRead) -> io::
     let mut limited = io::Read::take(input, LONGEST);
     limited.read_line(&mut line)?;
     if line.is_empty() {
-        let why = "belljar agent is started by belljar run, which tells it what to do; that ended";
+        let why = "belljar run starts belljar agent and sends it orders; its input has ended";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
     }
     Ok(serde_json::from_str(&line)?)

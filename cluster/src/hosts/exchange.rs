@@ -33,7 +33,7 @@ const NAP: Duration = Duration::from_millis(1);
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// A message is too large or invalid.
-    #[error("host {host} says something that is no message of this program: {source}")]
+    #[error("host {host} sent an invalid message: {source}")]
     Message {
         /// Its name.
         host: String,
@@ -41,7 +41,7 @@ pub enum ExchangeError {
         source: CodecError,
     },
     /// A message is longer than the limit.
-    #[error("cannot tell host {host} of {what}: {source}")]
+    #[error("cannot send {what} to host {host}: {source}")]
     TooLong {
         /// Its name.
         host: String,

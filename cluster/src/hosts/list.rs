@@ -22,7 +22,7 @@ pub enum HostListError {
     #[error("hosts: {0}")]
     Hosts(&'static str),
     /// A host is listed twice.
-    #[error("hosts.list: {0} is there twice; name every host once")]
+    #[error("hosts.list names {0} twice; name every host once")]
     Twice(String),
     /// Nodes are placed on a host, but there are no hosts.
     #[error(

@@ -196,15 +196,15 @@ impl Message {
     /// Its kind in words.
     pub(crate) fn what(&self) -> &'static str {
         match self {
-            Self::Task(_) | Self::Want(_) | Self::Piece(..) => "what is to be run",
+            Self::Task(_) | Self::Want(_) | Self::Piece(..) => "the task",
             Self::Progress(_) => "frames and times",
-            Self::Record(_) => "calls and what nodes wrote",
-            Self::Final(_) => "what is left of its nodes",
+            Self::Record(_) => "calls and outputs of nodes",
+            Self::Final(_) => "the final data of its nodes",
             Self::Keep(_) | Self::Pages(..) | Self::KeptNode(..) | Self::Kept(_) => {
                 "a checkpoint's parts"
             }
             Self::Outputs(_) => "files of its nodes",
-            Self::Waiting(_) => "what a host waits for",
+            Self::Waiting(_) => "the waiting nodes of a host",
             Self::Done | Self::Failed(_) | Self::Missing(..) | Self::Stop => "the run's end",
         }
     }

@@ -208,7 +208,7 @@ fn greet(agent: &mut Agent, build: &str, stop: &AtomicBool) -> Result<Greeting, 
             Ok(line) => match Greeting::parse(&line) {
                 Some(greeting) if greeting.build == build => return Ok(greeting),
                 Some(_) => {
-                    let why = "its belljar is another one than this; install the same everywhere";
+                    let why = "its belljar is another build; install the same build on all hosts";
                     return Err(fail(why.to_owned()));
                 }
                 None => tracing::info!("{host}: {line}"),
@@ -216,12 +216,12 @@ fn greet(agent: &mut Agent, build: &str, stop: &AtomicBool) -> Result<Greeting, 
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let exit = agent.end(FAREWELL);
-                return Err(fail(format!("its agent did not begin: {exit}")));
+                return Err(fail(format!("its agent did not start: {exit}")));
             }
         }
     }
     Err(fail(format!(
-        "its agent said nothing for {} s",
+        "its agent sent nothing for {} s",
         GATHERING.as_secs()
     )))
 }

@@ -78,7 +78,7 @@ impl fmt::Display for Preview {
         let names = self.partition.names();
         write!(f, "hosts      {} {way}", names.len())?;
         if !self.known {
-            f.write_str(", taken to be alike: they were not asked")?;
+            f.write_str(", assumed to be equal: they were not contacted")?;
         }
         let width = names.iter().map(String::len).max().unwrap_or(0);
         for (host, name) in (0..).zip(names) {
@@ -95,9 +95,8 @@ impl fmt::Display for Preview {
             f,
             "\n           {shared} of {all} switches with nodes of several hosts"
         )?;
-        self.apart.map_or(Ok(()), |apart| {
-            write!(f, ", which hear of each other after {apart} at the least")
-        })
+        self.apart
+            .map_or(Ok(()), |apart| write!(f, ", at least {apart} apart"))
     }
 }
 

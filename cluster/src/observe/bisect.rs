@@ -57,7 +57,7 @@ pub enum BisectError {
     },
     /// The repetitions differ at other points than the runs.
     #[error(
-        "{one} and {two} were repeated, and node {node} does not differ up to {instructions} instructions as their hashes say; either one only ended earlier, or a run was made by another version, image or kind of host"
+        "{one} and {two} were repeated, but unlike in their hashes, node {node} does not differ within {instructions} instructions; either one run only ended earlier, or a run was made by another version, image or kind of host"
     )]
     Unlike {
         /// The first run.

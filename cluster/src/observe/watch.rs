@@ -236,7 +236,7 @@ pub fn read_state_lines(text: &str) -> Result<Vec<StateLine>, String> {
     lines
         .filter(|(_, line)| !line.starts_with('#'))
         .map(|(number, line)| {
-            parse_line(line).ok_or_else(|| format!("line {} is no line of hashes", number + 1))
+            parse_line(line).ok_or_else(|| format!("line {} is not a line of hashes", number + 1))
         })
         .collect()
 }

@@ -48,7 +48,7 @@ pub enum PlanError {
     },
     /// Another host sent other images than the scenario needs.
     #[error(
-        "the scenario has {needed} images, and {given} were handed over; run the same build of belljar on all hosts"
+        "the scenario has {needed} images, and {given} were sent; run the same build of belljar on all hosts"
     )]
     Images {
         /// Number of needed images.

@@ -52,7 +52,7 @@ pub enum TemplateError {
     Snapshot(#[from] SnapshotError),
     /// The node did not send the message.
     #[error(
-        "the node to be cloned did not say `snapshot` on its control console: {how}; boot every node with --boot-each, or see what images/guest/init does; the end of its console:\n{console}"
+        "the node to be cloned did not write `snapshot` to its control console: {how}; boot every node with --boot-each, or check images/guest/init; the end of its console:\n{console}"
     )]
     NoWord {
         /// Its state instead.
@@ -65,7 +65,7 @@ pub enum TemplateError {
     Cache(#[from] CacheError),
     /// The folder cannot be used.
     #[error(
-        "cannot use {path} for snapshots: {source}; check its rights or set XDG_CACHE_HOME to another folder"
+        "cannot use {path} for snapshots: {source}; check its permissions or set XDG_CACHE_HOME to another folder"
     )]
     Folder {
         /// A file or folder in it.
@@ -178,7 +178,7 @@ fn find(
         match usable(plan, kind, &path) {
             Ok(snapshot) => return Ok(snapshot),
             // Runs with clones of it keep their mappings.
-            Err(why) => tracing::warn!("{why}; a node boots for another one"),
+            Err(why) => tracing::warn!("{why}; booting a node for a new snapshot"),
         }
     }
     make(plan, number, parts, sandbox, &path)?;
@@ -277,7 +277,7 @@ fn boot(plan: &Plan, kind: &NodeKind, mut node: Node) -> Result<(Node, Vec<u8>),
         let end = node.now() + STEP;
         let how = match run(&mut node, end)? {
             NodeStop::Limit if said.ends_with(b"ready\n") => {
-                Some("it got ready instead".to_owned())
+                Some("its init finished instead".to_owned())
             }
             NodeStop::Limit if node.now() >= Time::ZERO + patience => {
                 Some("it took too long".to_owned())

@@ -29,7 +29,7 @@ pub enum CaptureError {
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
     /// Other links are captured than before.
-    #[error("the links to capture are not those that were captured before; continue with those")]
+    #[error("the links to capture differ from the captured ones; continue with the same links")]
     Others,
     /// The file cannot be written.
     #[error("cannot write the capture of {link}: {source}")]

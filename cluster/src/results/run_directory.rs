@@ -27,10 +27,10 @@ pub enum RunDirectoryError {
     #[error("{0} exists already; choose another with --out, or remove it")]
     Exists(PathBuf),
     /// There is no interrupted run in it.
-    #[error("{0} is no directory of a run that was broken off; its name would end in .incomplete")]
+    #[error("{0} is not the directory of an interrupted run, whose name ends in .incomplete")]
     NotBroken(PathBuf),
     /// The run is already running.
-    #[error("the run in {0} is under way already; watch it with: belljar watch {0}")]
+    #[error("the run in {0} is active already; watch it with: belljar watch {0}")]
     InUse(PathBuf),
     /// A file is shorter than recorded.
     #[error("{path} has {is} bytes and had {was} when the checkpoint was made")]

@@ -151,9 +151,9 @@ impl Bounds {
             };
             match heard.min() {
                 Some((until, other)) => format!(
-                    "node {node}{place} is at {at} and may go to {until}, when it could hear of node {other}"
+                    "node {node}{place} is at {at} and may run to {until}, when a frame of node {other} could arrive"
                 ),
-                None => format!("node {node}{place} is at {at} and waits for nobody"),
+                None => format!("node {node}{place} is at {at} and waits for no node"),
             }
         };
         let first: Vec<String> = nodes.iter().take(MOST_TOLD).map(waits).collect();

@@ -73,7 +73,9 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// The disk is nearly full.
-    #[error("{free} MiB are free in {folder}, of which a checkpoint wants {wanted}; make room")]
+    #[error(
+        "{free} MiB are free in {folder}, and a checkpoint needs {wanted} MiB; free some space"
+    )]
     Room {
         /// The folder.
         folder: PathBuf,
@@ -83,7 +85,7 @@ pub enum CheckpointError {
         wanted: u64,
     },
     /// A record exceeds the limit of reading.
-    #[error("{what} is too large to be kept: it has {bytes} bytes, and {most} is the most")]
+    #[error("{what} is too large for a checkpoint: {bytes} bytes, at most {most}")]
     TooLarge {
         /// The part.
         what: String,

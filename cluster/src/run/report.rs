@@ -189,7 +189,7 @@ fn hidden_programs(runner: &Runner) -> Vec<String> {
     if programs.len() > MOST_PROGRAMS {
         let more = programs.len() - MOST_PROGRAMS;
         lines.push(format!(
-            "node {}: so it is with {more} more programs",
+            "node {}: the same holds for {more} more programs",
             runner.index
         ));
     }
@@ -212,7 +212,7 @@ fn warnings(runner: &Runner) -> Vec<String> {
     }
     for stream in runner.logs.full() {
         warnings.push(format!(
-            "node {} wrote more to its {} than is kept of it, see its end",
+            "node {} wrote more to its {} than is kept; see the end of its file",
             runner.index,
             stream.what()
         ));
@@ -225,7 +225,7 @@ fn warnings(runner: &Runner) -> Vec<String> {
     }
     if let Some(line) = &runner.refused_memory {
         warnings.push(format!(
-            "node {} had no memory for what a program asked for; raise nodes.memory if it does not bear that; its kernel says: {line}",
+            "node {} refused memory to a program; raise nodes.memory if the program cannot handle that; its kernel says: {line}",
             runner.index
         ));
     }

@@ -254,7 +254,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         let count = host.checkpoints.len();
         let _ = writeln!(
             text,
-            "{}, for each of which the run stood still for {} ms at most",
+            "{}, each with a pause of {} ms at most",
             number_of(count as u64, "checkpoint"),
             decimal(longest * 1e3, 0)
         );

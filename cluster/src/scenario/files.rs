@@ -21,7 +21,7 @@ const MOST: usize = 100_000;
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// An invalid pattern.
-    #[error("workload.files: `{name}`: {path:?} is no pattern: {reason}")]
+    #[error("workload.files: `{name}`: {path:?} is not a pattern: {reason}")]
     Pattern {
         /// Its name in the guest.
         name: String,
@@ -61,7 +61,7 @@ pub enum FilesError {
         path: PathBuf,
     },
     /// A file's name is no valid text.
-    #[error("workload.files: `{name}`: the name of {path:?} is no UTF-8 text; give it another one")]
+    #[error("workload.files: `{name}`: the name of {path:?} is not UTF-8; rename the file")]
     Name {
         /// The folder's name in the guest.
         name: String,
@@ -284,6 +284,6 @@ mod tests {
         let error = expanded(at, "x", "in/*.none").unwrap_err();
         assert!(error.contains("nothing matches"), "{error}");
         let error = expanded(at, "x", "in/***").unwrap_err();
-        assert!(error.contains("is no pattern"), "{error}");
+        assert!(error.contains("is not a pattern"), "{error}");
     }
 }

@@ -125,7 +125,7 @@ impl FromStr for Iterations {
         let known = number.filter(|number| (2..=1_000_000_000).contains(number));
         known.map(Self).ok_or_else(|| {
             format!(
-                "`{text}` is no number of iterations from 2 to 1000000000; write for example \"10 iterations\""
+                "`{text}` is not a number of iterations from 2 to 1000000000; write for example \"10 iterations\""
             )
         })
     }

@@ -130,7 +130,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
         let (report, error, code) = dir.call(&["checkpoint", "asked"]);
         match code {
             Some(0) => break report,
-            _ => assert!(error.contains("no run is under way"), "{error}"),
+            _ => assert!(error.contains("no run is active"), "{error}"),
         }
         thread::sleep(Duration::from_millis(50));
     };
@@ -163,7 +163,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
     whole.assert_same(&dir.outcome("elsewhere/moved"));
     assert!(!dir.path("elsewhere/moved/checkpoint").exists());
     let (_, error, code) = dir.call(&["resume", "elsewhere/moved"]);
-    assert!(code == Some(1) && error.contains("is whole"), "{error}");
+    assert!(code == Some(1) && error.contains("is complete"), "{error}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     wait_for_checkpoint(&folder);
     let (_, error, code) = dir.call(&["resume", "broken"]);
     assert!(
-        code == Some(1) && error.contains("is under way already"),
+        code == Some(1) && error.contains("is active already"),
         "{error}"
     );
     wait_for_talk(&folder);
@@ -286,7 +286,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     }
     let (_, error, code) = dir.call(&["resume", "nothing"]);
     assert!(
-        code == Some(1) && error.contains("no directory of a run"),
+        code == Some(1) && error.contains("not the directory of an interrupted run"),
         "{error}"
     );
 }

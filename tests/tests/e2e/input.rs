@@ -241,7 +241,10 @@ fn a_guest_that_refuses_memory_says_so() {
     let scenario = Scenario::new(1, "dd if=/dev/zero of=/dev/null bs=2000M count=1 || true");
     let run = dir.run(&scenario, "out", &[]).success();
     let warnings = run.summary()["warnings"].to_string();
-    assert!(warnings.contains("node 0 had no memory for"), "{warnings}");
+    assert!(
+        warnings.contains("node 0 refused memory to a program"),
+        "{warnings}"
+    );
     assert!(warnings.contains("nodes.memory"), "{warnings}");
 }
 

@@ -137,7 +137,7 @@ fn looking_changes_nothing_and_a_run_that_is_over_shows_its_figures() {
     assert!(over.contains("link host0-switch0"), "{over}");
     let (_, error, code) = dir.call(&["console", "watched", "0"]);
     assert!(
-        code != Some(0) && error.contains("no run is under way"),
+        code != Some(0) && error.contains("no run is active"),
         "{error}"
     );
 }

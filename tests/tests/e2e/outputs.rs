@@ -126,11 +126,11 @@ fn a_guest_that_lies_harms_neither_host_nor_run() {
         ),
         (
             "files\\nfile 644 99999999999 evil\\nevil",
-            "sends more than the 1024 bytes",
+            "sends more than 1024 bytes",
         ),
         (
             "files\\nfile 644 1 a\\naoops\\n",
-            "answers what is no answer",
+            "its answer has an invalid line",
         ),
         (
             "files\\nfile 644 1 a\\nafile 644 1 a/evil\\nedone\\n",

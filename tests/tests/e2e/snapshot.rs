@@ -122,7 +122,11 @@ fn a_kept_snapshot_that_is_damaged_is_made_again() {
     file.and_then(|file| file.write_all_at(&other, at))
         .expect("a file");
     let again = dir.run_under(&own, &scenario, "again", &[]).success();
-    assert!(again.stderr.contains("a node boots"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("booting a node for a new snapshot"),
+        "{}",
+        again.stderr
+    );
     first.assert_same(&again);
     assert!(fs::read(&kept).expect("a file") == whole);
 }

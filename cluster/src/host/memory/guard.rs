@@ -37,7 +37,7 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "this host runs out of memory: {} are left, this process holds {}, and its {} nodes may come to hold {}; lower nodes.memory, or run on more hosts",
+            "this host runs out of memory: {} are left, this process uses {}, and its {} nodes may use up to {}; lower nodes.memory, or run on more hosts",
             self.room,
             Bytes(self.held >> 20 << 20),
             self.nodes,
@@ -84,7 +84,7 @@ impl MemoryGuard {
         let room = self.files.as_ref()?.0.room()?;
         (likely > room.bytes.saturating_add(room.swap)).then(|| {
             format!(
-                "{} nodes are likely to take {} of memory, and this host can give {room}; the run ends when it gets there: lower nodes.memory, or run on more hosts",
+                "{} nodes will probably use {} of memory, and this host has {room}; the run ends if memory gets short: lower nodes.memory, or run on more hosts",
                 self.nodes,
                 Bytes(likely),
             )

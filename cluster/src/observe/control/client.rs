@@ -16,7 +16,7 @@ use crate::run::checkpoint::Report;
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No run listens there.
-    #[error("no run is under way in {0}; give the directory of one that is")]
+    #[error("no run is active in {0}; give the directory of an active run")]
     NotRunning(PathBuf),
     /// It has another version of the protocol.
     #[error(
@@ -24,7 +24,7 @@ pub enum ControlError {
     )]
     Version(u32),
     /// The connection is lost, or a reply is invalid.
-    #[error("the run went away: {0}")]
+    #[error("the connection to the run is lost: {0}")]
     Lost(#[from] io::Error),
     /// It refuses the request.
     #[error("{0}")]

@@ -163,7 +163,7 @@ impl Office {
             let request = serde_json::from_slice(&line).map_err(|error| error.to_string());
             let reply = match request {
                 Ok(request) => self.answer(client, request),
-                Err(reason) => Reply::Refused(format!("that is no request: {reason}")),
+                Err(reason) => Reply::Refused(format!("invalid request: {reason}")),
             };
             send(&mut writer, &reply)?;
             if !whole {
@@ -189,7 +189,7 @@ impl Office {
                 match self.mailbox.type_in(node, bytes, open) {
                     Ok(true) => {}
                     Ok(false) => {
-                        return Reply::Refused("too much waits to be typed already".into());
+                        return Reply::Refused("too much input is waiting already".into());
                     }
                     Err(error) => {
                         return Reply::Refused(format!("cannot write {INPUT_FILE}: {error}"));

@@ -15,7 +15,7 @@ use serde::Deserialize;
 pub enum FinishedError {
     /// There is no summary.
     #[error(
-        "no run is under way in {directory}, and none ended there: cannot read {file}: {source}"
+        "no run is active in {directory}, and none has ended there: cannot read {file}: {source}"
     )]
     Read {
         /// The directory.
@@ -26,7 +26,7 @@ pub enum FinishedError {
         source: std::io::Error,
     },
     /// The summary is invalid.
-    #[error("{0}/summary.json is no summary of a run: {1}")]
+    #[error("{0}/summary.json is not a summary of a run: {1}")]
     Summary(PathBuf, serde_json::Error),
 }
 

@@ -189,7 +189,7 @@ fn nodes(table: &NoiseTable, count: u32, kinds: &[NodeKind]) -> Result<Vec<bool>
                 return fail(
                     "nodes.noise.nodes",
                     value,
-                    "nodes that there are, as \"0-3,7\"",
+                    "existing nodes, such as \"0-3,7\"",
                 );
             }
         }

@@ -25,7 +25,7 @@ pub(crate) fn resolve(nodes: &Nodes) -> Result<Option<Timing>, PlanError> {
                 return Err(PlanError::Range {
                     key: "nodes.cycles-per-instruction",
                     value: ratio.to_string(),
-                    limits: "left out where nodes.timing.costs says what instructions cost",
+                    limits: "left out if nodes.timing.costs has the costs of instructions",
                 });
             }
             let mut costs = Costs::default();

@@ -44,7 +44,7 @@ pub enum NetworkError {
     },
     /// Routing by tables without a file.
     #[error(
-        ".tables is missing; routing \"tables\" needs a file that says which link each switch sends frames to each node over"
+        ".tables is missing; routing \"tables\" needs a file with the link of each switch towards each node"
     )]
     NoTables,
     /// A file of tables with another routing.
@@ -123,7 +123,7 @@ pub enum NetworkError {
         source: ImpairmentError,
     },
     /// A repair without a failure.
-    #[error(".link `{0}`: repair-at without fail-at; say when the link fails")]
+    #[error(".link `{0}`: repair-at without fail-at; add fail-at")]
     Repair(String),
     /// An invalid placement of nodes.
     #[error(".places: {0}")]

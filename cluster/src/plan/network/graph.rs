@@ -113,7 +113,7 @@ impl Builder<'_> {
             let name = format!("host{host}");
             if taken.contains(&name) {
                 return Err(self.refuse(format!(
-                    "a switch is called `{name}` as a host would be; rename it"
+                    "a switch has the name `{name}` of a host; rename it"
                 )));
             }
             names[0].push(name);

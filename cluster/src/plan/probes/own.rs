@@ -42,7 +42,7 @@ pub enum ProbeError {
     #[error("{0} needs {1}")]
     Needs(&'static str, &'static str),
     /// Too many probes.
-    #[error("trace.probe and trace.messages are {0} probes; at most {MOST_PROBES} can be")]
+    #[error("trace.probe and trace.messages are {0} probes; the limit is {MOST_PROBES}")]
     TooMany(usize),
     /// No library with messages to record.
     #[error(
@@ -71,7 +71,7 @@ pub enum ProbeError {
     )]
     NoFile(String),
     /// A pattern that matches too many files.
-    #[error("trace.probe: {0} stands for more than {MOST_FILES} files; write a narrower pattern")]
+    #[error("trace.probe: {0} matches more than {MOST_FILES} files; write a narrower pattern")]
     TooManyFiles(String),
     /// The file has no such place.
     #[error("trace.probe: {file} {source}")]

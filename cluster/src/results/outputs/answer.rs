@@ -36,10 +36,10 @@ pub(crate) enum Part<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// An invalid line.
-    #[error("it answers what is no answer: {0:?}")]
+    #[error("its answer has an invalid line: {0:?}")]
     Line(String),
     /// A line over the limit.
-    #[error("it answers with a line of more than {LONGEST_LINE} bytes")]
+    #[error("its answer has a line of more than {LONGEST_LINE} bytes")]
     Long,
 }
 

@@ -26,7 +26,7 @@ pub enum Refused {
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// It sends more than requested.
-    #[error("it sends more than the {0} bytes or {MOST_FILES} files that it may")]
+    #[error("it sends more than {0} bytes or {MOST_FILES} files")]
     TooMuch(u64),
     /// This host fails.
     #[error("cannot write {path}: {source}")]
@@ -87,8 +87,8 @@ impl Received {
             }
             Part::Left { name, size } => {
                 let why = match size {
-                    Some(size) => format!("{} are more than is left of its limit", Bytes(size)),
-                    None => "it is no plain file, or cannot be read".to_owned(),
+                    Some(size) => format!("{} exceed the rest of its limit", Bytes(size)),
+                    None => "it is not a regular file, or cannot be read".to_owned(),
                 };
                 self.leave(&name, &why);
             }

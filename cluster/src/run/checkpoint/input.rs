@@ -29,7 +29,8 @@ pub(crate) fn read_input(file: &Path, from: u64) -> io::Result<(Vec<Piece>, u64)
     let whole = text.iter().rposition(|byte| *byte == b'\n');
     let end = whole.map_or(0, |last| last + 1).max(from);
     let lines = text[from..end].split_inclusive(|byte| *byte == b'\n');
-    let pieces = lines.map(|line| piece(line).ok_or_else(|| wrong("a line is no piece of input")));
+    let pieces =
+        lines.map(|line| piece(line).ok_or_else(|| wrong("a line is not a piece of input")));
     Ok((pieces.collect::<io::Result<_>>()?, end as u64))
 }
 

@@ -218,7 +218,7 @@ impl Archive {
 
     fn begin(&mut self, number: u32) -> Result<File, CheckpointError> {
         if number > made_for(u32::MAX) {
-            let why = format!("checkpoint {number} would be one more than a run can have");
+            let why = format!("checkpoint {number} exceeds the limit of a run");
             return Err(CheckpointError::Failed(why));
         }
         self.open()?;

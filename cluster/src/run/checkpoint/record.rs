@@ -167,7 +167,7 @@ impl Record {
     fn read_from(file: &File) -> Result<Self, String> {
         let mut file = BufReader::new(file);
         if field::<8>(&mut file)? != *MAGIC {
-            return Err("it is no checkpoint".to_owned());
+            return Err("it is not a checkpoint".to_owned());
         }
         let version = u32::from_le_bytes(field(&mut file)?);
         if version != VERSION {
@@ -206,8 +206,8 @@ impl Record {
 /// The name of a part, in words.
 fn name_of(part: usize) -> String {
     match part.checked_sub(1) {
-        None => "what is of the run as a whole".to_owned(),
-        Some(node) => format!("what is of node {node}"),
+        None => "the state of the run".to_owned(),
+        Some(node) => format!("the state of node {node}"),
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
         let parts = vec![vec![1; 40], vec![], vec![0; LONGEST + 1]];
         let refused = Record { parts }.check().unwrap_err().to_string();
         assert!(
-            refused.contains("what is of node 1 is too large"),
+            refused.contains("the state of node 1 is too large"),
             "{refused}"
         );
         let parts = vec![Vec::new(); MOST_PARTS as usize + 1];
@@ -272,7 +272,7 @@ mod tests {
         };
         record.write(&file).unwrap();
         let refused = Record::verify(&file).unwrap_err().to_string();
-        assert!(refused.contains("of the run as a whole"), "{refused}");
+        assert!(refused.contains("the state of the run"), "{refused}");
         file.set_len(70).unwrap();
         let refused = Record::verify(&file).unwrap_err().to_string();
         assert!(refused.contains("it ends too early"), "{refused}");

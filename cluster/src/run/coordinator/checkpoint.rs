@@ -181,7 +181,7 @@ impl Run {
     /// Makes a checkpoint if one is due or requested.
     pub(super) fn keep_if_due(&mut self) {
         let elsewhere =
-            "hosts of one run keep checkpoints at times agreed on; set checkpoint.every";
+            "a run on several hosts makes checkpoints at regular times only; set checkpoint.every";
         if self.others.is_some() {
             self.refuse_to_keep(elsewhere);
             return;

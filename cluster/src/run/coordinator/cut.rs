@@ -258,7 +258,7 @@ impl Run {
                 if whole.len() + part.len() <= LONGEST {
                     whole.extend_from_slice(&part);
                 } else {
-                    let why = format!("what is of node {node} is too large to be kept");
+                    let why = format!("the state of node {node} is too large for a checkpoint");
                     pending.failed.get_or_insert(why);
                 }
             }

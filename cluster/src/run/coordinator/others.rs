@@ -92,11 +92,9 @@ impl Others {
             let name = self.exchange.partition().name(host);
             match (before, is_silent) {
                 (false, true) => {
-                    tracing::warn!(
-                        "nothing is heard of host {name} for {NOTABLE:?}; the run waits"
-                    );
+                    tracing::warn!("host {name} has been silent for {NOTABLE:?}; the run waits");
                 }
-                (true, false) => tracing::warn!("host {name} is heard again"),
+                (true, false) => tracing::warn!("host {name} responds again"),
                 _ => {}
             }
         }
@@ -200,7 +198,7 @@ impl Run {
                 part @ (Message::Pages(..) | Message::KeptNode(..) | Message::Kept(_)),
             ) => self.take_part(host, part),
             // No other messages are valid in a started run.
-            News::Other(host, _) => others.lost(host, "it says what nobody asked".to_owned()),
+            News::Other(host, _) => others.lost(host, "it sent an unexpected message".to_owned()),
         }
         Ok(())
     }
@@ -301,7 +299,7 @@ impl Run {
                 }
                 if ending == Ending::Interrupted {
                     // Not if that host itself ended the run.
-                    let failed = Message::Failed("it was told to end".to_owned());
+                    let failed = Message::Failed("it was stopped".to_owned());
                     exchange.tell(HEAD, &failed)?;
                 }
             }

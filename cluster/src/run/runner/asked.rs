@@ -27,7 +27,7 @@ impl Runner {
         mut pass: impl FnMut(Vec<u8>) -> bool,
     ) -> Result<Option<String>, NodeError> {
         if self.ready.is_none() {
-            return Ok(Some("it was not up yet".to_owned()));
+            return Ok(Some("it had not booted yet".to_owned()));
         }
         self.watch = None;
         self.node.pause_at(u64::MAX);
@@ -50,7 +50,7 @@ impl Runner {
             match stop {
                 NodeStop::Limit => {}
                 NodeStop::PoweredOff => return Ok(Some("it has switched itself off".to_owned())),
-                _ => return Ok(Some("it does not run any more".to_owned())),
+                _ => return Ok(Some("it no longer runs".to_owned())),
             }
             if now.since(heard) > PATIENCE {
                 return Ok(Some(format!(

@@ -185,7 +185,7 @@ pub enum KeepError {
         source: StateError,
     },
     /// Its profile cannot be continued.
-    #[error("node {node}: its profile in the checkpoint is not that of such a node")]
+    #[error("node {node}: its profile in the checkpoint is of another kind of node")]
     Profile {
         /// Number of the node.
         node: u32,

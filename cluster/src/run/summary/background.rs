@@ -59,7 +59,7 @@ impl BackgroundSummary {
 pub(super) fn warning(plan: &BackgroundPlan, figures: &BackgroundFigures) -> Option<String> {
     let (rank, call) = figures.stuck?;
     Some(format!(
-        "background job {} never comes to its end: its rank {rank} waits in call {call} for what its trace does not have; it sent nothing from then on",
+        "background job {} never ends: its rank {rank} waits in call {call} for a message that its trace lacks; it sends nothing afterwards",
         plan.name
     ))
 }

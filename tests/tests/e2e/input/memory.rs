@@ -79,7 +79,7 @@ fn a_run_that_does_not_fit_says_so_and_ends_in_order() {
     let (error, code) = limited.call(&dir, &arguments);
     assert_eq!(code, Some(1), "{error}");
     let says = |words: &str| assert!(error.contains(words), "no {words:?} in: {error}");
-    says("likely to take 1 GiB of memory, and this host can give");
+    says("will probably use 1 GiB of memory, and this host has");
     says("this host runs out of memory");
     says("the control group");
     says("nodes.memory");

@@ -94,7 +94,7 @@ fn hostile_peers_are_refused_or_cut_off() {
     ] {
         let answer = talk(nonsense.as_bytes());
         assert!(
-            answer.len() == 1 && answer[0].contains("no request"),
+            answer.len() == 1 && answer[0].contains("invalid request"),
             "{answer:?}"
         );
     }

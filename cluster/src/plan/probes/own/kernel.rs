@@ -35,7 +35,7 @@ pub enum KernelPlaceError {
     },
     /// There is no function at the address.
     #[error(
-        "it has no function at {0:#x}; an address is that of /proc/kallsyms on a node, beginning with 0xffffffff8"
+        "it has no function at {0:#x}; take an address from /proc/kallsyms on a node, which begins with 0xffffffff8"
     )]
     NoCode(u64),
 }

@@ -107,7 +107,7 @@ fn what_is_wrong_with_each_is_named_and_nothing_is_not_damage() {
     fs::write(folder.join("5.pages"), "").unwrap();
     let mut choice = Choice::among(run.path()).unwrap();
     let error = choice.next().unwrap_err().to_string();
-    let both = "4: it ends too early; 3: it is no checkpoint";
+    let both = "4: it ends too early; 3: it is not a checkpoint";
     assert!(error.contains(both), "{error}");
     // The result stays the same.
     assert_eq!(choice.next().unwrap_err().to_string(), error);

@@ -64,7 +64,10 @@ fn what_cannot_be_read_again_takes_no_place() {
     // Never touched, so that it takes no memory.
     let large = vec![Vec::new(), vec![0; super::super::LONGEST + 1]];
     let told = keep(&mut archive, Record::of_parts(large));
-    assert!(told.contains("node 0 is too large to be kept"), "{told}");
+    assert!(
+        told.contains("node 0 is too large for a checkpoint"),
+        "{told}"
+    );
     assert_eq!(names(&archive), ["1.checkpoint", "1.pages"]);
 }
 
