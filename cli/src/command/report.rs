@@ -222,7 +222,7 @@ fn summary(path: &Path) -> Result<Option<Summary>> {
     let text = read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     let summary = serde_json::from_str(&text);
     summary
-        .with_context(|| format!("{} is no summary of a run", path.display()))
+        .with_context(|| format!("{} is not a summary of a run", path.display()))
         .map(Some)
 }
 

@@ -85,7 +85,7 @@ fn run(word: &str) -> Result<Run> {
     let (directory, size) = match word.rsplit_once('=') {
         Some((directory, size)) if !Path::new(word).exists() => {
             let number: f64 = size.parse().with_context(|| {
-                format!("the size of {directory} is no number: {size:?}; write DIR=SIZE")
+                format!("the size of {directory} is not a number: {size:?}; write DIR=SIZE")
             })?;
             (PathBuf::from(directory), number)
         }

@@ -114,7 +114,7 @@ fn text(fitted: &Fitted, directories: &[PathBuf], out: &mut dyn Write) -> io::Re
     table.write(out)?;
     writeln!(
         out,
-        "\nHow well calls that move data are explained: hosts' work that no cost explains, and what was explained too long"
+        "\nModel fit of calls that move data: unexplained work of hosts, and overestimated time"
     )?;
     let mut table = Table::new(["trace", "in calls", "before", "", "fitted", ""]);
     for ((directory, before), after) in directories.iter().zip(&fitted.before).zip(&fitted.after) {

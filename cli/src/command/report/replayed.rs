@@ -102,7 +102,7 @@ fn keys(directory: &Path) -> Result<Option<BTreeMap<String, String>>> {
         return Ok(None);
     };
     let table: toml::Table =
-        toml::from_str(&text).with_context(|| format!("{} is no scenario", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is not a scenario", path.display()))?;
     let mut keys = BTreeMap::new();
     flatten("", &toml::Value::Table(table), &mut keys);
     for (name, value) in replay(directory)?.unwrap_or_default().options {
@@ -138,7 +138,7 @@ fn replay(directory: &Path) -> Result<Option<Replay>> {
     };
     let replay = serde_json::from_str(&text);
     replay
-        .with_context(|| format!("{} is no result of a replay", path.display()))
+        .with_context(|| format!("{} is not a result of a replay", path.display()))
         .map(Some)
 }
 

@@ -183,13 +183,13 @@ fn say_left_out(left_out: LeftOut) {
         ),
         (
             left_out.unordered,
-            "part in a nonblocking collective operation has all its messages begun at once, without what waits for what among them",
-            "parts in nonblocking collective operations have all their messages begun at once, without what waits for what among them",
+            "part in a nonblocking collective operation starts all its messages at once, without the dependences among them",
+            "parts in nonblocking collective operations start all their messages at once, without the dependences among them",
         ),
         (
             left_out.threads,
-            "thread stands in the rank of its process, in the order of the trace",
-            "threads stand in the rank of their process, in the order of the trace",
+            "thread is merged into the rank of its process, in the order of the trace",
+            "threads are merged into the rank of their process, in the order of the trace",
         ),
     ] {
         if count > 0 {

@@ -141,7 +141,7 @@ fn keep(
     directory.write(SCENARIO_FILE, &scenario((file, clock), name, imported))?;
     let text = |value: &serde_json::Value| {
         let text = serde_json::to_string_pretty(value);
-        text.context("what was imported cannot be written as JSON")
+        text.context("the import cannot be written as JSON")
     };
     let summary = json!({
         "scenario": name,

@@ -81,7 +81,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         arguments.filter.is_given() || arguments.communicator.is_some() || arguments.job.is_some();
     if matches!(arguments.by, By::Wire) && is_part {
         bail!(
-            "what passed the wire is known of the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
+            "traffic on the wire is known for the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
         );
     }
     warn(&trace_file(&arguments.trace))?;
@@ -103,9 +103,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         By::Wire => (wire(&arguments.trace)?, TraceState::Complete),
         By::Seen => {
             if of.communicator.is_some() {
-                bail!(
-                    "messages that were seen do not tell the trace's communicators; leave out --communicator"
-                );
+                bail!("recorded messages lack the trace's communicators; leave out --communicator");
             }
             let seen = seen_traffic(&trace_file(&arguments.trace), &filter, of)?;
             seen.with_context(|| {

@@ -40,7 +40,7 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
     })?;
     for name in choosing(&text) {
         warning!(
-            "{} names {name}; what it makes the MPI library choose is not taken into account",
+            "{} sets {name}; its effect on the algorithms of the MPI library is ignored",
             path.display()
         );
     }
