@@ -66,8 +66,8 @@ pub struct Network {
     pub mtu: u16,
     /// True for network cards that compute checksums, cut large TCP packets into frames (TSO) and join received ones (LRO).
     pub offload: bool,
-    /// Places in the network, as a permutation of the numbers of places: node 0 first, then other nodes, then hosts of background
-    /// jobs. By default each has the place of its own number.
+    /// Place of each node in the network, node 0 first, then of each host of background jobs. A place is given by the number of
+    /// the node or host that has it by default.
     pub places: Option<Vec<u32>>,
     /// Selection among several routes. By default d-mod-k in fat trees and k-ary n-trees, ecmp in dragonflies, and shortest in
     /// all others.

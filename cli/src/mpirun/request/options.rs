@@ -271,7 +271,7 @@ const TABLE: &[(&[&str], Meaning)] = &[
 /// under the same name.
 pub fn meaning(word: &str) -> Option<Meaning> {
     let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
-    // Other options belong to the program: no launcher has a size `-s` or a long option of one letter.
+    // A lone dash and words with three dashes are no options.
     if name.is_empty() || name.starts_with('-') {
         return None;
     }
