@@ -135,7 +135,7 @@ fn taken_back(statistics: &str) -> u64 {
         value.trim().parse::<u64>().ok()
     };
     let sums = TAKEN_BACK.map(|names| names.iter().filter_map(value).sum());
-    // The first version has both kinds of statistics; the group's tree includes the group.
+    // The first version has both kinds of names; the sums of the tree include the group's own.
     sums.into_iter().max().unwrap_or(0)
 }
 

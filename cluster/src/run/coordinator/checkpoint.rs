@@ -111,8 +111,8 @@ impl PageKeeper {
 }
 
 impl Checkpointer {
-    /// Saves the present state. `last` has the number of the last checkpoint and its packs; 0 and none
-    /// before the first. The caller adds the pages of this host's nodes.
+    /// Continues after `last`, the number of the last checkpoint and its packs; 0 and none before the
+    /// first. The caller adds the pages of this host's nodes.
     pub(super) fn new(
         last: (u32, BTreeSet<u32>),
         checkpoints: Checkpoints,
