@@ -1,7 +1,7 @@
 //! Batch scripts with `#SBATCH` lines, as Slurm's users have them.
 //!
-//! Slurm itself reads the options when the script is submitted on the nodes. They are read here before, so that the nodes have the processors, memory,
-//! partitions, features and licences that the job asks for. Called by `belljar sbatch-script`.
+//! Slurm itself reads the options when the script is submitted on the nodes. `belljar` reads them first, so that the nodes have
+//! the requested processors, memory, partitions, features and licences. Called by `belljar sbatch-script`.
 
 /// From options to nodes, and the variables of the job.
 mod layout;
@@ -32,7 +32,7 @@ pub enum BatchError {
         /// The first such line, from 1.
         line: usize,
     },
-    /// A value that is none.
+    /// An invalid value.
     #[error("{place}: {option} {value}: {wanted}")]
     Value {
         /// The line, or the option of the command line.
@@ -41,7 +41,7 @@ pub enum BatchError {
         option: String,
         /// Its value.
         value: String,
-        /// What may be written.
+        /// Accepted values.
         wanted: &'static str,
     },
     /// Devices that nodes do not have.
@@ -58,7 +58,7 @@ pub enum BatchError {
     },
     /// More tasks than room.
     #[error(
-        "{tasks} tasks are more than {nodes} nodes with {each} tasks each have room for: ask for more of one or of the other"
+        "{tasks} tasks do not fit on {nodes} nodes with {each} tasks each: request more nodes, or more tasks for each"
     )]
     Room {
         /// Tasks.

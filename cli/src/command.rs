@@ -1,7 +1,7 @@
 //! The subcommands: from parsed arguments to the library, and from its results to the terminal.
 //!
-//! Results go to standard output, notes and progress to standard error. Errors are `anyhow` here, and typed in the libraries. Called by `main`, which parses the
-//! arguments.
+//! Results go to standard output, notes and progress to standard error. Errors are `anyhow` here, and typed in the libraries.
+//! Called by `main` after it parsed the arguments.
 
 /// `belljar agent`: a host's part in a run that another host started.
 pub(crate) mod agent;
@@ -9,7 +9,7 @@ pub(crate) mod agent;
 pub(crate) mod arguments;
 /// Runs that scenarios play in the background.
 mod background;
-/// `belljar sbatch-script`: a batch script of Slurm's on nodes, as it is.
+/// `belljar sbatch-script`: an unmodified batch script of Slurm on nodes.
 pub(crate) mod batch;
 /// `belljar bisect`: prints the first instruction at which two runs differ.
 pub(crate) mod bisect;
@@ -19,7 +19,7 @@ pub(crate) mod boot;
 pub(crate) mod cache;
 /// `belljar check` and `belljar snapshot`.
 pub(crate) mod check;
-/// How a run ends for the one who started it.
+/// The end of a run: its directory's final name and its exit code.
 mod conclusion;
 /// `belljar doctor` and `belljar schema`.
 pub(crate) mod doctor;
@@ -37,11 +37,11 @@ pub(crate) mod mpirun;
 pub(crate) mod new;
 /// Results on standard output.
 mod output;
-/// `belljar profile`: what processors were doing.
+/// `belljar profile`: the functions that processors were running.
 pub(crate) mod profile;
 /// `belljar replay`: a traced job on another network.
 pub(crate) mod replay;
-/// `belljar report`: what is known of a run, as a page.
+/// `belljar report`: a run as an HTML page.
 pub(crate) mod report;
 /// `belljar run`, `belljar resume` and `belljar checkpoint`.
 pub(crate) mod run;
@@ -49,7 +49,7 @@ pub(crate) mod run;
 pub(crate) mod runs;
 /// `belljar simulate`: many jobs on one interconnect.
 pub(crate) mod simulate;
-/// `belljar submit`, and what it shares with `belljar sweep`.
+/// `belljar submit`, and functions shared with `belljar sweep`.
 pub(crate) mod submit;
 /// `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 pub(crate) mod sweep;
@@ -62,7 +62,7 @@ use std::process::ExitCode;
 
 pub(crate) use output::fit_for_terminal;
 
-/// A command's own exit code for that of what it ran.
+/// The exit code of a command that passes on the exit code of its child or workload.
 fn exit_code(code: i32) -> ExitCode {
     match u8::try_from(code) {
         Ok(code) => ExitCode::from(code),

@@ -1,7 +1,7 @@
-//! What this machine can do, engine by engine, and what to install.
+//! Abilities of this machine, engine by engine, and missing packages.
 //!
-//! It looks and tries, and changes nothing. Each finding says what to do where something is missing. Called
-//! by `belljar doctor`.
+//! It inspects and tests the machine, and changes nothing. Each finding about a missing part says how to
+//! install it. Called by `belljar doctor`.
 
 use std::fmt::Write;
 
@@ -13,18 +13,18 @@ use serde::Serialize;
 
 use belljar_cluster::host::sandbox::Sandbox;
 
-/// One thing that was looked at.
+/// One result of the examination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What.
+    /// The examined part.
     pub subject: String,
-    /// Whether it is as it should be.
+    /// True if it is in order.
     pub good: bool,
-    /// What was found, and what to do about it.
+    /// The result, and the remedy if it is not in order.
     pub detail: String,
 }
 
-/// Looks at everything.
+/// Examines all parts.
 pub fn examine() -> Vec<Finding> {
     let mut findings = vec![exact_engine(), kvm_engine(), sandbox(), processors()];
     findings.extend(image_tools());
@@ -52,7 +52,7 @@ fn exact_engine() -> Finding {
     finding("engine exact", true, detail)
 }
 
-/// Tries the kvm engine out, which takes less than a second.
+/// Tests the kvm engine, which takes less than a second.
 fn kvm_engine() -> Finding {
     match belljar_kvm::probe(Wanted::default()) {
         Ok(probe) => {
@@ -91,7 +91,7 @@ fn processors() -> Finding {
     finding(
         "processors",
         true,
-        format!("{count}: as many nodes run side by side"),
+        format!("{count}: this many nodes run in parallel"),
     )
 }
 

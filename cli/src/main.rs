@@ -1,13 +1,13 @@
 //! The `belljar` command.
 //!
-//! Standard output is results; what happens meanwhile is told on standard error.
+//! Results go to standard output, everything else to standard error.
 #![allow(clippy::print_stderr)]
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// Writes a line on standard error, unless nothing but results, warnings and errors is wanted.
+/// Writes a line on standard error, unless only results, warnings and errors are printed.
 macro_rules! note {
     ($($line:tt)*) => {
         if $crate::command::terminal::notes::are_wanted() {
@@ -34,10 +34,10 @@ mod command;
     about = "A cluster under glass: unmodified Linux nodes and MPI programs in virtual time"
 )]
 struct Arguments {
-    /// No progress and no notes: only results, warnings and errors.
+    /// Print only results, warnings and errors.
     #[arg(long, short, global = true)]
     quiet: bool,
-    /// Colour warnings, errors and what stands out in results.
+    /// Colour warnings, errors and highlights of results.
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
     color: clap::ColorChoice,
     #[command(subcommand)]
@@ -48,79 +48,101 @@ struct Arguments {
 enum Command {
     /// Run a scenario and fill a run directory.
     Run(command::run::RunArguments),
-    /// Run a program of your own on nodes, as mpirun would, without a scenario.
+    /// Run an MPI program as mpirun would, without a scenario.
     #[command(visible_alias = "mpiexec")]
     Mpirun(Box<command::mpirun::MpirunArguments>),
-    /// Run a batch script with #SBATCH lines, as it is.
+    /// Run an unmodified batch script with #SBATCH lines.
     SbatchScript(command::batch::BatchArguments),
     /// Write a scenario to start from.
     New(command::new::NewArguments),
-    /// Run a scenario as a job of Slurm, follow it, and tell where its run directory is.
+    /// Run a scenario as a Slurm job and follow it.
+    ///
+    /// Prints the path of its run directory.
     Submit(command::submit::SubmitArguments),
-    /// Run a scenario under all combinations of some settings, as an array of jobs where
-    /// there is Slurm, and make one table of the results.
+    /// Run a scenario under all combinations of some settings.
+    ///
+    /// Under Slurm the runs are an array of jobs. The results become one table.
     Sweep(command::sweep::SweepArguments),
-    /// Go on with a run that was broken off, from its last checkpoint.
+    /// Resume an interrupted run from its last checkpoint.
     Resume(command::run::ResumeArguments),
-    /// Have a run that is under way keep a checkpoint of all of it.
+    /// Checkpoint a running cluster.
     Checkpoint(command::run::CheckpointArguments),
-    /// Boot the node of which a scenario's nodes are clones, and keep it; prints where.
+    /// Boot a scenario's node and save it for cloning.
+    ///
+    /// Prints the path of the snapshot.
     Snapshot(command::check::SnapshotArguments),
-    /// Boot any kernel on one node, its serial console on standard output.
+    /// Boot any kernel on one node.
+    ///
+    /// Its serial console is on standard output.
     Boot(command::boot::BootArguments),
-    /// Name the first instruction at which two runs with --state-hash differ; ends with 2
-    /// when they do, with 0 when they do not.
+    /// Find the first instruction at which two runs differ.
+    ///
+    /// The runs need --state-hash. The exit code is 2 for a difference, 0 for none.
     Bisect(command::bisect::BisectArguments),
-    /// Show a run that is under way: nodes, speed, MPI calls, links, a console; of one that ended,
-    /// its figures.
+    /// Show a run's nodes, speed, calls and links live.
+    ///
+    /// It also shows a console, and for an ended run its figures.
     Watch(command::look::WatchArguments),
-    /// Attach to the serial console of a node of a run that is under way, both ways. What is typed
-    /// becomes part of the run, and is kept in its input.log.
+    /// Attach to the serial console of a running node.
+    ///
+    /// Typed input becomes part of the run, and is recorded in its input.log.
     Console(command::look::ConsoleArguments),
-    /// Do a host's part in a run of several; `belljar run` starts it.
+    /// Run a host's part; `belljar run` starts it.
     #[command(hide = true)]
     Agent,
-    /// Print what a scenario comes to, without running it.
+    /// Resolve a scenario and print the plan.
     Check(command::check::CheckArguments),
-    /// Tell what this machine can do and what to install.
+    /// Check this machine and list missing packages.
     Doctor(command::arguments::JsonArguments),
     /// Print a JSON Schema of scenarios or mixes, for editors.
     #[command(after_help = "Example: belljar schema > scenario.schema.json")]
     Schema(command::doctor::SchemaArguments),
-    /// List run directories: name, age, outcome.
+    /// List run directories with age and outcome.
     Runs(command::runs::RunsArguments),
-    /// Traces of MPI calls.
+    /// Analyse, export and import traces of MPI calls.
     #[command(subcommand)]
     Trace(command::trace::TraceCommand),
-    /// Say what processors were doing, by samples: functions by their shares, folded stacks, a flame graph. The run must have
-    /// taken samples: --set profile.every=100us.
+    /// Print the functions that processors were running, by samples.
+    ///
+    /// Prints shares of functions, folded stacks or a flame graph. The run must have taken samples: --set profile.every=100us.
     Profile(command::profile::ProfileArguments),
-    /// Write what is known of a run into one HTML file, which opens in any browser without a network; of two runs, side by side.
+    /// Write a run's results into one HTML file.
+    ///
+    /// The file opens in any browser without a network. Two runs appear side by side.
     Report(command::report::ReportArguments),
-    /// Play a traced run again on another network, another placement or other processors, without guests: how long would it
-    /// take? Without options, on the network on which it was traced.
+    /// Replay a traced run on another network, placement or processors.
+    ///
+    /// It predicts the time without running guests. Without options, the network is the one of the trace.
     #[command(
         after_help = "Example: belljar replay belljar-runs/hpl-4 --set network.latency='20 us' --model flow"
     )]
     Replay(command::replay::ReplayArguments),
-    /// Search where a traced run's ranks are best placed on a network, and print what each placement would gain.
+    /// Search the best placement of a traced run's ranks.
+    ///
+    /// Prints the gain of each placement on a network.
     #[command(
         after_help = "Example: belljar place belljar-runs/hpl-4 --topology torus --set network.dimensions=[2,2] --out best"
     )]
     Place(command::replay::place::PlaceArguments),
-    /// Simulate many jobs on one interconnect: schedulers, selections of hosts, mappings and routings, and what links carry.
+    /// Simulate many jobs on one interconnect.
+    ///
+    /// A mix compares schedulers, selections of hosts, mappings and routings, and records the loads of links.
     #[command(after_help = "Example: belljar simulate scenarios/mix.toml --out mix")]
     Simulate(command::simulate::SimulateArguments),
-    /// Make a model of a program from traced runs of several sizes, and traces of sizes that never ran.
+    /// Fit models of programs and generate synthetic runs.
+    ///
+    /// A model is fitted to traced runs of several sizes.
     #[command(subcommand)]
     Model(command::model::ModelCommand),
-    /// Guest images.
+    /// Build, list and verify guest images.
     #[command(subcommand)]
     Image(command::image::ImageCommand),
-    /// List or remove images, snapshots and other files kept in the cache.
+    /// List or remove files kept in the cache.
+    ///
+    /// They are images, snapshots and others.
     #[command(subcommand)]
     Cache(command::cache::CacheCommand),
-    /// Print a script that completes belljar's words in a shell.
+    /// Print a completion script for a shell.
     #[command(
         after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
     )]
@@ -188,7 +210,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// An error and its causes; what its words include already is not said again.
+/// An error and its causes; causes that the text already contains are omitted.
 fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -219,7 +241,7 @@ mod tests {
             assert!(parsed(line).quiet, "{line}");
         }
         assert!(!parsed("belljar trace stat run").quiet);
-        // One that had an option of its own has the same.
+        // A subcommand's own option of the same name has this meaning, too.
         for line in ["belljar --quiet run a.toml", "belljar run a.toml -q"] {
             let arguments = parsed(line);
             let Command::Run(run) = &arguments.command else {

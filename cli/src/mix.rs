@@ -1,7 +1,8 @@
-//! A mix of jobs as a file: the machine, how it is run, and what runs on it.
+//! A mix file of jobs: the machine, its policies, and the jobs.
 //!
-//! Any value may be a list: then all combinations are simulated, numbered by the order of the keys in the file, the last one varying fastest. The network is that of a scenario, key by key. All chance is of the seed. Called by
-//! `belljar simulate`.
+//! Any value may be a list: then all combinations are simulated, numbered by the order of the keys in the file, the last one
+//! varying fastest. The keys of the network are those of a scenario. All randomness follows from the seed. Called by `belljar
+//! simulate`.
 
 /// Lists of values, and all combinations of them.
 mod combinations;
@@ -29,7 +30,7 @@ use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_cluster::scenario::{Network, Scenario, ScenarioError};
 
-/// Why a mix cannot be simulated.
+/// An error in a mix.
 #[derive(Debug, thiserror::Error)]
 pub enum MixFileError {
     /// The file is no TOML.
@@ -40,37 +41,37 @@ pub enum MixFileError {
         /// The fault and its place, on several lines.
         reason: String,
     },
-    /// There are too many combinations.
+    /// Too many combinations.
     #[error("{count} combinations are more than {most}: vary fewer keys, or fewer values")]
     Many {
-        /// How many.
+        /// Their number.
         count: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
     /// A list without values.
     #[error("{key} is an empty list: there is no value to try")]
     Empty {
-        /// Its key.
+        /// The key.
         key: String,
     },
-    /// A value that is none of those that there are.
+    /// An invalid value.
     #[error("{key} is {value}: it must be {allowed}")]
     Value {
-        /// Its key.
+        /// The key.
         key: String,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What it may be.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// The network.
+    /// An invalid network.
     #[error("the network: {0}")]
     Scenario(#[from] Box<ScenarioError>),
-    /// The network.
+    /// A network that makes no plan.
     #[error("the network: {0}")]
     Plan(#[from] Box<PlanError>),
-    /// The routing.
+    /// An invalid routing.
     #[error("the network: {0}")]
     Routing(#[from] belljar_fabric::RoutingError),
     /// A file that a job names.
@@ -78,12 +79,12 @@ pub enum MixFileError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What a job is to a simulation.
+/// Traffic model of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -94,7 +95,7 @@ pub enum Level {
     Message,
 }
 
-/// How messages go over the network.
+/// Network model of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageModel {
@@ -109,38 +110,39 @@ pub enum MessageModel {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Mix {
-    /// A name for people.
+    /// Name for display.
     pub name: String,
-    /// What this is about.
+    /// Description of the mix.
     #[serde(default)]
     pub description: String,
-    /// All chance comes from here.
+    /// Seed of all randomness.
     #[serde(default = "one")]
     pub seed: u64,
     /// Hosts of the machine.
     pub hosts: u32,
-    /// Processes on each host, at most.
+    /// Maximum number of processes on each host.
     #[serde(default = "one_rank")]
     pub ranks_per_host: u32,
-    /// Which job starts: `fcfs`, `easy`, `conservative`.
+    /// Scheduler of jobs: `fcfs`, `easy`, `conservative`.
     #[serde(default = "fcfs")]
     pub scheduler: String,
-    /// On which hosts: `linear`, `random`, `contiguous`, `topology-aware`.
+    /// Selection of hosts: `linear`, `random`, `contiguous`, `topology-aware`.
     #[serde(default = "linear")]
     pub selection: String,
-    /// Which process is on which of them: `block`, `cyclic`, `application-aware`.
+    /// Mapping of processes to the job's hosts: `block`, `cyclic`, `application-aware`.
     #[serde(default = "block")]
     pub mapping: String,
-    /// Over which links flows go: those of `network.routing`, or `greedy`.
+    /// Routing of flows: a value of `network.routing`, or `greedy`.
     #[serde(default)]
     pub routing: Option<String>,
-    /// What a job is: `matrix`, a constant flow for as long as it ran, or `message`, its messages, which contend with those of others.
+    /// Traffic model of jobs: `matrix` for a constant flow over the job's run time, `message` for single messages, which contend
+    /// with messages of other jobs.
     #[serde(default)]
     pub level: Level,
-    /// How the network is modelled at the level of messages.
+    /// Network model at the level of messages.
     #[serde(default)]
     pub model: MessageModel,
-    /// When the network is to be seen.
+    /// Times of network snapshots.
     #[serde(default)]
     pub snapshots: Vec<Duration>,
     /// The network, as in a scenario.
@@ -150,7 +152,7 @@ pub struct Mix {
     /// Groups of jobs.
     #[serde(default)]
     jobs: Vec<jobs::Group>,
-    /// A log of a workload.
+    /// Log of a workload.
     #[serde(default)]
     log: Option<jobs::LogSource>,
 }
@@ -175,14 +177,14 @@ fn block() -> String {
     "block".to_owned()
 }
 
-/// Hosts that a machine may have.
+/// Maximum number of hosts of a machine.
 const MOST_HOSTS: u32 = 1_000_000;
 
 impl Mix {
     /// A combination's mix.
     ///
     /// # Errors
-    /// [`MixFileError`] when its keys or values are none.
+    /// [`MixFileError`] if its keys or values are invalid.
     pub fn of(path: &Path, combination: &Combination) -> Result<Self, MixFileError> {
         let mix: Self =
             combination
@@ -205,18 +207,18 @@ impl Mix {
     /// The machine's network.
     ///
     /// # Errors
-    /// [`MixFileError`] when it is none.
+    /// [`MixFileError`] if it is invalid.
     pub fn machine(&self, path: &Path) -> Result<(Topology, Settings), MixFileError> {
         let mut network = self.network.clone();
         if let Some(routing) = self.routing.as_ref().filter(|routing| *routing != GREEDY) {
             network.insert("routing".to_owned(), routing.clone().into());
         }
-        // Flows know no latency.
+        // Flows have no latency.
         let latency = network.entry("latency".to_owned());
         latency.or_insert_with(|| "1 us".into());
         let mut whole = toml::Table::new();
         whole.insert("network".to_owned(), network.into());
-        // What a scenario has besides its network is not looked at.
+        // Keys of the scenario outside its network do not matter.
         let text = format!(
             "name = \"mix\"\nseed = {}\n[image]\nrecipe = \"bookworm-mpich\"\n[nodes]\ncount = {}\nmemory = \"64 MiB\"\nclock = \"1 GHz\"\n[workload]\ncommand = \"true\"\n{whole}",
             self.seed, self.hosts
@@ -225,10 +227,10 @@ impl Mix {
         Ok(Plan::machine_of(&scenario, path).map_err(Box::new)?)
     }
 
-    /// How jobs are dealt with on this network.
+    /// The policies of jobs on this network.
     ///
     /// # Errors
-    /// [`MixFileError`] when a policy is none.
+    /// [`MixFileError`] if a policy is unknown.
     pub fn policies(
         &self,
         topology: &Topology,
@@ -275,12 +277,12 @@ impl Mix {
         })
     }
 
-    /// True if flows take ways by placement, traffic and load instead of the network's routing.
+    /// True if flows take paths by placement, traffic and load instead of the network's routing.
     pub fn is_greedy(&self) -> bool {
         self.routing.as_deref() == Some(GREEDY)
     }
 
-    /// When the network is to be seen, in order.
+    /// Times of network snapshots, in order.
     pub fn snapshots(&self) -> Vec<Nanos> {
         let times = self.snapshots.iter().map(|time| time.0.as_ps() / 1000);
         let mut times: Vec<Nanos> = times.collect();
@@ -288,10 +290,10 @@ impl Mix {
         times
     }
 
-    /// The jobs, and what is to be said of them. Files are relative to that of the mix; `traced` has the traffic of traces.
+    /// The jobs, and warnings about them. Paths are relative to the mix's folder; `traced` provides the traffic of traces.
     ///
     /// # Errors
-    /// [`MixFileError`] when a file cannot be read, or figures are none.
+    /// [`MixFileError`] if a file cannot be read, or values are invalid.
     pub fn jobs(
         &self,
         path: &Path,
@@ -302,7 +304,7 @@ impl Mix {
     }
 }
 
-/// The routing that looks at placement, traffic and load.
+/// The routing by placement, traffic and load.
 const GREEDY: &str = "greedy";
 
 fn value(key: &str, value: impl std::fmt::Display, allowed: &'static str) -> MixFileError {

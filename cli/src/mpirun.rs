@@ -4,7 +4,7 @@
 
 /// Selects the image that fits some programs.
 pub mod choose;
-/// The scenario of a request, as a text for people.
+/// The scenario of a request, as a readable text.
 pub mod compose;
 /// Requests of command lines.
 pub mod request;

@@ -1,6 +1,6 @@
-//! What a scenario may hold, as a JSON Schema: for editors, which complete and check keys by it
-//! (`belljar schema`), and for the test that holds the documentation against the code. It is made of the
-//! types that read scenarios, so it knows every key that they do.
+//! JSON Schema of scenarios, for editors, which complete and check keys (`belljar schema`), and for the test that
+//! compares the documentation with the code. It is generated from the types that read scenarios, so it contains
+//! every key.
 
 use schemars::Schema;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ const WORDS: [(&str, &str, &[&str]); 4] = [
 
 /// Names that a folder can have.
 const FOLDER_NAME: &str = "^[^./][^/]*$";
-/// The mix itself, which is at the top of its schema.
+/// The mix itself, at the top of its schema.
 const MIX: &str = "Mix";
 
 /// The schema of scenarios.
@@ -100,10 +100,10 @@ pub fn keys() -> Vec<String> {
     keys
 }
 
-/// Tables in tables, at most.
+/// Maximum depth of nested tables.
 const DEEPEST: u32 = 5;
 
-/// Adds the keys of a table, those of the tables in it below their own.
+/// Adds the keys of a table; keys of nested tables are prefixed with their table's key.
 fn add_keys(of: &Value, whole: &Value, before: &str, depth: u32, keys: &mut Vec<String>) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
@@ -167,7 +167,7 @@ fn number(value: f64) -> Value {
     }
 }
 
-/// Has each key take a list of its values besides one.
+/// Allows a list of values for each key.
 fn vary(properties: Option<&mut Value>) {
     let properties = properties.and_then(Value::as_object_mut);
     for (key, value) in properties.into_iter().flatten() {
@@ -203,7 +203,7 @@ mod tests {
     fn every_key_has_a_row_in_the_documentation_and_every_row_a_key() {
         let (mut keys, documented) = (keys(), documented());
         assert!(keys.len() > 70, "{keys:?}");
-        // A group's time model and image have the keys of all nodes', which are told there.
+        // A group's time model and image have the keys of the section for all nodes, and are documented there.
         for (of_group, of_all) in [
             ("nodes.group.timing.", "nodes.timing."),
             ("nodes.group.image.", "image."),

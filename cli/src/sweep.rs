@@ -1,4 +1,4 @@
-//! One scenario under all combinations of some settings, and the table that comes of it.
+//! One scenario under all combinations of some settings, and the resulting table.
 //!
 //! Combinations are numbered by the order of the settings, the last one varying fastest, so a number means
 //! the same when a sweep's results are gathered again. Called by `belljar sweep`.
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 /// Short names for whole networks.
 pub(crate) mod labels;
-/// The table of a sweep: a row for each combination, failed ones too.
+/// The table of a sweep: a row for each combination, including failed ones.
 mod table;
 
 pub use labels::labels;
 pub use table::{Outcome, Table};
 
-/// More combinations than anybody waits for.
+/// Maximum number of combinations.
 const MOST: usize = 10_000;
 
-/// Why settings make no sweep.
+/// An error in the settings of a sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// `--set` without `=`.
@@ -36,7 +36,7 @@ pub enum SweepError {
 /// All combinations of some settings. The last key varies fastest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The keys that vary, in the order that they were named in.
+    /// The keys that vary, in the order of the settings.
     pub keys: Vec<String>,
     /// For each combination, a value for each key, as TOML.
     pub combinations: Vec<Vec<String>>,
@@ -45,11 +45,11 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Reads what was asked for with `--set`: `key=[a, b]` varies, and anything else is the
-    /// same in all. A setting that is a list itself stands in one more pair of brackets.
+    /// Reads the settings of `--set`: `key=[a, b]` varies, and any other setting is the same in all. A
+    /// value that is a list itself needs one more pair of brackets.
     ///
     /// # Errors
-    /// When nothing varies, or too much.
+    /// If nothing varies, or there are too many combinations.
     pub fn parse(assignments: &[String]) -> Result<Self, SweepError> {
         let mut sweep = Self {
             keys: Vec::new(),
@@ -87,7 +87,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// What is set in a combination, as `key=value`.
+    /// The settings of a combination, as `key=value`.
     pub fn overrides(&self, combination: usize) -> Vec<String> {
         let values = self.combinations.get(combination);
         let varied = self.keys.iter().zip(values.into_iter().flatten());
@@ -95,7 +95,7 @@ impl Sweep {
         self.constants.iter().cloned().chain(varied).collect()
     }
 
-    /// The values of each combination for tables: of whole networks a short name, of all others the value.
+    /// The values of each combination for tables: a short name for a whole network, otherwise the value.
     pub fn labels(&self) -> Vec<Vec<String>> {
         let columns = self.keys.iter().enumerate().map(|(column, key)| {
             let values = self
@@ -110,14 +110,14 @@ impl Sweep {
             .collect()
     }
 
-    /// A combination for people, such as `nodes.count=2, network.latency="1 us"`.
+    /// A combination as text, such as `nodes.count=2, network.latency="1 us"`.
     pub fn describe(&self, combination: usize) -> String {
         let overrides = self.overrides(combination);
         overrides[self.constants.len()..].join(", ")
     }
 }
 
-/// The values of a list; `None` for what is none. Words without quotes are texts.
+/// The values of a list; `None` if the value is no list. Words without quotes are texts.
 fn list(value: &str) -> Option<Vec<String>> {
     let value = value.trim();
     if let Ok(mut table) = format!("value = {value}").parse::<toml::Table>() {

@@ -1,6 +1,6 @@
-//! `belljar` at a terminal, by its own program: completions, progress, colours and Ctrl-C.
+//! `belljar` at a terminal: completions, progress, colours and Ctrl-C.
 //!
-//! Terminals are those of `script`, completions those of `bash`; where a host lacks one, its tests are skipped and say so.
+//! `script` provides terminals, and `bash` completions. If a host lacks one, its tests are skipped and print a note.
 
 #![allow(missing_docs, clippy::print_stderr, clippy::disallowed_methods)]
 
@@ -16,10 +16,10 @@ use nix::unistd::Pid;
 
 const BELLJAR: &str = env!("CARGO_BIN_EXE_belljar");
 
-/// The longest wait for something that comes at once on an idle host.
+/// The longest wait for events that are immediate on an idle host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A folder with the run directory `run`, whose trace is a pinned one.
+/// A folder with the run directory `run`, which has a pinned trace.
 fn folder_with_a_run() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
@@ -46,7 +46,7 @@ fn is_installed(program: &str) -> bool {
 fn belljar(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(BELLJAR);
     command.current_dir(folder).args(words);
-    // Those of whoever runs the tests decide otherwise.
+    // Variables of the calling environment would decide about colours.
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
@@ -57,7 +57,7 @@ fn output(folder: &Path, words: &[&str]) -> Output {
     belljar(folder, words).output().unwrap()
 }
 
-/// A command on a terminal of its own; standard output has what the terminal shows.
+/// A command on a new terminal; its standard output is the terminal's content.
 fn at_terminal(folder: &Path, words: &str) -> Command {
     let mut command = Command::new("script");
     command.current_dir(folder);
@@ -207,7 +207,7 @@ fn pipes_see_no_progress_and_ctrl_c_says_why_it_ended() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Progress would have come by then; its absence does not depend on it.
+    // Progress would have appeared by then; the result does not depend on it.
     thread::sleep(Duration::from_secs(4));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -233,7 +233,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Waits until a folder has something, for [`PATIENCE`] at most.
+/// Waits until `has` returns true, for [`PATIENCE`] at most.
 fn wait_for(mut has: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
@@ -256,7 +256,7 @@ fn an_interrupted_sweep_of_replays_says_how_many_were_played() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // At any time of it: while it prepares, plays or is through.
+    // The signal may come at any phase: preparing, playing or ending.
     thread::sleep(Duration::from_millis(700));
     let sent = kill(Pid::from_raw(child.id() as i32), Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
@@ -275,7 +275,7 @@ fn an_interrupted_sweep_of_replays_says_how_many_were_played() {
 #[test]
 fn an_interrupted_build_of_an_image_leaves_nothing_and_no_children() {
     let folder = tempfile::tempdir().unwrap();
-    // The tools of a build, of which one never ends by itself.
+    // Fake build tools; one of them never ends.
     let tools = folder.path().join("tools");
     fs::create_dir(&tools).unwrap();
     let endless = format!(

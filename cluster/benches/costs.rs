@@ -1,8 +1,8 @@
-//! What one host of many pays for the others, measured by itself: for each node of the run,
-//! for each frame that any node sends, for each message. `cargo xtask bench hosts` reads the
-//! lines that it prints, `NAME VALUE UNIT`, and `docs/scaling.md` tells what they are for.
+//! Costs of other hosts for one host of a run, measured alone: per node of the run, per frame
+//! of any node, and per message. `cargo xtask bench hosts` reads its output, lines of `NAME
+//! VALUE UNIT`; `docs/scaling.md` explains their use.
 //!
-//! Host time is what is measured here.
+//! The benchmark measures host time.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -62,7 +62,7 @@ fn tell(name: &str, value: f64, unit: &str) {
     println!("{name} {value:.3} {unit}");
 }
 
-/// A round's reckoning of who may run how far, all nodes busy, by node of the run.
+/// A round's computation of bounds, with all nodes busy, per node of the run.
 fn bookkeeping() {
     const ROUNDS: u64 = 2_000;
     let topology = Topology::star(NODES, link(), switch()).unwrap();
@@ -89,7 +89,7 @@ fn bookkeeping() {
     tell("node-round", each, "ns for each node and round");
 }
 
-/// To hear how far another host's node is: as `hosts/message.rs` has it.
+/// Takes in the progress of another host's node, as in `hosts/message.rs`.
 fn told() {
     const TIMES: u64 = 500;
     let share = NODES / HOSTS;
@@ -111,7 +111,7 @@ fn told() {
     tell("node-told", each, "ns for each node told of");
 }
 
-/// To hear of a frame that another host's node sends.
+/// Takes in a frame of another host's node.
 fn frame_heard() {
     const MESSAGES: u64 = 200;
     const FRAMES: u64 = 100;
@@ -138,8 +138,7 @@ fn frame_heard() {
     tell("frame-heard", each, "ns for each frame told of");
 }
 
-/// Frames of full length between nodes at random, through the whole network, which knows its
-/// ways by then.
+/// Full-length frames between random nodes, through the whole network with known routes.
 fn frames(name: &str, topology: Topology) {
     const FRAMES: u64 = 200_000;
     let settings = belljar_fabric::Settings {
@@ -162,7 +161,7 @@ fn frames(name: &str, topology: Topology) {
         let start = Instant::now();
         let mut arrived = 0;
         for (sequence, (from, frame)) in (first..).zip(&frames) {
-            // Some thousand are on their way at once.
+            // Some thousand are in flight at once.
             let time = Time::ZERO + Span::from_ns(sequence);
             fabric.send(time, *from, sequence, frame.clone());
             arrived += fabric.advance(time).count() as u64;
@@ -175,13 +174,13 @@ fn frames(name: &str, topology: Topology) {
     tell(&format!("frame-{name}"), each, "ns for each frame");
 }
 
-/// A message there and back between two hosts on one machine, over its loopback: how long, and
-/// how much of a processor both take. Of a large one what each byte takes.
+/// The round trip of a message between two hosts on one machine, over its loopback: its
+/// duration and its processor time. For a large message, both per byte.
 fn messages() {
     const LAPS: u32 = 20_000;
     let (here, there) = pair();
     let echo = thread::spawn(move || {
-        // As long as the other host is there.
+        // Ends with the other host.
         while let Some(message) = hear(&there) {
             there.send(0, message).unwrap();
         }
@@ -219,7 +218,7 @@ fn messages() {
     echo.join().unwrap();
 }
 
-/// The next message, unless the other host is gone.
+/// The next message; `None` if the other host has ended.
 fn hear(mesh: &Mesh) -> Option<Vec<u8>> {
     loop {
         match mesh.receive(Duration::from_secs(1)) {
@@ -247,11 +246,11 @@ fn pair() -> (Mesh, Mesh) {
     })
 }
 
-/// What this process took of processors so far (proc_pid_stat(5), fields 14 and 15).
+/// Processor time of this process so far (proc_pid_stat(5), fields 14 and 15).
 fn processor_time() -> Duration {
     const TICKS_PER_SECOND: u64 = 100;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The name may hold anything; it ends with the last parenthesis.
+    // The name may contain any characters; it ends at the last parenthesis.
     let fields = stat.rsplit(')').next().unwrap().split_whitespace();
     let ticks: u64 = fields
         .skip(11)

@@ -1,9 +1,8 @@
 //! `belljar boot`: one node with any kernel, its serial console on standard output.
 //!
-//! Without input a boot repeats to the cycle; what is typed reaches the guest by the host's clock. There is
-//! no network and no trace, and what the guest writes to its disks is gone at its end. Called by
-//! `command/boot.rs` alone.
-// How long somebody at the keyboard waits is the host's time.
+//! Without input a boot repeats to the cycle; typed input reaches the guest by the host's clock. There is no
+//! network and no trace. Guests' writes to disks are discarded at the end. Called by `command/boot.rs` alone.
+// The host's clock paces a node for a user at the keyboard.
 #![allow(clippy::disallowed_methods)]
 
 use std::io::{self, Write};
@@ -26,13 +25,13 @@ use crate::plan::parts::{DISK_LATENCY, START_DATE};
 use crate::plan::processors::{Maker, Virtualisation};
 use crate::scenario::engine::{Engine, KvmOptions};
 
-/// How far a node runs before its console is looked at.
+/// Virtual time between looks at a node's console.
 const STEP: Span = Span::from_ms(1);
 
-/// What a node is booted with.
+/// The parts and options of a boot.
 #[derive(Clone, Debug)]
 pub struct BootPlan {
-    /// What carries the node.
+    /// Engine that carries the node.
     pub engine: Engine,
     /// The kernel's file.
     pub kernel: PathBuf,
@@ -44,23 +43,21 @@ pub struct BootPlan {
     pub memory: u64,
     /// Processors.
     pub vcpus: u32,
-    /// How long each runs before it is the next one's turn; what suits the engine when
-    /// absent.
+    /// Time slice of each processor; the engine's default when absent.
     pub slice: Option<Span>,
     /// The processors' clock.
     pub clock: Frequency,
-    /// The instructions that the processor has.
+    /// The processor's instruction set.
     pub instruction_set: InstructionSet,
-    /// Virtual time after which the node is given up.
+    /// Virtual time limit of the node.
     pub limit: Option<Time>,
-    /// Whether there is an exit device.
+    /// True if there is an exit device.
     pub exit_device: bool,
-    /// Disk images, in the order of `/dev/vda`, `/dev/vdb`, ...; what the guest writes
-    /// to them is gone when it ends.
+    /// Disk images, in the order of `/dev/vda`, `/dev/vdb`, ...; guests' writes to them are discarded at the end.
     pub disks: Vec<PathBuf>,
 }
 
-/// Why a node cannot be booted or cannot continue.
+/// Errors of booting or running a node.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The kernel is not usable.
@@ -72,7 +69,7 @@ pub enum BootError {
     /// The node failed on the host.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// The host cannot carry it with that engine.
+    /// The host cannot carry the node with that engine.
     #[error(transparent)]
     Engine(#[from] CpuError),
     /// The initial RAM disk cannot be read.
@@ -83,28 +80,28 @@ pub enum BootError {
         /// The host's reason.
         source: io::Error,
     },
-    /// The guest's thread cannot be kept from what it must not do.
+    /// The guest's thread cannot be confined.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// Standard output is gone.
+    /// Standard output is closed.
     #[error("cannot write the console to standard output: {0}")]
     Output(io::Error),
 }
 
-/// How a node ended.
+/// The end of a booted node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootEnding {
-    /// By itself.
+    /// The node itself ended.
     Node(NodeStop),
-    /// The limit of virtual time came first.
+    /// The virtual time limit was reached.
     Limit,
-    /// It waits, and nothing can come.
+    /// The node waits, and no event is pending.
     Asleep,
-    /// Whoever sits at the keyboard left.
+    /// The user at the keyboard left.
     Left,
 }
 
-/// Where a step of a node began.
+/// The state of a node at the beginning of a step.
 struct Start {
     now: Time,
     retired: u64,
@@ -121,14 +118,14 @@ impl Start {
     }
 }
 
-/// A node with its console at hand.
+/// A node with a console on standard output.
 pub struct Booted {
     node: Node,
     engine: Engine,
     limit: Time,
 }
 
-/// What makes processors of the exact engine.
+/// Makes processors of the exact engine.
 fn exact() -> Maker {
     let share = CodeShare::default();
     Box::new(move |parts| {
@@ -147,7 +144,7 @@ fn exact() -> Maker {
 }
 
 impl Booted {
-    /// Loads everything and builds the node.
+    /// Loads all files and builds the node.
     ///
     /// # Errors
     /// [`BootError`], naming the file and the cause.
@@ -196,10 +193,10 @@ impl Booted {
         })
     }
 
-    /// As [`run`](Self::run) with standard output, in a thread of its own in `sandbox`.
+    /// As [`run`](Self::run) with standard output, in a thread confined by `sandbox`.
     ///
     /// # Errors
-    /// [`BootError`] when the host fails the node, the output or the sandbox.
+    /// [`BootError`] if the host fails for the node, the output or the sandbox.
     pub fn run_in(
         &mut self,
         sandbox: Option<&Sandbox>,
@@ -220,11 +217,11 @@ impl Booted {
         ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Runs the node to its end, or until somebody sets `stop`. What is typed reaches it when it is typed, by the
-    /// host's clock: only a run without input repeats to the cycle.
+    /// Runs the node to its end, or until `stop` is set. Typed input reaches it by the host's clock, so only a
+    /// run without input repeats to the cycle.
     ///
     /// # Errors
-    /// [`BootError`] when the host fails the node or the output.
+    /// [`BootError`] if the host fails for the node or the output.
     pub fn run(
         &mut self,
         output: &mut dyn Write,
@@ -262,8 +259,8 @@ impl Booted {
         Ok(BootEnding::Left)
     }
 
-    /// The virtual time that the processor slept since then: what somebody at a
-    /// keyboard should feel of it.
+    /// The virtual time that the processor was idle since then, which a user at the keyboard should experience in
+    /// real time.
     fn idle_since(&self, start: &Start) -> Duration {
         let passed = self.node.now().since(start.now);
         let passed = Duration::from_nanos(passed.as_ps() / 1000);
@@ -273,7 +270,7 @@ impl Booted {
                 let busy = self.node.frequency().time_of(retired).since(Time::ZERO);
                 Duration::from_nanos(busy.as_ps() / 1000)
             }
-            // Whoever sits there felt all of that already.
+            // Under KVM this time has passed in real time.
             Engine::Kvm => start.host.elapsed(),
         };
         passed.saturating_sub(busy)
@@ -289,17 +286,17 @@ impl Booted {
         self.node.retired()
     }
 
-    /// Where its processor stands.
+    /// RIP of the first processor.
     pub fn rip(&self) -> u64 {
         self.node.registers().rip
     }
 
-    /// What virtio devices complain of, by their slots, when the guest's driver broke a queue.
+    /// Faults that the guest's driver caused in virtio queues, by device slots.
     pub fn complaints(&self) -> Vec<(usize, String)> {
         self.node.complaints()
     }
 
-    /// What the engine tells of the run.
+    /// The engine's figures.
     pub fn report(&self) -> EngineReport {
         self.node.engine_report()
     }

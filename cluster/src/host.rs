@@ -1,9 +1,9 @@
-//! This host, as a run uses it: what memory it can give, and what its threads may do.
+//! This host's resources: its memory, and the rights of its threads.
 //!
-//! Nothing here knows of a run but its directory. `plan` asks for memory, and whoever carries a run out confines
-//! the threads on which guests run.
+//! This module depends on no part of a run except its directory. `plan` queries the memory, and the run confines
+//! the threads of guests.
 
-/// What memory this host can give.
+/// Available memory of this host.
 pub mod memory;
-/// What keeps a guest that broke out inside its own run.
+/// Confinement of guests that break out.
 pub mod sandbox;

@@ -1,39 +1,39 @@
 //! A run on several hosts.
 //!
-//! Host 0 has the run directory and started the others; each runs some of the nodes. What
-//! comes out does not tell how many there were: results follow from virtual time alone, and
-//! how far nodes run in one piece was never part of them.
+//! Host 0 has the run directory and started the others; each runs some of the nodes. Results do not
+//! depend on the number of hosts: they follow from virtual time alone, which the length of nodes'
+//! turns does not affect.
 //!
 //! | | |
 //! |---|---|
 //! | [`Muster`](hosts::muster::Muster) | finding hosts and starting an [agent](hosts::agent) on each |
-//! | [`placement`](hosts::placement), [`Partition`](hosts::Partition) | who runs which nodes |
-//! | [`Preview`](hosts::Preview) | the same before any host was asked |
-//! | [`Exchange`](hosts::Exchange) | what hosts tell each other while nodes run |
+//! | [`placement`](hosts::placement), [`Partition`](hosts::Partition) | assignment of nodes to hosts |
+//! | [`Preview`](hosts::Preview) | the assignment before any host is contacted |
+//! | [`Exchange`](hosts::Exchange) | messages between hosts while nodes run |
 
 /// A host's part in a run that another host started.
 pub mod agent;
-/// What passes between an agent and whoever starts it before they are connected.
+/// Messages between an agent and its starter before they are connected.
 mod bootstrap;
-/// What a host tells the others while the run is under way, and what it hears.
+/// Messages between hosts of a running simulation.
 mod exchange;
-/// Which hosts a scenario is to run on, before any of them is asked.
+/// The hosts of a scenario, before any of them is contacted.
 mod list;
-/// What hosts of a run tell each other.
+/// The messages of a run's hosts.
 mod message;
 /// Finding a run's hosts and starting agents on them.
 pub mod muster;
-/// Which host runs which nodes.
+/// The assignment of nodes to hosts.
 mod partition;
-/// Which nodes go to which host.
+/// Placement of nodes on hosts.
 pub mod placement;
-/// Which nodes would go where, told before any host is asked.
+/// Preview of the placement, before any host is contacted.
 mod preview;
-/// Handing other hosts what they need to run their nodes.
+/// Sends other hosts the files for their nodes.
 mod provision;
-/// What one host knows of nodes that others run.
+/// The known state of nodes on other hosts.
 mod remote;
-/// Files that one host of a run has and others need, found by what is in them.
+/// Files of one host that others need, identified by their content.
 mod store;
 
 pub use exchange::{Exchange, ExchangeError};

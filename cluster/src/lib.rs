@@ -18,7 +18,8 @@
 //! | [`results`] | the run directory | `scenario` |
 //! | [`scripts`], [`scenario`] | files of users | none |
 //!
-//! `run`, `hosts` and `observe` import one another: a run reports its progress to other hosts and to monitors; an agent and `bisect` make runs of their own.
+//! `run`, `hosts` and `observe` import one another: a run reports its progress to other hosts and to monitors; an agent and
+//! `bisect` start runs.
 
 /// One node with any kernel.
 pub mod boot;

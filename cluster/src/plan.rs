@@ -1,8 +1,7 @@
 //! A scenario resolved: every value known, every file found.
 //!
-//! Making a plan looks at the file system but runs nothing of the scenario's. Its values have been checked:
-//! later parts take them as they are. Called by all commands that run a scenario or check it, and by
-//! agents.
+//! Making a plan reads the file system but executes no part of the scenario. Its values have been checked:
+//! later parts take them as they are. Called by all commands that run a scenario or check it, and by agents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,31 +25,31 @@ pub mod background;
 pub mod code;
 /// A plan in words.
 mod describe;
-/// Why a scenario cannot be carried out.
+/// Errors of a scenario's values.
 pub mod error;
 /// The files that a scenario names.
 mod files;
-/// The images of a run's nodes, and what depends on them.
+/// The images of a run's nodes, and their properties.
 pub mod images;
-/// What the nodes of each group are made of.
+/// The properties of the nodes of each group.
 pub mod kinds;
-/// What launchers are told.
+/// Settings of MPI launchers on the nodes.
 mod launchers;
-/// Values held against their limits.
+/// Limits of values.
 mod limits;
 /// A scenario's network, resolved.
 mod network;
-/// What the nodes of a run are made of.
+/// Construction of a run's nodes.
 pub mod parts;
-/// Where a run's MPI calls are seen.
+/// Probes for MPI calls.
 pub mod probes;
-/// What makes the processors of a run's nodes.
+/// Construction of nodes' processors.
 pub(crate) mod processors;
-/// The disk by which a run hands its nodes the workload.
+/// The disk that brings the workload to the nodes.
 pub mod run_disk;
 /// The image's secure shell server.
 mod secure_shell;
-/// The node of which all nodes of a run are clones.
+/// The template: the node that all nodes of a run are cloned from.
 pub mod template;
 
 use background::BackgroundPlan;
@@ -70,81 +69,79 @@ const SHORTEST_SLICE: Span = Span::from_ns(100);
 /// Parts of a cycle per instruction that the time model can express.
 const RATIO_PARTS: f64 = 1000.0;
 
-/// Everything that a run needs to know.
+/// All data of a run before its start.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Name of the scenario.
     pub name: String,
-    /// What it is about.
+    /// Description of the scenario.
     pub description: String,
     /// Seed of all randomness.
     pub seed: u64,
-    /// What carries the nodes.
+    /// Engine that carries the nodes.
     pub engine: Engine,
-    /// How the host's virtualisation is used, where it carries them.
+    /// Options of the host's virtualisation, if it carries them.
     pub kvm: KvmOptions,
-    /// What boots, without repetition: kinds of nodes tell theirs.
+    /// The images, without repetition; each kind of nodes has the number of its image.
     pub images: Vec<ImagePlan>,
     /// Slurm, if nodes have it.
     pub slurm: Option<SlurmPlan>,
     /// Number of nodes.
     pub nodes: u32,
-    /// What they are, in the order of their numbers; see [`kinds`](Self::kinds).
+    /// Kinds of nodes, in the order of their numbers; see [`kinds`](Self::kinds).
     kinds: Vec<NodeKind>,
     /// Detours of their processors.
     noise: Vec<NoisePlan>,
-    /// How long each of several processors runs before it is the next one's turn: what
-    /// the scenario says, or as much of it as fits a round.
+    /// Time slice of each of several processors: the scenario's value, or as much of it as fits a round.
     pub slice: Span,
-    /// Whose approximations and undefined flags they have.
+    /// Origin of approximate and undefined results.
     pub results: Results,
     /// The network.
     pub topology: Topology,
-    /// How it is operated.
+    /// Its settings.
     pub network: Settings,
-    /// What it is, in words.
+    /// Its description in words.
     pub network_words: String,
     /// The nodes' network cards.
     card: CardKind,
-    /// Warnings of its links and ports that carry nothing, each with a remedy.
+    /// Warnings about links and ports without traffic, each with a remedy.
     pub network_warnings: Vec<String>,
-    /// How nodes get to know each other's hardware addresses.
+    /// Resolution of the nodes' hardware addresses.
     pub arp: Arp,
-    /// Jobs whose traffic shares it.
+    /// Background jobs on the network.
     pub background: Vec<BackgroundPlan>,
     /// Links to record.
     pub pcap: Vec<LinkId>,
     /// The workload's script.
     pub command: String,
-    /// Its files by name in its folder.
+    /// The workload's files by name in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Those of them that nodes read from a disk.
+    /// The files that nodes read from a disk.
     pub large_files: LargeFiles,
-    /// Its programs among them in words, each with its libraries.
+    /// The workload's programs in words, each with its libraries.
     pub programs: Vec<String>,
-    /// Every node boots by itself instead of being cloned.
+    /// True if every node boots instead of being cloned.
     pub boot_each: bool,
-    /// The snapshots to clone, one for each kind of nodes, instead of those that are kept for them; empty
-    /// for the latter.
+    /// The snapshots to clone, one for each kind of nodes; empty for the default ones.
     pub snapshots: Vec<PathBuf>,
-    /// Virtual time after which the run is given up.
+    /// Virtual time limit of the run.
     pub limit: Time,
-    /// Files that nodes hand out when the run is over.
+    /// Files that nodes return after the run.
     pub outputs: Wanted,
-    /// What is recorded.
+    /// Trace settings.
     pub trace: Trace,
-    /// What samples are taken, if any are.
+    /// Profile settings, if samples are taken.
     pub profile: Option<ProfilePlan>,
     /// The user's probes.
     pub probes: Vec<OwnProbe>,
-    /// Virtual time from one checkpoint to the next, if they are taken by themselves.
+    /// Virtual time between automatic checkpoints, if any.
     pub checkpoint_every: Option<Span>,
 }
 
-/// The samples of what processors do.
+/// Sampling of processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfilePlan {
-    /// Virtual time from one to the next.
+    /// Virtual time between samples.
     pub every: Span,
     /// Most frames of a stack.
     pub frames: u8,
@@ -160,16 +157,15 @@ impl Plan {
         Self::resolve_for(scenario, path, Self::images_of(scenario, path)?)
     }
 
-    /// The images of `scenario`, which was read from `path`, without repetition and in the order of the nodes
-    /// that boot them.
+    /// The images of `scenario`, which was read from `path`, without repetition, in the order of the nodes.
     ///
     /// # Errors
-    /// When a recipe can't be read or has not been built.
+    /// If a recipe cannot be read or is not built.
     pub fn images_of(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
         images::find(scenario, path)
     }
 
-    /// True if nodes have a disk of large files. The disk of Slurm comes after it.
+    /// True if nodes have a disk of large files. The disk of Slurm follows it.
     pub(crate) fn has_disk_of_files(&self) -> bool {
         !self.large_files.is_empty() || self.slurm.is_some()
     }
@@ -180,22 +176,22 @@ impl Plan {
         self.images.iter().map(|of| &of.image).chain(slurm)
     }
 
-    /// Whether the library is preloaded into the workload's programs.
+    /// True if the library is preloaded into the workload's programs.
     pub fn preloads_library(&self) -> bool {
         self.trace.means(self.engine) == Some(TraceBy::Library)
     }
 
-    /// By which means calls are recorded, if they are.
+    /// The method of recording calls; `None` if they are not recorded.
     pub fn traced_by(&self) -> Option<TraceBy> {
         self.trace.means(self.engine).filter(|_| self.trace.enabled)
     }
 
-    /// Whether calls are recorded by probes, and not through the library.
+    /// True if calls are recorded by probes instead of the library.
     pub fn traces_by_probes(&self) -> bool {
         self.traced_by() == Some(TraceBy::Probes)
     }
 
-    /// The same for images that are at hand, as [`images_of`](Self::images_of) has them.
+    /// The same for given images, in the order of [`images_of`](Self::images_of).
     ///
     /// # Errors
     /// See [`PlanError`].
@@ -275,7 +271,7 @@ impl Plan {
     }
 }
 
-/// Refuses a scenario whose calls the engine would not see.
+/// Refuses a scenario whose calls the engine cannot observe.
 fn sees_calls(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
     let trace = &scenario.trace;
     let Some(means) = trace.means(engine) else {
@@ -299,7 +295,7 @@ fn sees_calls(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The samples to be taken, which the engine must be able to stop for.
+/// The sampling, if the engine can stop for it.
 fn profile(scenario: &Scenario, engine: Engine) -> Result<Option<ProfilePlan>, PlanError> {
     let Some(every) = scenario.profile.every else {
         return Ok(None);
@@ -317,7 +313,7 @@ fn profile(scenario: &Scenario, engine: Engine) -> Result<Option<ProfilePlan>, P
     }))
 }
 
-/// The engine, which must be able to do what the scenario says of time.
+/// The engine, if it supports the scenario's time settings.
 fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
     let kinds = scenario.nodes.kinds(1);
     let any = |is: fn(&Nodes) -> bool| kinds.iter().any(|(nodes, _)| is(nodes));
@@ -340,9 +336,8 @@ fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
     }
 }
 
-/// Nodes of several vCPUs are stopped between slices only, so that how they run does not
-/// depend on where rounds are cut; so none is longer than a round. A node alone has no
-/// rounds to keep to.
+/// Nodes of several vCPUs are stopped only between slices, so that their execution does not depend on rounds.
+/// Therefore no slice is longer than a round. A single node has no rounds.
 fn slice(nodes: &Nodes, engine: Engine, lookahead: Span) -> Result<Span, PlanError> {
     let wanted = nodes.slice.map_or(engine.slice(), |slice| slice.0);
     let is_plain = |(kind, _): &(Nodes, u32)| kind.vcpus == 1;

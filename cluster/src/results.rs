@@ -1,16 +1,16 @@
-//! What a run leaves: its directory, summary, captures, logs and the nodes' files.
+//! Results of a run: its directory, summary, captures, logs and the nodes' files.
 //!
-//! Nothing here decides how a run goes. Called by `run`, and by commands that show what a run left.
+//! This module does not affect a run's course. Called by `run`, and by commands that show results.
 
 /// Links as pcapng files.
 pub mod capture;
-/// What links carried over time.
+/// Loads of links over time.
 pub mod link_log;
 /// Files of the nodes for the run directory.
 pub mod outputs;
-/// Where a run puts what it found.
+/// The run directory.
 pub mod run_directory;
-/// What nodes write that a run keeps as text.
+/// Outputs of nodes that a run keeps as text.
 pub mod stream;
-/// Who sent how much to whom.
+/// Traffic between nodes.
 pub mod wire;

@@ -1,31 +1,31 @@
 //! A run carried out: nodes, host threads, rounds of virtual time, checkpoints.
 //!
-//! What a run does follows from its plan alone; host threads and clocks reach no result. Called by the commands
-//! with a plan, and it fills what `results` keeps.
+//! A run's course follows from its plan alone; host threads and clocks affect no result. Called by commands
+//! with a plan; fills the files of `results`.
 
 /// Background jobs, and the network that they share with the nodes.
 pub mod background;
-/// How far each node may run before anybody else must be heard.
+/// Bounds of nodes' turns.
 pub mod bounds;
-/// A whole run at a point between its rounds, as files from which it continues.
+/// A whole run between two rounds, as files from which it continues.
 pub mod checkpoint;
 /// Rounds of virtual time, from the first to the last.
 pub mod coordinator;
-/// How a run ends.
+/// The end of a run.
 pub(crate) mod ending;
-/// Why a run could not continue.
+/// Errors of a run.
 pub mod error;
-/// Calls by which programs wait in loops.
+/// Calls by which programs poll.
 pub(crate) mod polls;
 /// The calls of all nodes in one trace.
 pub(crate) mod recorder;
-/// What a node has to say of itself at the end of a run.
+/// A node's report at the end of a run.
 pub mod report;
 /// One node of a run, with its tracer and its console.
 pub mod runner;
 /// Host time that nodes take, for reports alone.
 pub(crate) mod stopwatch;
-/// What is told of a run at its end.
+/// The summary of a run.
 pub mod summary;
-/// Host threads that take turns.
+/// Host threads that execute turns.
 pub(crate) mod workers;

@@ -1,8 +1,7 @@
-//! A scenario as its file says it.
+//! A scenario as its file defines it.
 //!
-//! Reading one looks at nothing but its text, and refuses keys that it does not know. What is absent stays
-//! absent or has its default here; what values mean together is found out by [`Plan`](crate::plan). The
-//! types are also the scenario's schema.
+//! Parsing uses the text alone, and refuses unknown keys. Absent values stay absent or have defaults;
+//! [`Plan`](crate::plan) resolves and checks them. The types are also the scenario's schema.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +14,9 @@ use crate::scenario::quantity::Duration;
 
 /// `[[background]]`.
 mod background;
-/// Which engine carries a scenario's nodes.
+/// The engine of a scenario's nodes.
 pub mod engine;
-/// Folders and patterns of files, made into single files.
+/// Expands folders and patterns of files into single files.
 mod files;
 /// `[hosts]`.
 mod hosts;
@@ -29,11 +28,11 @@ mod nodes;
 mod noise;
 /// Values with units, as scenarios write them.
 pub mod quantity;
-/// Defaults of a network's shape, in scenarios that are kept.
+/// Records a network shape's defaults in kept scenarios.
 mod recorded;
 /// `[slurm]`.
 mod slurm;
-/// Scenarios that stand by themselves.
+/// Standalone scenarios.
 mod standalone;
 /// `[nodes.timing]`.
 mod timing;
@@ -56,7 +55,7 @@ pub use timing::{CachesTable, FartherCache, FirstCache, TimingTable};
 pub use trace::{Iterations, Polls, ProbeTable, ProbeTime, Trace, TraceBy};
 pub use workload::{FileSource, Workload};
 
-/// Why a text is not a scenario.
+/// Errors of a scenario's text.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// Not TOML, an unknown key, or a wrong value.
@@ -64,18 +63,18 @@ pub enum ScenarioError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong and where, over several lines.
+        /// The reason and its place, on several lines.
         reason: String,
     },
     /// Files of the workload cannot be found.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// `--set` without `=`, or with a key that leads nowhere.
+    /// `--set` without `=`, or with a key of no table.
     #[error("--set {assignment}: {reason}; write --set section.key=value")]
     Override {
-        /// What was asked for.
+        /// The assignment.
         assignment: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
@@ -84,64 +83,64 @@ pub enum ScenarioError {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// A name for people, and for the run directory.
+    /// Name, for display and for the run directory.
     pub name: String,
-    /// What this is about.
+    /// Description of the scenario.
     #[serde(default)]
     pub description: String,
-    /// All randomness comes from here.
+    /// Seed of all randomness.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// What carries the machines.
+    /// Engine that carries the nodes.
     #[serde(default)]
     pub engine: EngineChoice,
-    /// How the host's virtualisation is used, where it carries them.
+    /// Options of the host's virtualisation, for engine kvm.
     #[serde(default)]
     pub kvm: KvmOptions,
-    /// What boots.
+    /// Guest image.
     pub image: Image,
-    /// The machines.
+    /// Nodes.
     pub nodes: Nodes,
-    /// What connects them.
+    /// Network of the nodes.
     #[serde(default)]
     pub network: Network,
-    /// What runs.
+    /// Workload of the nodes.
     pub workload: Workload,
-    /// Slurm on the nodes, if they have it.
+    /// Slurm on the nodes, if present.
     #[serde(default)]
     pub slurm: Option<Slurm>,
-    /// Jobs whose traffic shares the network.
+    /// Background jobs that share the network.
     #[serde(default)]
     pub background: Vec<BackgroundTable>,
-    /// What is recorded.
+    /// Trace settings.
     #[serde(default)]
     pub trace: Trace,
-    /// Whether samples are taken of what processors do.
+    /// Profile settings.
     #[serde(default)]
     pub profile: Profile,
-    /// When the whole run is kept, to be continued.
+    /// Checkpoints of the run.
     #[serde(default)]
     pub checkpoint: Checkpoint,
-    /// The physical hosts that it is run on.
+    /// Physical hosts of the run.
     #[serde(default)]
     pub hosts: Hosts,
 }
 
-/// When the whole run is kept, to be continued.
+/// Checkpoints of the run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Checkpoint {
-    /// Each time so much virtual time has gone by; never by itself when absent.
+    /// Virtual time between checkpoints; no automatic ones when absent.
     pub every: Option<Duration>,
 }
 
-/// Samples of what processors do, for `belljar profile`.
+/// Samples of processors, for `belljar profile`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Profile {
-    /// A sample is taken each time so much virtual time has gone by; none when absent.
+    /// Virtual time between samples; no samples when absent.
     pub every: Option<Duration>,
-    /// How many frames of a stack a sample has, at most: from 1 to 64.
+    /// Most stack frames of a sample: from 1 to 64.
     pub frames: u8,
 }
 
@@ -162,7 +161,7 @@ fn default_seed() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
-    /// The recipe, relative to the scenario's file, or the name of a built-in one.
+    /// Recipe, as a path relative to the scenario's file, or the name of a built-in one.
     pub recipe: PathBuf,
     /// Words added to the kernel's command line.
     #[serde(default)]
@@ -170,8 +169,8 @@ pub struct Image {
 }
 
 impl Scenario {
-    /// Reads a scenario from `text`, which came from `path`, with `overrides` of the
-    /// form `section.key=value` applied.
+    /// Parses a scenario from `text`, which came from `path`, with `overrides` of the form
+    /// `section.key=value` applied.
     ///
     /// # Errors
     /// See [`ScenarioError`].
@@ -203,10 +202,10 @@ fn overridden(path: &Path, text: &str, overrides: &[String]) -> Result<toml::Tab
     Ok(table)
 }
 
-/// Most parts of a key, which is more than any key has.
+/// Maximum number of parts of a key, more than any key has.
 const DEEPEST_KEY: usize = 16;
 
-/// Sets `section.key` to a TOML value, or to the text as it stands.
+/// Sets `section.key` to a TOML value, or to the literal text.
 fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError> {
     let fail = |reason: &str| ScenarioError::Override {
         assignment: assignment.to_owned(),
@@ -222,7 +221,7 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let mut place = table;
     let mut parts: Vec<&str> = key.trim().split('.').collect();
-    // Sections are read one within the other.
+    // Nested sections.
     if parts.len() > DEEPEST_KEY {
         return Err(ScenarioError::Override {
             assignment: format!("{}...", parts[..DEEPEST_KEY].join(".")),

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
-/// Commands that batch scripts call and that images of nodes rarely have, as shell scripts: `ssh` reaches other nodes, `mpirun` calls the launcher
-/// of MPICH where it has another name, and `module` names the modules that are not there.
+/// Commands that batch scripts call and that images rarely have, as shell scripts. `ssh` reaches other nodes, `mpirun` calls
+/// MPICH's launcher if that has another name, and `module` prints the names of missing modules.
 pub(crate) const COMMANDS: [(&str, &str); 3] = [
     ("ssh", include_str!("scripts/ssh.sh")),
     ("mpirun", include_str!("scripts/mpirun.sh")),
     ("module", include_str!("scripts/module.sh")),
 ];
 
-/// True if `command` or a script among `files` calls the program `name`. Lines of comments are passed over.
+/// True if `command` or a script among `files` calls the program `name`. Comment lines are skipped.
 pub(crate) fn calls(command: &str, files: &BTreeMap<String, Vec<u8>>, name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let names = |text: &str| {

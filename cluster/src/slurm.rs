@@ -1,7 +1,7 @@
 //! Slurm on the nodes of a run: the table `slurm` of a scenario.
 //!
-//! Debian's own daemons and commands run beside the node's root file system, from the disk of an image that has them; nodes of any image can have
-//! them. Its configuration follows from the plan's nodes. Made where a plan is made; its files are on the run disk.
+//! Debian's daemons and commands run from a further disk, next to the node's root file system, so nodes of any image can have
+//! them. Its configuration follows from the plan's nodes. Made with a plan; its files are on the run disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +25,12 @@ pub const SETTINGS: &str = "/run/belljar/slurm-settings";
 pub(crate) const FOLDER: &str = "slurm-settings";
 /// Commands of users that only nodes with Slurm have.
 pub(crate) const CALLED: [&str; 6] = ["srun", "sbatch", "salloc", "scontrol", "squeue", "sinfo"];
-/// Libraries of a program that are followed.
+/// Maximum number of a program's libraries that are examined.
 const MOST_LIBRARIES: usize = 512;
 /// Characters of a name besides letters and digits.
 const NAME_MARKS: &str = "_-.";
 
-/// Slurm as the nodes of a run have it.
+/// Slurm on the nodes of a run.
 #[derive(Clone, Debug)]
 pub struct SlurmPlan {
     /// The image whose root file system is mounted.
@@ -49,7 +49,7 @@ impl SlurmPlan {
     /// The plan of `table` for nodes whose first image has the tree `root`, and a workload with these files.
     ///
     /// # Errors
-    /// When a name cannot stand in Slurm's configuration.
+    /// If a name is invalid in Slurm's configuration.
     pub(crate) fn new(
         table: &Slurm,
         image: Image,
@@ -80,10 +80,11 @@ impl SlurmPlan {
     }
 }
 
-/// Refuses a workload that calls Slurm's commands on nodes that have none: neither the scenario asks for it, nor has the image `root` of node 0 it.
+/// Refuses a workload that calls Slurm's commands on nodes without Slurm: the scenario does not request it, and the image `root`
+/// of node 0 lacks it.
 ///
 /// # Errors
-/// With the first such command.
+/// The error names the first such command.
 pub(crate) fn check_called(
     scenario: &Scenario,
     files: &BTreeMap<String, Vec<u8>>,
@@ -99,8 +100,8 @@ pub(crate) fn check_called(
     missing.map_or(Ok(()), |name| Err(PlanError::NoSlurm { name }))
 }
 
-/// The default of `srun --mpi`: PMI-2 for MPICH and its kin, PMIx for Open MPI. If the image has both, the first program that is linked to one of
-/// them decides: a file of the workload, or a program of the image that a script names.
+/// The default of `srun --mpi`: PMI-2 for MPICH and related libraries, PMIx for Open MPI. If the image has both, the first
+/// program that is linked to one of them decides: a file of the workload, or a program of the image that a script names.
 fn pmi_of(root: &GuestRoot, files: &BTreeMap<String, Vec<u8>>) -> &'static str {
     let of_image = match root.has(Mpi::OpenMpi) && !root.has(Mpi::Mpich) {
         true => Mpi::OpenMpi,
@@ -125,7 +126,7 @@ fn pmi_of(root: &GuestRoot, files: &BTreeMap<String, Vec<u8>>) -> &'static str {
     }
 }
 
-/// The MPI library of a program, which it may have by way of other libraries of the image.
+/// The MPI library of a program, possibly through other libraries of the image.
 fn mpi_of(binary: Binary, root: &GuestRoot) -> Option<Mpi> {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut left = binary.needed;

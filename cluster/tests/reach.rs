@@ -1,5 +1,5 @@
-//! A process that is closed reaches the files of its [`Reach`], by any of its threads, and what
-//! was open before; in a process of its own, as nothing opens it again.
+//! A confined process can access the files of its [`Reach`] from all of its threads, and files
+//! opened before. The test runs in a separate process, as the confinement is permanent.
 
 #![allow(missing_docs, clippy::print_stderr)]
 
@@ -15,7 +15,7 @@ fn is_refused<T>(outcome: io::Result<T>) -> bool {
     matches!(outcome, Err(error) if error.raw_os_error() == Some(libc::EACCES))
 }
 
-/// What a thread can do in `inside`, to a file of this name, and out of it.
+/// The possible operations of a thread in `inside`, on a file of this name, and outside of it.
 fn tries(inside: &Path, outside: &Path, name: &str) -> Vec<(&'static str, bool)> {
     let made = inside.join(name);
     let folder = inside.join("folder");

@@ -1,7 +1,7 @@
-//! What the ranks of a run called.
+//! The calls of a run's ranks.
 //!
-//! Addresses and polls are left out, so that lists of runs whose timing differs can be compared. Called by
-//! end-to-end tests that hold engines and ways to trace against each other.
+//! Addresses and polls are omitted, so that runs with different timing have equal lists. Called by end-to-end tests that compare
+//! engines and methods of tracing.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::Dir;
 
 impl Dir {
-    /// What each rank of each job of the run in the folder `out` called, in order, with its arguments
-    /// but for addresses. When a call that does not return is given up may differ, so that jobs are apart. Left out are polls, whose number depends on when what they wait
-    /// for comes.
+    /// The calls of each rank of each job of the run in the folder `out`, in order, with their arguments except addresses. Jobs
+    /// are separate, as a call without a return may be given up at different times. Polls are omitted, as their number depends on
+    /// time.
     pub fn calls(&self, out: &str) -> BTreeMap<[u64; 2], Vec<String>> {
         let (dump, error, code) = self.call(&["trace", "dump", "--json", out]);
         assert_eq!(code, Some(0), "{error}");

@@ -1,11 +1,10 @@
-//! Digests of whole runs, which stand in the tree: the same on every host.
+//! Digests of whole runs, stored in the tree: the same on every host.
 //!
 //! `tests/digests.txt` has a line for each run: its name, a hash of the image that it ran on, and a
-//! digest of its traces and consoles. On another image a run is another one, and what is
-//! written down says nothing of it: that is skipped loudly. The first line names the processors
-//! on which the digests were seen to hold, as `maker:family:model`; elsewhere a difference is
-//! reported, and fails with `BELLJAR_STRICT=1`. `BELLJAR_BLESS=1` writes the lines of the runs
-//! that are made anew.
+//! digest of its traces and consoles. A run on another image differs, so its digest is not
+//! comparable: the check is skipped with a message. The first line lists the processors on which
+//! the digests were verified, as `maker:family:model`. On others a difference is reported, and
+//! fails only with `BELLJAR_STRICT=1`. `BELLJAR_BLESS=1` writes the lines of the repeated runs.
 
 use std::arch::x86_64::__cpuid;
 use std::fs;
@@ -19,7 +18,7 @@ use crate::{Dir, Outcome, root};
 /// One test at a time writes to the file.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// This host's processor: who made it, its family and its model (CPUID leaves 0 and 1).
+/// This host's processor: its maker, its family and its model (CPUID leaves 0 and 1).
 fn processor() -> String {
     let (maker, version) = (__cpuid(0), __cpuid(1).eax);
     let words = [maker.ebx, maker.edx, maker.ecx].map(u32::to_le_bytes);
@@ -34,10 +33,10 @@ fn file() -> PathBuf {
 }
 
 impl Dir {
-    /// Holds `run`, on the image of `recipe`, against what is written down of the run `name`.
+    /// Compares `run`, on the image of `recipe`, with the stored digest of the run `name`.
     ///
     /// # Panics
-    /// Where that differs, on a processor on which it was seen to hold.
+    /// If they differ, on a processor for which the digest was verified.
     pub fn holds(&self, name: &str, run: &Outcome, recipe: &str) {
         let image = self.image_hash(recipe);
         let digest = format!("{:016x}", XxHash3_64::oneshot(&run.told()));
@@ -69,12 +68,12 @@ impl Dir {
         }
     }
 
-    /// A hash of what the image of `recipe` is made of.
+    /// A hash of the image of `recipe`.
     fn image_hash(&self, recipe: &str) -> String {
         let manifest = self.image(recipe).join("manifest.toml");
         let text = fs::read_to_string(&manifest)
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", manifest.display()));
-        // Of the kernel, the initial RAM disk, and the root file system, which stand first.
+        // Of the kernel, the initial RAM disk, and the root file system, which come first.
         let hashes = text
             .lines()
             .filter(|line| line.starts_with("sha256"))
@@ -89,7 +88,7 @@ fn words(line: &str) -> [&str; 3] {
     std::array::from_fn(|_| words.next().unwrap_or_default())
 }
 
-/// Writes `line` in place of that of the run `name`.
+/// Replaces the line of the run `name` with `line`.
 fn write(name: &str, line: &str, lines: &str) {
     let others = lines
         .lines()

@@ -1,13 +1,13 @@
-//! A lab of physical hosts on one machine: each is a set of namespaces with a link into a
-//! switch that has a namespace of its own, Debian's own Slurm, munge and sshd running in
-//! it. The outside network is never touched, and nothing is left: all processes are
-//! in one process namespace whose first process ends with the test, however that ends.
+//! A lab of physical hosts on one machine. Each is a set of namespaces with a link to a
+//! switch in another namespace, and runs Debian's own Slurm, munge and sshd. The outside
+//! network is never touched, and no process or device remains: all processes are in one
+//! process namespace, whose first process ends with the test in any case.
 
 /// The files of a lab's hosts: users, keys, the settings of Slurm, munge and sshd.
 mod files;
 /// A host of a lab.
 mod host;
-/// A wire that takes its time, for hosts of a lab.
+/// A wire with a delay, for hosts of a lab.
 mod wire;
 
 use std::fs;
@@ -22,12 +22,12 @@ use tempfile::TempDir;
 pub use wire::{Wire, round_trip};
 
 const KEEPER: &str = include_str!("lab/keeper.sh");
-/// How long one host's daemons, and how long the whole cluster may take.
+/// Time limit for one host's daemons, and for the whole cluster.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a thing is looked at that is waited for.
+/// Interval of checks while waiting.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Programs that a lab is made of, and the Debian packages that have them.
+/// Programs that a lab needs, and their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("/usr/sbin/slurmctld", "slurmctld"),
     ("/usr/sbin/slurmd", "slurmd"),
@@ -39,10 +39,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("/usr/bin/nsenter", "util-linux"),
 ];
 
-/// Hosts, their switch, and a head from which things are started.
+/// Hosts, their switch, and a head that starts programs.
 #[derive(Debug)]
 pub struct Lab {
-    // In this order they are dropped: the processes, then their files.
+    // Dropped in this order: the processes, then their files.
     hosts: Vec<Host>,
     head: Host,
     keeper: Keeper,
@@ -57,8 +57,8 @@ struct Keeper {
 }
 
 impl Lab {
-    /// `count` hosts, `h0` and on, and the head; all are up, and Slurm knows so. `None`,
-    /// said loudly, where this machine cannot have one.
+    /// Starts `count` hosts, `h0` and on, and the head; all are up, and registered with
+    /// Slurm. `None`, with a message, if this machine does not support a lab.
     pub fn start(count: usize) -> Option<Self> {
         if let Some(reason) = cannot() {
             eprintln!("SKIPPED: testing several physical hosts takes {reason}");
@@ -86,7 +86,7 @@ impl Lab {
         Some(lab)
     }
 
-    /// Where things are started, and Slurm's controller runs; no job runs on it.
+    /// The host that starts programs and runs Slurm's controller; no job runs on it.
     pub fn head(&self) -> &Host {
         &self.head
     }
@@ -101,12 +101,12 @@ impl Lab {
         &self.hosts
     }
 
-    /// A folder that all hosts have.
+    /// A folder that all hosts share.
     pub fn shared(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Switches a host off: no process of it runs on, and nobody is told.
+    /// Switches a host off: all its processes end without notice to others.
     pub fn power_cut(&self, index: usize) {
         self.cut_link(index);
         self.host(index).kill();
@@ -132,10 +132,10 @@ impl Lab {
         assert!(done.expect("ip starts").success(), "the link goes {state}");
     }
 
-    /// Has frames to a host take so many microseconds longer.
+    /// Delays frames to a host by this number of microseconds.
     ///
     /// # Errors
-    /// Where the kernel has no `netem`; says so.
+    /// If the kernel has no `netem`; the error says so.
     pub fn delay(&self, index: usize, microseconds: u32) -> Result<(), String> {
         let link = host::link_of(self.host(index).name());
         let mut tc = self.keeper.command("tc");
@@ -149,11 +149,11 @@ impl Lab {
         Err(format!("the kernel delays nothing: {}", said.trim()))
     }
 
-    /// Has hosts hear each other over a wire from now on on which each packet is `late` by
-    /// this much, until the wire is dropped. It takes no `netem`.
+    /// Connects the hosts by a wire that delays each packet by `late`, until the wire is
+    /// dropped. It does not need `netem`.
     ///
     /// # Errors
-    /// Where the kernel has no TUN devices.
+    /// If the kernel has no TUN devices.
     pub fn wire(&self, late: Duration) -> io::Result<Wire> {
         let hosts: Vec<&Host> = std::iter::once(&self.head).chain(&self.hosts).collect();
         Wire::lay(&hosts, late)
@@ -171,7 +171,7 @@ impl Lab {
         }
     }
 
-    /// What all daemons logged.
+    /// The logs of all daemons.
     pub fn logs(&self) -> String {
         let hosts = std::iter::once(&self.head).chain(&self.hosts);
         hosts.map(Host::logs).collect()
@@ -181,7 +181,7 @@ impl Lab {
 /// The head's name.
 const HEAD: &str = "head";
 
-/// Why this machine cannot have a lab.
+/// The reason if this machine does not support a lab.
 fn cannot() -> Option<String> {
     let output = Command::new("id").arg("-u").output();
     if !output.is_ok_and(|output| output.stdout == b"0\n") {
@@ -205,7 +205,7 @@ fn cannot() -> Option<String> {
     (!tried.status.success()).then(refused)
 }
 
-/// Asks `look` until it has something, at most `patience` long.
+/// Polls `look` until it returns a value, for `patience` at most.
 pub fn wait_for<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let mut waited = Duration::ZERO;
     while waited < patience {
@@ -241,7 +241,7 @@ impl Keeper {
         Self { child, process }
     }
 
-    /// A program where the switch is.
+    /// A program in the switch's namespace.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.process.to_string(), program]);
@@ -251,7 +251,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // At the end of its input it goes, and the kernel ends all others of the lab.
+        // Ends with its input, and the kernel then ends all other processes of the lab.
         drop(self.child.stdin.take());
         self.child.wait().expect("the keeper is our child");
     }

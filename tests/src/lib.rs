@@ -1,20 +1,20 @@
 //! Harness for the end-to-end tests.
 //!
-//! A folder to work in, scenarios made of few words, and the `belljar` command with what it wrote and how
-//! it ended. A test that lacks what it needs (the binary, root, a new QEMU) is skipped, said loudly.
+//! A working folder, short scenarios, and the `belljar` command with its output and exit code. A test
+//! without its requirements (the binary, root, a new QEMU) is skipped with a message.
 #![allow(clippy::print_stderr)]
 
-/// What the ranks of a run called.
+/// The calls of a run's ranks.
 mod calls;
-/// Digests of whole runs, which stand in the tree: the same on every host.
+/// Digests of whole runs, stored in the tree: the same on every host.
 mod digest;
 /// A lab of physical hosts on one machine, with Debian's Slurm and sshd.
 pub mod lab;
 /// A machine with KVM for tests.
 mod machine;
-/// What a run of `belljar` left: how it ended, its output, its directory.
+/// The results of a run of `belljar`: its end, its output, its directory.
 mod outcome;
-/// Scenarios made of few words.
+/// Short scenarios.
 mod scenario;
 
 use std::env;
@@ -34,8 +34,7 @@ pub fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// The binary under test: `BELLJAR_BIN`, or the release build. `None`, said loudly,
-/// when neither is there.
+/// The binary under test: `BELLJAR_BIN`, or the release build. `None`, with a message, if neither exists.
 pub fn belljar() -> Option<PathBuf> {
     let named = env::var_os("BELLJAR_BIN").map(PathBuf::from);
     if let Some(path) = named {
@@ -65,7 +64,7 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// A new folder; `None` when there is no binary to test.
+    /// A new folder; `None` without a binary to test.
     pub fn new() -> Option<Self> {
         let binary = belljar()?;
         let folder = tempfile::tempdir().expect("the host gives a temporary folder");
@@ -96,7 +95,7 @@ impl Dir {
         command
     }
 
-    /// Runs `belljar` to its end; standard output and error as text, and the code.
+    /// Runs `belljar` to its end; returns standard output and error as text, and the exit code.
     pub fn call(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
         ended(&mut self.command(arguments))
     }
@@ -128,12 +127,12 @@ impl Dir {
         Outcome::new(self.path(out), stdout, stderr, code)
     }
 
-    /// What an earlier run left in the folder `out`.
+    /// The results of an earlier run in the folder `out`.
     pub fn outcome(&self, out: &str) -> Outcome {
         Outcome::at(self.path(out))
     }
 
-    /// Starts `scenario` and leaves it running.
+    /// Starts `scenario` without waiting for its end.
     pub fn start(&self, scenario: &Scenario, out: &str) -> Child {
         self.start_with(scenario, out, &[])
     }
@@ -156,7 +155,7 @@ impl Dir {
     }
 }
 
-/// Runs a command to its end; standard output and error as text, and the code.
+/// Runs a command to its end; returns standard output and error as text, and the exit code.
 fn ended(command: &mut Command) -> (String, String, Option<i32>) {
     let output = command.output().expect("belljar starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,8 +1,8 @@
 //! A machine with KVM for tests.
 //!
-//! QEMU's emulated processor has AMD's virtualisation, and Linux in it a genuine `/dev/kvm`. A test without
-//! a QEMU that is new enough skips. What a script leaves there comes back as files.
-// How long a machine is waited for is the host's time.
+//! QEMU's emulated processor has AMD's virtualisation, and Linux in it a genuine `/dev/kvm`. Without a
+//! recent QEMU a test is skipped. The script's result files are copied back.
+// Host time limits the wait for a machine.
 #![allow(clippy::disallowed_methods)]
 
 use std::fs;
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 use crate::{Dir, root};
 
 const QEMU: &str = "qemu-system-x86_64";
-/// The first version whose emulated virtualisation knows hardware breakpoints.
+/// The first version whose emulated virtualisation has hardware breakpoints.
 const LEAST_VERSION: u32 = 10;
-/// Host time after which the machine is given up, where nobody says.
+/// Default host time limit of the machine.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Of the machine's console, the lines that are shown where it did not end well.
+/// Number of shown console lines of a machine that failed.
 const TAIL: usize = 60;
-/// What its kernel is told: to trust the time stamp counter, without which KVM goes by
-/// another clock; not to panic where a busy host lets the timer tick late while it is
-/// checked; and to leave out what costs an emulated processor much.
+/// Kernel options of the machine. They make it trust the time stamp counter, as KVM would use another clock
+/// otherwise; avoid a panic if a busy host delays the timer during its check; and disable features that are
+/// slow on an emulated processor.
 const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check \
      no5lvl mitigations=off nowatchdog";
-/// Room for what comes back, in bytes; what is not written costs nothing.
+/// Size of the disk for results, in bytes; unwritten parts cost nothing.
 const RESULTS_BYTES: u64 = 1 << 30;
-/// The command under test inside: on a disk of its own, with the host's libraries.
+/// Sets up the command under test inside: on a separate disk, with the host's libraries.
 const PRELUDE: &str = "export XDG_CACHE_HOME=/tmp/cache
 mkdir -p /tmp/cache/belljar
 ln -s /given/cache /tmp/cache/belljar/images
@@ -36,7 +36,7 @@ export LD_LIBRARY_PATH=/given/lib
 belljar() { /given/belljar \"$@\"; }
 ";
 
-/// The machine, before it is switched on.
+/// The machine before its start.
 #[derive(Debug)]
 pub struct Machine<'a> {
     dir: &'a Dir,
@@ -44,18 +44,18 @@ pub struct Machine<'a> {
     patience: Duration,
 }
 
-/// What came back from it.
+/// The results of the machine.
 #[derive(Debug)]
 pub struct Returned {
-    /// What the script printed.
+    /// The script's output.
     pub output: String,
     /// Its exit code.
     pub code: String,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine that has the command under test, the images' recipes and the image that
-    /// `recipe` describes. `None`, said loudly, without a QEMU that is new enough.
+    /// A machine with the command under test, the images' recipes and the image of `recipe`. `None`, with a
+    /// message, without a recent QEMU.
     pub fn new(dir: &'a Dir, recipe: &str) -> Option<Self> {
         match qemu_version() {
             Some(version) if version >= LEAST_VERSION => {}
@@ -81,25 +81,25 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Not to be given up before so much host time.
+    /// Sets another host time limit.
     #[must_use]
     pub fn patient(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Puts a file where the script finds it as `/given/NAME`.
+    /// Writes a file that the script finds as `/given/NAME`.
     pub fn write(&self, name: &str, content: &str) {
         fs::write(self.path(name), content).expect("the temporary folder is writable");
     }
 
-    /// The path here of what the script finds as `/given/NAME`.
+    /// The path here of the script's `/given/NAME`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.work.join(name)
     }
 
-    /// Boots it and runs `script`, in which `belljar` is the command under test; what it
-    /// leaves in its working folder comes back into `results`.
+    /// Boots it and runs `script`, in which `belljar` is the command under test; files in the script's
+    /// working folder are copied to `results`.
     pub fn run(&self, script: &str, results: &str) -> Returned {
         self.write("run", &format!("{PRELUDE}{script}"));
         let disk = self.dir.path("work.erofs");
@@ -134,7 +134,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The end of what the machine's kernel said.
+    /// The end of the kernel's console output.
     fn console_tail(&self) -> String {
         let said = fs::read(self.dir.path("console")).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
@@ -188,7 +188,7 @@ impl<'a> Machine<'a> {
 }
 
 impl Dir {
-    /// The folder of the image that `recipe` describes, which is built if need be.
+    /// The folder of the image of `recipe`, which is built if it is missing.
     pub fn image(&self, recipe: &str) -> PathBuf {
         let recipe = root().join(format!("images/{recipe}.toml"));
         let recipe = recipe.to_str().expect("a plain path");
@@ -198,7 +198,7 @@ impl Dir {
     }
 }
 
-/// The first number of QEMU's version; `None` where there is none.
+/// The first number of QEMU's version; `None` without QEMU.
 fn qemu_version() -> Option<u32> {
     let output = Command::new(QEMU).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -206,7 +206,7 @@ fn qemu_version() -> Option<u32> {
     number.split('.').next()?.parse().ok()
 }
 
-/// Copies a folder and all in it.
+/// Copies a folder with its content.
 fn copy(from: &Path, to: &Path) {
     let done = Command::new("cp")
         .args(["--recursive", "--no-target-directory"])
@@ -215,7 +215,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.expect("cp starts").success());
 }
 
-/// Copies the shared libraries that `binary` needs, and what loads them.
+/// Copies the shared libraries of `binary`, and their loader.
 fn copy_libraries(binary: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the temporary folder is writable");
     let output = Command::new("ldd")

@@ -1,6 +1,6 @@
-//! What a run of `belljar` left: how it ended, its output, its run directory.
+//! The results of a run of `belljar`: its end, its output, its run directory.
 //!
-//! Comparisons are to the byte, over everything that depends on the scenario alone. Made by
+//! Comparisons are exact, over everything that depends on the scenario alone. Made by
 //! [`Dir`](crate::Dir) for end-to-end tests.
 
 use std::fs;
@@ -21,7 +21,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What is found in the run directory `folder`, whoever filled it.
+    /// The results in the run directory `folder`.
     pub fn at(folder: PathBuf) -> Self {
         Self::new(folder, String::new(), String::new(), None)
     }
@@ -35,7 +35,7 @@ impl Outcome {
         }
     }
 
-    /// Asserts that the workload ended well.
+    /// Asserts that the workload succeeded.
     #[must_use]
     pub fn success(self) -> Self {
         assert_eq!(
@@ -50,7 +50,7 @@ impl Outcome {
         self
     }
 
-    /// The run directory; with `.incomplete` for a run that did not end.
+    /// The run directory; with `.incomplete` for an unfinished run.
     pub fn folder(&self) -> PathBuf {
         if self.folder.is_dir() {
             self.folder.clone()
@@ -59,7 +59,7 @@ impl Outcome {
         }
     }
 
-    /// The directory's name while the run is not whole.
+    /// The directory's name while the run is incomplete.
     pub fn incomplete(&self) -> PathBuf {
         let mut name = self.folder.clone().into_os_string();
         name.push(".incomplete");
@@ -72,7 +72,7 @@ impl Outcome {
         fs::read(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
-    /// What a node wrote: its console and, after it, the command's standard output and error.
+    /// A node's outputs: its console, followed by the command's standard output and error.
     pub fn console(&self, node: u32) -> String {
         let mut text = self.text(&format!("console/node{node}.log"));
         if node == 0 {
@@ -105,7 +105,7 @@ impl Outcome {
         serde_json::from_slice(&self.bytes("host.json")).expect("host.json is JSON")
     }
 
-    /// What each node's engine counted under `name`, as `host.json` has it.
+    /// Each node's engine counter `name`, from `host.json`.
     pub fn counters(&self, name: &str) -> Vec<u64> {
         let host = self.host();
         let engines = host["engines"].as_array().expect("there are engines");
@@ -113,7 +113,7 @@ impl Outcome {
         engines.iter().map(count).collect()
     }
 
-    /// Traces and what nodes wrote, one after the other, each after its name.
+    /// Traces and outputs of nodes, one after the other, each after its name.
     pub(crate) fn told(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for file in files_in(&self.folder(), Path::new("")) {
@@ -134,16 +134,15 @@ impl Outcome {
         files.iter().map(name).collect()
     }
 
-    /// Asserts that everything of two runs that depends on the scenario alone is
-    /// the same to the byte.
+    /// Asserts that all results of two runs that depend on the scenario alone are equal.
     pub fn assert_same(&self, other: &Self) {
         self.assert_same_but(other, &[]);
     }
 
-    /// The same, but for these files.
+    /// The same, except for these files.
     ///
     /// # Panics
-    /// Naming what differs.
+    /// If results differ; the message names them.
     pub fn assert_same_but(&self, other: &Self, others: &[&str]) {
         let files = files_in(&self.folder(), Path::new(""));
         assert_eq!(files, files_in(&other.folder(), Path::new("")));
@@ -157,7 +156,7 @@ impl Outcome {
     }
 }
 
-/// The number of the newest checkpoint that the run in `folder` keeps, if it keeps any.
+/// The number of the newest checkpoint of the run in `folder`, if there is one.
 pub fn newest_checkpoint(folder: &Path) -> Option<u32> {
     let entries = fs::read_dir(folder.join("checkpoint")).ok()?.flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -168,7 +167,7 @@ pub fn newest_checkpoint(folder: &Path) -> Option<u32> {
     numbers.max()
 }
 
-/// Asserts that a file is the same in two runs, and shows where it is not.
+/// Asserts that a file is equal in two runs, and shows the difference.
 fn assert_equal(name: &str, one: &[u8], other: &[u8]) {
     const SHOWN: usize = 80;
     let same = one

@@ -1,7 +1,7 @@
-//! Scenarios made of few words.
+//! Short scenarios.
 //!
-//! What a test does not say has a default that boots fast: small nodes, clones, Debian with MPICH. Written
-//! into a test's folder by [`Dir`](crate::Dir).
+//! All other keys have defaults that boot fast: small nodes, clones, Debian with MPICH. Written into a
+//! test's folder by [`Dir`](crate::Dir).
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl Scenario {
         self
     }
 
-    /// On nodes of several vCPUs, of the image that is made for them.
+    /// On nodes of several vCPUs, with the image for these.
     #[must_use]
     pub fn vcpus(mut self, vcpus: u32) -> Self {
         self.vcpus = vcpus;
@@ -74,7 +74,7 @@ impl Scenario {
         self
     }
 
-    /// Given up after this virtual time.
+    /// With this limit of virtual time.
     #[must_use]
     pub fn limited(mut self, limit: &str) -> Self {
         self.limit = limit.to_owned();

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: Belljar against QEMU's system emulation in counted mode,
-//! on the same kernel, image and programs, in turns. Only ratios mean anything.
+//! `cargo xtask bench`: Belljar against QEMU's system emulation in counted mode, on the same kernel, image
+//! and programs, in turns. Only the ratios are meaningful.
 //!
-//! Host time is what is measured here.
+//! The benchmark measures host time.
 #![allow(clippy::disallowed_methods)]
 
 use std::fs;
@@ -21,52 +21,57 @@ use qemu::{Link, Machine};
 mod cluster;
 /// `cargo xtask bench engine`: the exact engine against the bare processor and QEMU.
 mod engine;
-/// `cargo xtask bench hosts`: what it costs to run on several hosts.
+/// `cargo xtask bench hosts`: the costs of several hosts.
 mod hosts;
-/// `cargo xtask bench kvm`: what the kvm engine costs on this host's virtualisation.
+/// `cargo xtask bench kvm`: the costs of the kvm engine on this host's virtualisation.
 mod kvm;
-/// `cargo xtask bench observing`: what call sites and profiles cost.
+/// `cargo xtask bench observing`: the costs of call sites and profiles.
 mod observing;
 /// Charts as SVG.
 mod plot;
 /// The peer: QEMU's system emulation in counted mode.
 mod qemu;
-/// `cargo xtask bench replay`: how fast replay is, against SimGrid.
+/// `cargo xtask bench replay`: the speed of replay, compared with SimGrid.
 mod replay;
-/// `cargo xtask bench scale`: what many nodes cost.
+/// `cargo xtask bench scale`: the costs of many nodes.
 mod scale;
-/// `cargo xtask bench share`: where the host's time goes while guests run.
+/// `cargo xtask bench share`: the use of the host's time while guests run.
 mod share;
-/// `cargo xtask bench simulate`: how long mixes of jobs take.
+/// `cargo xtask bench simulate`: the duration of mixes of jobs.
 mod simulate;
 
-/// Runs of each side for each row, unless said otherwise.
+/// Default number of runs of each side for each row.
 const RUNS: usize = 5;
 
-/// What to measure, and how.
+/// Options of the benchmarks.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Rows; all when none is named. `engine`, alone or with names of kernels after it,
-    /// measures the engine against the bare processor and QEMU; `hpl` four nodes that
-    /// compute together; `share` where the host's time goes; `kvm` what the kvm engine costs;
-    /// `scale`, alone or with names of parts after it, what many nodes cost; `hosts` what it
-    /// costs to run on several hosts; `replay` how many messages replay plays a second, against SimGrid;
-    /// `simulate` how long mixes of ten thousand jobs take; `observing` what call sites and profiles cost.
+    /// Rows to measure; all by default.
+    ///
+    /// `engine`, with optional names of kernels, measures the engine against the bare processor and QEMU.
+    /// `hpl` measures four nodes that compute together, `share` the use of the host's time, `kvm` the
+    /// costs of the kvm engine, and `scale`, with optional names of parts, the costs of many nodes.
+    /// `hosts` measures the costs of several hosts, `replay` the messages that replay plays per second,
+    /// compared with SimGrid, `simulate` the duration of mixes of ten thousand jobs, and `observing` the
+    /// costs of call sites and profiles.
     names: Vec<String>,
-    /// With `engine`: also draw the ratios to the bare processor here, as SVG; with `hosts`
-    /// the time over the round trip; with `scale` how a node's cost grows.
+    /// Draw a chart into this file, as SVG.
+    ///
+    /// With `engine` it has the ratios to the bare processor, with `hosts` the time over the round trip,
+    /// and with `scale` the growth of a node's costs.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Also write the table here, as JSON.
+    /// Write the table into this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Runs of each side for each row: 5 unless said otherwise, 2 with `hosts`.
+    /// Runs of each side for each row (default 5).
+    ///
+    /// With `hosts` the default is 2.
     #[arg(long)]
     runs: Option<usize>,
 }
 
-/// A row: a workload, and the smaller one whose time is taken off, so that boot
-/// does not count.
+/// A row: a workload, and a smaller one whose time is subtracted to exclude boot.
 struct Row {
     name: &'static str,
     what: &'static str,
@@ -205,7 +210,7 @@ impl Bench {
         })
     }
 
-    /// The two sides in turns; the median of each, and of their ratios.
+    /// Runs both sides in turns; returns the median of each, and of their ratios.
     fn measure(&self, row: &Row, runs: usize) -> Result<Measured> {
         let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..runs {
@@ -249,7 +254,7 @@ impl Bench {
         self.time_run(&self.scenario(command)?)
     }
 
-    /// How long Belljar takes for a scenario.
+    /// The time of Belljar for a scenario.
     fn time_run(&self, scenario: &Path) -> Result<f64> {
         let mut run = Command::new(&self.belljar);
         run.arg("run")
@@ -260,7 +265,7 @@ impl Bench {
         timed(&mut run)
     }
 
-    /// A run directory that is not there yet.
+    /// A new run directory.
     fn fresh_out(&self) -> PathBuf {
         let out = self.folder.join("out");
         for stale in [out.clone(), out.with_extension("incomplete")] {

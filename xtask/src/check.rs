@@ -1,7 +1,7 @@
-//! `cargo xtask check`: what one runs before a commit, in a minute or two where things are built.
+//! `cargo xtask check`: checks before a commit, in a minute or two after a build.
 //!
-//! Format, lints, generated files, the links of the docs and of the code's documentation, and the unit tests of the crates that have changes.
-//! Nothing boots; `cargo xtask test` has all the rest. Called by `main`.
+//! Format, lints, generated files, the links of the docs and of the code's documentation, and the unit tests of the crates with
+//! changes. No node boots; `cargo xtask test` has all other tests. Called by `main`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +13,13 @@ use anyhow::{Context, Result, bail};
 use crate::groups;
 use crate::shell::{self, cargo};
 
-/// Tests what changed since the last commit, or the last commit if nothing did.
+/// Tests changes since the last commit, or the last commit if there are none.
 pub(crate) fn run() -> Result<()> {
     groups::lint()?;
     let mut packages = packages_of(&changed()?)?;
-    // Checks of the source tree are tests of it.
+    // The checks of the source tree are its tests.
     packages.insert("xtask".to_owned());
-    // Those need images and a built program.
+    // These need images and a built program.
     packages.remove("belljar-tests");
     let mut arguments = vec!["test", "--quiet", "--lib", "--bins"];
     for package in &packages {
@@ -54,7 +54,7 @@ fn git(arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The packages that these files are of.
+/// The packages of these files.
 fn packages_of(files: &[String]) -> Result<BTreeSet<String>> {
     let mut packages = BTreeSet::new();
     for file in files {
@@ -70,7 +70,7 @@ fn packages_of(files: &[String]) -> Result<BTreeSet<String>> {
     Ok(packages)
 }
 
-/// The package's name in a manifest; the workspace's own has none.
+/// The package's name in a manifest; the workspace's manifest has none.
 fn name_of(manifest: &str) -> Option<&str> {
     let mut names = manifest.lines().filter_map(|line| {
         let name = line.strip_prefix("name = \"")?;

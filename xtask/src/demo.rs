@@ -1,14 +1,14 @@
 //! `cargo xtask demo`: from nothing to a traced run.
 //!
-//! Runs the commands that a user would, one after another, and ends at the first that fails. The last line that the run prints says where its report is. Called by
-//! `main`.
+//! Runs the commands of a user, one after another, and stops at the first that fails. The last printed line has the path of the
+//! report. Called by `main`.
 
 use anyhow::{Context, Result};
 
 use crate::packages::{self, BUILD};
 use crate::shell;
 
-/// Everything from nothing to a traced run of High Performance Linpack.
+/// Runs everything from nothing to a traced run of High Performance Linpack.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[BUILD])?;
     let binary = shell::build_belljar(shell::Profile::Release)?;

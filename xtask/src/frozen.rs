@@ -40,13 +40,13 @@ pub(crate) struct Arguments {
     /// Rewrite tests/frozen/digests.txt.
     #[arg(long)]
     write: bool,
-    /// Write each row's outputs into this folder, for a diff of two builds.
+    /// Write outputs into this folder, to diff two builds.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// The command to check; built when absent.
+    /// Command to check; built when absent.
     #[arg(long, value_name = "FILE")]
     belljar: Option<PathBuf>,
-    /// Only traces of this name.
+    /// Check only traces of this name.
     #[arg(long, value_name = "NAME", conflicts_with = "write")]
     only: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: property tests without an end.
+//! `cargo xtask fuzz`: endless property tests.
 //!
-//! An input that fails is kept and cut down, and how to try it again is said. The targets are the crate
-//! `belljar-fuzz`'s, but for `engine`, which compares with this host's processor. Called by `main`.
+//! A failing input is kept and minimised, and the command for repeating it is printed. The targets are those of
+//! the crate `belljar-fuzz`, except `engine`, which compares with this host's processor. Called by `main`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,47 +12,51 @@ use clap::{Args, ValueEnum};
 
 use crate::shell::{cargo, run_with};
 
-/// What is fuzzed.
+/// Fuzz targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Target {
-    /// The exact engine, by random programs that the host's processor runs as well.
-    /// What differs is cut down to as few instructions as still differ, and printed
-    /// as assembly and as a row for `tests/sequences.rs`.
+    /// Exact engine, with random programs compared with the host's processor.
+    ///
+    /// A difference is minimised to as few instructions as possible, and printed as assembly and as a row for
+    /// `tests/sequences.rs`.
     Engine,
-    /// The exact engine, by arbitrary code in every mode, with hostile page tables and
-    /// handlers; whole and in pieces.
+    /// Exact engine, with arbitrary code in every mode.
+    ///
+    /// Page tables and handlers are hostile; the code runs whole and in pieces.
     Code,
     /// Page walks through arbitrary tables, against a second walker.
     Walk,
-    /// virtio devices driven by arbitrary registers, rings and descriptors.
+    /// virtio devices with arbitrary registers, rings and descriptors.
     Virtio,
-    /// Interrupt controllers, serial port, clock and power, register by register.
+    /// Interrupt controllers, serial port, clock and power, by registers.
     Registers,
     /// Kernel files of every kind, loaded and entered.
     Boot,
-    /// Trace files, read, listed and analysed, whole and their structure alone.
+    /// Trace files, read, listed and analysed.
+    ///
+    /// Both whole files and their structure alone are fuzzed.
     Archive,
-    /// What programs are and whom they wait for, by trace files.
+    /// Analyses of programs and waiting, with trace files.
     Analyses,
-    /// Trace files, written in other tools' formats.
+    /// Trace files, exported into other tools' formats.
     Exports,
-    /// Archives of OTF2, imported.
+    /// OTF2 archives, imported.
     Otf2,
-    /// Schedules in GOAL, imported.
+    /// GOAL schedules, imported.
     Goal,
     /// Time-independent traces of SimGrid, imported.
     Ti,
-    /// Models of programs, made of traces and asked for other sizes.
+    /// Models fitted to traces and used for other sizes.
     Models,
     /// Trace files, replayed on other networks.
     Replays,
     /// Programs with unwind tables and debug information.
     Binary,
-    /// MPI libraries' decision tables, and what a run says of the wire.
+    /// MPI libraries' decision tables, and traffic on the wire.
     Tables,
-    /// What runs write besides traces: files of probes, and profiles.
+    /// Files of probes, and profiles.
     Records,
-    /// States of what keeps some iterations of a main loop, and the file that tells what a trace of them lacks.
+    /// States of trace reduction, and the description of dropped calls.
     Collected,
     /// Scenario files and overrides.
     Scenario,
@@ -74,7 +78,7 @@ enum Target {
     Root,
     /// Saved states of simulations of many jobs, restored and played.
     Mix,
-    /// Saved states of jobs whose messages contend, restored and played.
+    /// Saved states of jobs with contending messages, restored and played.
     Contention,
 }
 
@@ -82,29 +86,31 @@ enum Target {
 #[derive(Args)]
 pub(crate) struct Arguments {
     target: Target,
-    /// How long.
+    /// Time limit in seconds.
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Which programs or mutations; each seed has its own.
+    /// Seed of programs or mutations.
     #[arg(long, value_name = "S", default_value_t = 2)]
     seed: u64,
-    /// Only try this input, say one that failed before. Not for `engine`.
+    /// Run only this input, such as an earlier failure.
+    ///
+    /// It does not apply to `engine`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seconds", "seed"])]
     input: Option<PathBuf>,
 }
 
-/// What makes rustc mark the branches that a run takes: the same that cargo-fuzz uses
-/// without a sanitizer, which needs no nightly compiler.
+/// Compiler options that mark the branches of a run: those of cargo-fuzz without a sanitizer, which need no
+/// nightly compiler.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
      -Cllvm-args=-sanitizer-coverage-pc-table -Cdebug-assertions -Coverflow-checks -Cforce-frame-pointers";
-/// Asked for by name, so that build scripts do without those flags.
+/// Given by name, so that build scripts are compiled without those flags.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 /// Seconds that one input may take.
 const PATIENCE: u32 = 20;
 const MEMORY_MIB: u32 = 4096;
 
-/// Fuzzes until time is up or something fails.
+/// Fuzzes until the time is up or an input fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.target {
         Target::Engine if arguments.input.is_some() => {
@@ -138,7 +144,7 @@ fn engine(seconds: u64, seed: u64) -> Result<()> {
     )
 }
 
-/// Lets libFuzzer look for inputs that reach new code; it keeps those in the corpus.
+/// Runs libFuzzer, which searches for inputs that reach new code and keeps them in the corpus.
 fn guided(target: Target, arguments: &Arguments) -> Result<()> {
     let name = target.to_possible_value().context("it has a name")?;
     let fuzzer = Fuzzer {
@@ -237,7 +243,7 @@ impl Fuzzer {
         Ok(())
     }
 
-    /// Cuts a failing input down, and says how to try it again.
+    /// Minimises a failing input, and prints the command for repeating it.
     fn minimise(&self, failure: &Path) -> Result<()> {
         let smaller = failure.with_extension("smaller");
         let options = [
@@ -247,7 +253,7 @@ impl Fuzzer {
             format!("-exact_artifact_path={}", path_of(&smaller)?),
             path_of(failure)?,
         ];
-        // libFuzzer ends with a failure however far it came.
+        // libFuzzer ends with a failure even after a successful reduction.
         let output = self.command().args(options).output();
         output.with_context(|| format!("cannot start {}", self.binary.display()))?;
         let best = if smaller.exists() { &smaller } else { failure };

@@ -1,7 +1,7 @@
 //! `cargo xtask generate`: the table of MPI functions, from the headers that are installed.
 //!
-//! With `--check` nothing is written, and headers of other versions than the table's are no failure. Called
-//! by `main`, and by the tests' group of lints.
+//! With `--check` no file is written, and installed headers of other versions than the table's are no
+//! failure. Called by `main`, and by the tests' group of lints.
 
 use std::fs;
 use std::path::Path;

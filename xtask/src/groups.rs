@@ -1,4 +1,4 @@
-//! `cargo xtask test`: groups of tests, and what they need.
+//! `cargo xtask test`: groups of tests, and their requirements.
 //!
 //! A group installs and builds the requirements of its tests before they run. Tests whose requirements this machine cannot have are skipped, with the reason. Called by
 //! `main`.
@@ -34,51 +34,53 @@ pub(crate) enum Group {
     Network,
     /// MPI programs across nodes.
     Mpi,
-    /// Programs of one's own, without a scenario.
+    /// Users' programs, without a scenario.
     Mpirun,
-    /// Container images and root file systems that people have; asked for by itself, whole distributions, too.
+    /// Existing container images and root file systems.
+    ///
+    /// Run alone, the group also tests whole distributions.
     Containers,
-    /// Same scenario, same bytes.
+    /// Equal results of equal scenarios.
     Determinism,
-    /// The traced program feels nothing.
+    /// Tracing does not affect the traced program.
     Perturbation,
-    /// Programs that come to MPI in other ways than C programs do.
+    /// Programs that reach MPI differently from C programs.
     Programs,
-    /// Peers' own tests, traced and counted; asked for by itself, all of them.
+    /// Other projects' tests, traced and counted; alone, all of them.
     Peers,
-    /// A digest of GROMACS' run, on an image of its own.
+    /// A digest of GROMACS' run, on its own image.
     Digests,
     /// Nodes of several vCPUs.
     Smp,
-    /// Hashes of states, and where runs part.
+    /// Hashes of states, and the first difference of runs.
     Bisect,
-    /// Clones of one node, and files of it.
+    /// Clones of a node, and their snapshots.
     Snapshot,
-    /// Runs that are broken off and resumed.
+    /// Interrupted and resumed runs.
     Checkpoint,
-    /// The kvm engine, in a machine that has KVM.
+    /// The kvm engine, in a machine with KVM.
     Kvm,
-    /// Runs on several hosts, which are processes here.
+    /// Runs on several hosts, simulated by processes here.
     Partition,
     /// Guests' threads under seccomp.
     Sandbox,
-    /// Guests that try to break out, and what becomes of their runs.
+    /// Guests that try to break out, and their ends.
     Hostile,
     /// The time model, and cycles per instruction.
     Timing,
     /// Traces against independent counts.
     Trace,
-    /// Traced runs played again on other networks.
+    /// Traced runs replayed on other networks.
     Replay,
-    /// The package, on a Debian that has nothing else; asked for by itself, the source, too.
+    /// The package, on a minimal Debian; alone, the source, too.
     Install,
-    /// Files of the nodes, and what the command writes.
+    /// Files of the nodes, and the command's outputs.
     Outputs,
-    /// The tutorial, as it stands.
+    /// The tutorial, step by step.
     Tutorial,
-    /// Runs are looked at and typed into while they are under way.
+    /// Live observation of runs, and input for them.
     Look,
-    /// Nodes that differ.
+    /// Groups of different nodes.
     Groups,
     /// Detours of nodes' processors.
     Noise,
@@ -178,10 +180,10 @@ fn all_stages(stages: &mut Stages) -> Result<()> {
     stages.time("python", || python(&binary))
 }
 
-/// Names the Python by which exported traces are read.
+/// The variable with the Python that reads exported traces.
 const READERS: &str = "BELLJAR_PYTHON";
 
-/// The tests of the Python package, where it has an environment.
+/// The tests of the Python package, if its environment is available.
 fn python(binary: &str) -> Result<()> {
     python::environment().map_or(Ok(()), |python| python::test(&python, binary))
 }
@@ -204,7 +206,7 @@ pub(crate) fn lint() -> Result<()> {
             "warnings",
         ],
     )?;
-    // What clippy has checked is not compiled again.
+    // Crates that clippy has checked are not compiled again.
     let arguments = [
         "doc",
         "--workspace",
@@ -218,8 +220,8 @@ pub(crate) fn lint() -> Result<()> {
     dependencies::deny(&cargo)
 }
 
-/// Always with the whole workspace, as all that is built for tests: a part of it has other features of the
-/// packages that it depends on, and so builds them anew.
+/// Always for the whole workspace, as all other builds of tests: for a part of it, dependencies would have other
+/// features and be built again.
 fn unit() -> Result<()> {
     let python = python::environment();
     let python = python.as_ref().map(|python| python.to_string_lossy());
@@ -243,8 +245,7 @@ fn differential() -> Result<()> {
     pooled()
 }
 
-/// The engine's tests of code that changes, becomes hot or is stopped, with guests that share
-/// what they translate.
+/// The engine's tests of changing, hot and stopped code, with guests that share translations.
 fn pooled() -> Result<()> {
     let mut arguments = vec!["test", "--quiet", "--workspace"];
     for test in [
@@ -261,16 +262,16 @@ fn pooled() -> Result<()> {
     run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
-/// Has the test run whose image is built for it alone.
+/// Enables the test with its own image.
 const GROMACS: &str = "BELLJAR_GROMACS";
 
-/// Has the peers' tests that take long run, too.
+/// Enables the long tests of other projects.
 const LONG_PEERS: &str = "BELLJAR_PEERS";
 
-/// Has the command compiled on a clean Debian, too.
+/// Enables compiling the command on a clean Debian.
 const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
 
-/// Has whole distributions made and run as containers.
+/// Enables tests with whole distributions as containers.
 const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";
 
 /// Runs the tests of `groups`, with `more` in their environment.
@@ -306,7 +307,7 @@ fn build_binary(groups: &[Group]) -> Result<String> {
     Ok(binary)
 }
 
-/// Runs those of `groups` that need no machine of their own.
+/// Runs the `groups` that need no emulated machine.
 fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> {
     let groups = groups.iter().copied();
     let groups: Vec<_> = groups.filter(|group| *group != Group::Kvm).collect();
@@ -324,16 +325,16 @@ fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> 
     shell::run_with(&cargo(), &end_to_end_tests(&groups), &environment)
 }
 
-/// How what a group writes is told.
+/// Form of a group's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
-    /// As it is.
+    /// Unchanged.
     Plain,
-    /// With the group's name before each line, as others run meanwhile.
+    /// With the group's name before each line, for parallel groups.
     Named,
 }
 
-/// Runs the kvm group, a test at a time: a machine that is emulated needs a processor.
+/// Runs the kvm group, one test at a time, as an emulated machine needs a processor.
 fn in_machine(binary: &str, more: &[(&str, &str)], output: Output) -> Result<()> {
     let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
     let digests = shell::test_program("belljar-exact", "digests")?;

@@ -1,5 +1,5 @@
-//! `cargo xtask kvm-unit-tests DIR`: runs the x86 cases of a built kvm-unit-tests
-//! tree with `belljar boot` and prints what became of each.
+//! `cargo xtask kvm-unit-tests DIR`: runs the x86 cases of a built kvm-unit-tests tree
+//! with `belljar boot` and prints their results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,25 +9,25 @@ use anyhow::{Context, Result};
 
 use crate::shell::{Profile, build_belljar};
 
-/// Virtual time and host seconds that one case may take.
+/// Limits of one case: virtual time, and seconds of host time.
 const LIMIT: &str = "20 s";
 const HOST_SECONDS: &str = "120";
-/// Processors that a node has at most.
+/// Maximum number of processors of a node.
 const MOST_PROCESSORS: u32 = 64;
-/// What their exit device gives for success, failures, and "skipped".
+/// Exit codes of their exit device for success, failures, and "skipped".
 const PASSED: i32 = 1;
 const FAILED: i32 = 3;
 const SKIPPED: i32 = 77;
-/// What `timeout` gives.
+/// Exit codes of `timeout`.
 const TIMED_OUT: [i32; 2] = [124, 137];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The tree, configured for x86_64 and built.
+    /// Tree, configured for x86_64 and built.
     tree: PathBuf,
-    /// Only cases whose name holds one of these.
+    /// Run only cases with one of these in their names.
     only: Vec<String>,
-    /// Write each case's console here, NAME.log.
+    /// Write each case's console here, as NAME.log.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ struct Case {
     arch: Option<String>,
 }
 
-/// What became of a case.
+/// The result of a case.
 struct Outcome {
     verdict: &'static str,
     passes: usize,
@@ -174,7 +174,7 @@ fn try_case(case: &Case, belljar: &Path, tree: &Path, folder: &Path) -> Result<(
         .context("cannot start timeout(1)")?;
     let console = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    // `timeout` kills itself as it killed its child.
+    // `timeout` kills itself in the same way as its child.
     let code = output.status.code().unwrap_or(TIMED_OUT[1]);
     Ok((judge(code, &console, &errors), console + &errors))
 }

@@ -1,7 +1,8 @@
 //! The project's own commands: `cargo xtask help` lists them.
 //!
-//! Each is a module with one function that is called here. They run what a person could type, and print
-//! that. `packages` and `shell` serve the others, which do not know one another; `check` alone runs parts of `groups`.
+//! Each is a module with one function that is called here. They run commands that a user could type, and print them.
+//! `packages` and `shell` serve the others, which are independent of one another; `check` alone runs parts of
+//! `groups`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
@@ -11,17 +12,17 @@ use clap::{Parser, Subcommand};
 
 /// `cargo xtask bench`: Belljar against QEMU's system emulation.
 mod bench;
-/// `cargo xtask check`: what one runs before a commit.
+/// `cargo xtask check`: checks before a commit.
 mod check;
 /// `cargo xtask demo`: from nothing to a traced run.
 mod demo;
 /// `cargo xtask frozen`: outputs of every reader on pinned traces.
 mod frozen;
-/// `cargo xtask fuzz`: property tests without an end.
+/// `cargo xtask fuzz`: endless property tests.
 mod fuzz;
 /// `cargo xtask generate`: the table of MPI functions, from the headers that are installed.
 mod generate;
-/// `cargo xtask test`: groups of tests, and what they need.
+/// `cargo xtask test`: groups of tests, and their requirements.
 mod groups;
 /// `cargo xtask kvm-unit-tests DIR`: the cases of a built kvm-unit-tests tree.
 mod kvm_unit_tests;
@@ -31,11 +32,11 @@ mod package;
 mod packages;
 /// The Python package's tests.
 mod python;
-/// Running other programs, and saying so.
+/// Execution of other programs, with their command lines printed.
 mod shell;
 /// Checks of the source tree.
 mod tree;
-/// `cargo xtask validate`: replays held against runs.
+/// `cargo xtask validate`: replays compared with runs.
 mod validate;
 
 #[derive(Parser)]
@@ -47,33 +48,38 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what is missing, build, and run High Performance Linpack on four nodes.
+    /// Build everything and run Linpack on four nodes.
+    ///
+    /// Missing packages are installed first.
     Demo,
-    /// What one runs before a commit: format, lints, generated files, links of the docs, and the unit tests of
-    /// crates with changes.
+    /// Run the checks before a commit.
+    ///
+    /// They are format, lints, generated files, links of the docs, and the unit tests of crates with changes.
     Check,
-    /// Install what the tests need and run all of them, or one group.
+    /// Install the requirements of the tests and run them.
     Test {
-        /// The group; all when absent.
+        /// Group of tests; all when absent.
         group: Option<groups::Group>,
     },
-    /// Compare every reader's outputs on pinned traces with digests in the tree.
+    /// Compare readers' outputs on pinned traces with digests.
     Frozen(frozen::Arguments),
-    /// Measure against QEMU's emulation, in turns, and print ratios.
+    /// Compare with QEMU's emulation, in turns, and print ratios.
     Bench(bench::Arguments),
-    /// Run programs on several networks, replay each trace on the others, and write docs/accuracy.md.
+    /// Compare replays with runs and write docs/accuracy.md.
+    ///
+    /// Programs run on several networks, and each trace is replayed on the others.
     Validate(validate::Arguments),
     /// Make a Debian package: target/package/belljar.deb.
     Package,
-    /// Run kvm-unit-tests' x86 cases, from a tree that is built, and print a table.
+    /// Run a built tree of kvm-unit-tests and print results.
     KvmUnitTests(kvm_unit_tests::Arguments),
-    /// Give random programs, code, tables, descriptors or files to one part, as long as wanted.
+    /// Fuzz one part with random programs, code, tables or files.
     Fuzz(fuzz::Arguments),
-    /// Print the share of sentences that are hard to read, for each crate and each page.
+    /// Print the share of hard sentences, by crate and page.
     Prose(tree::prose::Arguments),
     /// Write the files that are generated from others' headers.
     Generate {
-        /// Only tell whether they are up to date.
+        /// Only check that they are up to date.
         #[arg(long)]
         check: bool,
     },

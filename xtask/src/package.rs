@@ -1,7 +1,7 @@
 //! `cargo xtask package`: a Debian package of Belljar, `target/package/belljar.deb`.
 //!
-//! What the package has besides the binary is made by the binary: manual pages and completions. `cargo deb` puts it together, as `cli/Cargo.toml` says. Called by
-//! `main`, and by the tests of installing.
+//! The binary itself generates the package's manual pages and completions. `cargo deb` assembles it, by `cli/Cargo.toml`. Called
+//! by `main`, and by the tests of installing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::packages::{self, BUILD};
 use crate::shell::{self, Profile};
 
-/// Where shells look for completions, and what the file is called.
+/// Folders of completions, by shell, and the names of the files.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "belljar.bash"),
     ("zsh", "_belljar"),
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Whether `cargo deb` is there.
+/// True if `cargo deb` is installed.
 pub(crate) fn installed() -> bool {
     let mut asked = Command::new(shell::cargo());
     asked.args(["deb", "--version"]);
@@ -40,12 +40,12 @@ pub(crate) fn installed() -> bool {
     asked.status().is_ok_and(|status| status.success())
 }
 
-/// Packs a binary for tests: less is compressed.
+/// Packs a binary for tests, with less compression.
 pub(crate) fn for_tests(binary: &Path) -> Result<PathBuf> {
     package(binary, &["--fast"])
 }
 
-/// Packs this binary, with these words to `cargo deb`, too.
+/// Packs this binary, with additional arguments for `cargo deb`.
 fn package(binary: &Path, more: &[&str]) -> Result<PathBuf> {
     let folder = shell::target().join("package");
     if folder.exists() {

@@ -1,7 +1,7 @@
 //! Debian packages that the project's commands need on the host.
 //!
-//! What is missing is installed after saying what and why; what is there is left as it is. Called by the
-//! commands that build, test and measure.
+//! Missing packages are installed after a message with their names and purposes; installed ones are not
+//! changed. Called by the commands that build, test and measure.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::run;
 
-/// A package, a file that tells that it is there, and what it is for.
+/// A package, a file that shows its presence, and its purpose.
 pub(crate) struct Package {
     name: &'static str,
     file: &'static str,
@@ -66,7 +66,7 @@ pub(crate) const BUILD: &[Package] = &[
     ),
 ];
 
-/// For the tests, besides those.
+/// Additional packages for the tests.
 pub(crate) const TEST: &[Package] = &[
     package(
         "mpich",
@@ -143,11 +143,11 @@ const LAB: &[Package] = &[
     package("iproute2", "/usr/sbin/ip", "links the lab's hosts"),
 ];
 
-/// What installers ask whether a service may be started.
+/// The policy file by which installers decide about starting a service.
 const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Installs what a lab is made of; no service of it is started on this host. Where that
-/// does not work, or for others than root, the tests that need it are skipped, and say so.
+/// Installs the packages of a lab without starting their services on this host. If that fails, or
+/// without root, the tests that need them are skipped with a message.
 pub(crate) fn ensure_lab() {
     if !is_root() {
         return;
@@ -161,14 +161,14 @@ pub(crate) fn ensure_lab() {
     }
 }
 
-/// Has installers start nothing (101: not allowed).
+/// Prevents installers from starting services (101: not allowed).
 fn forbid_services() -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(SERVICE_POLICY, "#!/bin/sh\nexit 101\n")?;
     std::fs::set_permissions(SERVICE_POLICY, std::fs::Permissions::from_mode(0o755))
 }
 
-/// Installs what is missing of `lists`, saying what and why before.
+/// Installs missing packages of `lists`, after a message with their names and purposes.
 pub(crate) fn ensure(lists: &[&[Package]]) -> Result<()> {
     let missing: Vec<&Package> = lists
         .iter()
@@ -210,15 +210,14 @@ fn is_root() -> bool {
         .is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// Where Debian 12 has a QEMU that is new enough.
+/// The suite with a recent QEMU for Debian 12.
 const BACKPORTS: &str = "bookworm-backports";
-/// A folder of apt's for sources, and the file that we add to it.
+/// apt's folder of sources, and the file that is added to it.
 const SOURCES: &str = "/etc/apt/sources.list.d";
 const OUR_SOURCE: &str = "bookworm-backports.sources";
 
-/// Installs a QEMU whose emulated processor has virtualisation with hardware breakpoints,
-/// from Debian's backports if need be. Where that does not work the tests that need it
-/// are skipped, and say so.
+/// Installs a QEMU whose emulated processor has virtualisation with hardware breakpoints, from Debian's
+/// backports if necessary. If that fails, the tests that need it are skipped with a message.
 pub(crate) fn ensure_new_qemu() {
     const NEW_ENOUGH: u32 = 10;
     if qemu_version().is_some_and(|version| version >= NEW_ENOUGH) {
@@ -237,7 +236,7 @@ fn qemu_version() -> Option<u32> {
     number.split('.').next()?.parse().ok()
 }
 
-/// Adds the source next to the one that apt has for the release, on the same mirror.
+/// Adds the source next to apt's source of the release, on the same mirror.
 fn install_from_backports() -> Result<()> {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     if release.contains("VERSION_CODENAME=bookworm") {
@@ -272,7 +271,7 @@ fn backports(mirror: &str) -> String {
     )
 }
 
-/// The mirror that apt has for the release already.
+/// The mirror that apt uses for the release.
 fn mirror() -> String {
     const DEFAULT: &str = "http://deb.debian.org/debian";
     let output = Command::new("apt-get")

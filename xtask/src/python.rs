@@ -1,4 +1,4 @@
-//! The Python package: built as a wheel, installed into an environment of its own, and tested there.
+//! The Python package: built as a wheel, installed into a separate environment, and tested there.
 //!
 //! The environment is in the target folder, with the packages that `python/tests/requirements.txt` names. Called by `groups`.
 
@@ -11,7 +11,7 @@ use crate::shell;
 /// The packages of the tests.
 const REQUIREMENTS: &str = "python/tests/requirements.txt";
 
-/// The environment's Python, made if need be; `None`, said loudly, where that does not work.
+/// The environment's Python, made if it is missing; `None`, with a message, if that fails.
 pub(crate) fn environment() -> Option<PathBuf> {
     let folder = shell::target().join("python");
     let python = folder.join("bin/python");
@@ -40,17 +40,17 @@ pub(crate) fn environment() -> Option<PathBuf> {
     }
 }
 
-/// A run whose trace is in the tree.
+/// A run with a trace in the tree.
 const RUN: &str = "tests/frozen/runs/allreduce";
 
-/// Reads a table by the package, where no Rust is installed.
+/// Reads a table by the package, without an installed Rust.
 const READ: &str = "
 import shutil, sys, belljar
 assert not shutil.which('cargo') and not shutil.which('rustc'), 'Rust is on the PATH'
 assert belljar.open(sys.argv[1]).calls('rank').columns == ['rank']
 ";
 
-/// Installs the wheel into an environment of its own and reads a trace, without Rust on the `PATH` and without a network.
+/// Installs the wheel into a new environment and reads a trace, without Rust on the `PATH` and without a network.
 fn without_rust(wheel: &Path) -> Result<()> {
     let folder = shell::target().join("python-plain");
     if folder.exists() {

@@ -1,7 +1,7 @@
-//! Running other programs, and saying so.
+//! Execution of other programs, with their command lines printed.
 //!
-//! Each command line is printed before it runs, in the project's top folder, and one that fails is an
-//! error. Called by all commands here.
+//! Each command line is printed before it runs, in the project's top folder; a failing one is an error. Called by
+//! all commands here.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -34,14 +34,14 @@ pub(crate) fn run_with<Argument: AsRef<str>>(
     Ok(())
 }
 
-/// The words of a command, as one types them.
+/// The words of a command, as typed in a shell.
 fn command_line<Argument: AsRef<str>>(program: &str, arguments: &[Argument]) -> String {
     let words = arguments.iter().map(Argument::as_ref);
     let words: Vec<&str> = [program].into_iter().chain(words).collect();
     words.join(" ")
 }
 
-/// As [`run_with`], with `name` before each line that the program writes: several may run at once.
+/// As [`run_with`], with `name` before each line of the program's output: several may run at once.
 pub(crate) fn run_named<Argument: AsRef<str>>(
     name: &str,
     program: &str,
@@ -58,7 +58,7 @@ pub(crate) fn run_named<Argument: AsRef<str>>(
     command.current_dir(crate::root());
     let child = command.stdout(writer).stderr(other).spawn();
     let mut child = child.with_context(|| format!("cannot start {program}"))?;
-    // Its ends of the pipe: reading ends with the program's.
+    // These ends of the pipe are closed here, so that reading ends with the program.
     drop(command);
     for written in BufReader::new(reader).lines() {
         eprintln!("{name}: {}", written.context("what it writes is no text")?);
@@ -72,29 +72,29 @@ pub(crate) fn run_named<Argument: AsRef<str>>(
     Ok(())
 }
 
-/// Cargo, as this was started by.
+/// The cargo that started this program.
 pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Where cargo builds.
+/// Cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 
-/// What a program is built for.
+/// Purpose of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Tests: what the unit tests have built for the most part. It runs guests about as fast, as what guests run is
-    /// made by the engine, and it checks itself for overflow.
+    /// Tests: mostly built already for unit tests. It runs guests about as fast as a release build, as the engine
+    /// generates the guests' code, and it checks for overflow.
     Dev,
     /// Use, and measurements.
     Release,
 }
 
-/// Builds `belljar` and tells where it is.
+/// Builds `belljar` and returns its path.
 pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
-    // With the tests that run it, of the whole workspace: features are those of the unit tests' build then.
+    // Together with the tests of the whole workspace: its features are then those of the unit tests' build.
     let (options, folder): (&[&str], _) = match profile {
         Profile::Dev => (&["--workspace", "--test", "e2e"], "debug"),
         Profile::Release => (&["--package", "belljar-cli", "--release"], "release"),
@@ -108,8 +108,8 @@ pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Builds the test program `name` of `package` and tells where it is: a file of its `tests` folder, or the
-/// package's own name for the tests in its library.
+/// Builds the test program `name` of `package` and returns its path: a file of its `tests` folder, or the package's
+/// own name for the tests in its library.
 pub(crate) fn test_program(package: &str, name: &str) -> Result<String> {
     let target: &[&str] = match name == package {
         true => &["--lib"],
@@ -130,7 +130,7 @@ pub(crate) fn test_program(package: &str, name: &str) -> Result<String> {
     program.with_context(|| format!("cargo names no test program {name} of {package}"))
 }
 
-/// The test program that a message of cargo tells, if it is the one of this name.
+/// The test program in a message of cargo, if it has this name.
 fn program_of(message: &str, name: &str) -> Option<String> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let own = message["target"]["name"].as_str()?.replace('_', "-") == name;

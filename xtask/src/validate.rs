@@ -1,10 +1,11 @@
-//! `cargo xtask validate`: replays held against runs.
+//! `cargo xtask validate`: replays compared with runs.
 //!
-//! Programs run as whole systems on several networks, and each trace is replayed on each other network, without looking at the run there. Predicted and real times are
-//! compared in total, by rank, by function and call by call, as totals hide errors that cancel each other. The table is `docs/accuracy.md`; no program is left
-//! out of it. Runs that are there already are not run again. Called by `main`.
+//! Programs run as whole systems on several networks, and each trace is replayed on each other network, independent of the run
+//! there. Predicted and real times are compared in total, by rank, by function and call by call, as totals hide errors that
+//! cancel each other. The table is `docs/accuracy.md`; it includes every program. Existing runs are not repeated. Called by
+//! `main`.
 
-/// How far a replay is off.
+/// Errors of a replay.
 mod compare;
 /// Networks.
 mod networks;
@@ -12,7 +13,7 @@ mod networks;
 mod page;
 /// Programs.
 mod programs;
-/// What SimGrid makes of the same trace.
+/// SimGrid's result for the same trace.
 mod simgrid;
 
 use std::fs;
@@ -27,13 +28,15 @@ use networks::{NETWORKS, Network};
 use page::{Row, page};
 use programs::{Program, programs};
 
-/// What to validate.
+/// Programs to validate.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only programs whose names have this in them; the table is printed, and the page stays as it is.
+    /// Select programs by a part of their names.
+    ///
+    /// The table is printed, and the page does not change.
     #[arg(long)]
     only: Option<String>,
-    /// The command to validate; built when absent.
+    /// Command to validate; built when absent.
     #[arg(long, value_name = "FILE")]
     belljar: Option<PathBuf>,
 }
@@ -101,7 +104,7 @@ fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>>
             own.extend(["--set".to_owned(), (*key).to_owned()]);
         }
         let mut words = program.words.clone();
-        // Options of mpirun come before the program.
+        // Options of mpirun precede the program.
         let place = if words[0] == "mpirun" { 1 } else { words.len() };
         words.splice(place..place, own);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -111,7 +114,7 @@ fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>>
     let others = others.iter();
     let pairs = others.flat_map(|other| [(base, other), (other, base)]);
     let row = |(from, to): (&'static Network, &'static Network)| {
-        // What the other network changed is changed back.
+        // The other network's changes are reverted.
         let keys = if to.keys.is_empty() {
             from.back
         } else {

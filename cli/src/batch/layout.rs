@@ -34,7 +34,7 @@ pub struct Layout {
     pub tasks_per_node: u32,
     /// Processors of a node.
     pub cpus: u32,
-    /// Memory of a node in MiB, where the job says it.
+    /// Memory of a node in MiB; `None` if the job does not request it.
     pub memory: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Component {
     /// The nodes of the component. Without options it has one task on each node, and enough nodes for its tasks.
     ///
     /// # Errors
-    /// When there is no room for its tasks.
+    /// If its tasks do not fit.
     pub fn layout(&self) -> Result<Layout, BatchError> {
         let by_nodes = self.nodes.zip(self.tasks);
         let each = self.tasks_per_node;
@@ -73,7 +73,7 @@ impl Job {
     /// Nodes for all components at the same time; each is large enough for the largest component.
     ///
     /// # Errors
-    /// When there is no room for the tasks of a component.
+    /// If the tasks of a component do not fit.
     pub fn layout(&self) -> Result<Layout, BatchError> {
         let mut whole = Layout::default();
         for component in &self.components {
@@ -87,11 +87,11 @@ impl Job {
         Ok(whole)
     }
 
-    /// The variables that Slurm sets in the script of this job called `name`, for people who look before they run it; of an array those of its
-    /// first task, of a heterogeneous job those of its first component.
+    /// The variables that Slurm sets in the script of this job called `name`, for previews. An array has the variables of its
+    /// first task, a heterogeneous job those of its first component.
     ///
     /// # Errors
-    /// When there is no room for its tasks.
+    /// If its tasks do not fit.
     pub fn variables(&self, name: &str) -> Result<BTreeMap<String, String>, BatchError> {
         let first = self.components.first().cloned().unwrap_or_default();
         let layout = first.layout()?;

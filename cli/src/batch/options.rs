@@ -1,6 +1,6 @@
 //! Options of `sbatch`, as far as the nodes depend on them; see sbatch(1) of Slurm 22.05.
 //!
-//! Other options are left to Slurm, which refuses unknown ones. Called by `belljar sbatch-script`.
+//! Slurm handles all other options and refuses unknown ones. Called by `belljar sbatch-script`.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Job {
     pub components: Vec<Component>,
 }
 
-/// Options without a value, which the next word is not a value of.
+/// Options without a value: the next word is not their value.
 const FLAGS: [&str; 24] = [
     "-s",
     "--oversubscribe",
@@ -54,7 +54,7 @@ const FLAGS: [&str; 24] = [
     "--ignore-pbs",
 ];
 
-/// Options that ask for devices. Nodes have none.
+/// Options that request devices. Nodes have none.
 const DEVICES: [&str; 6] = [
     "--gres",
     "-G",
@@ -68,7 +68,7 @@ const DEVICES: [&str; 6] = [
 const MOST_TASKS: u32 = 4000;
 
 impl Job {
-    /// Reads the `#SBATCH` lines of a script called `name`, which end with its first command.
+    /// Reads the `#SBATCH` lines of a script called `name`, up to its first command.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -101,7 +101,7 @@ impl Job {
     /// Takes the options of a line, or of the command line; `place` names it in errors.
     ///
     /// # Errors
-    /// When the nodes depend on a value that is none.
+    /// If a value that affects the nodes is invalid.
     pub fn take_line(&mut self, place: &str, line: &str) -> Result<(), BatchError> {
         let mut words = words::split(line).into_iter().peekable();
         while let Some(word) = words.next() {
@@ -145,7 +145,7 @@ impl Job {
         };
         match option {
             "-J" | "--job-name" => self.name = Some(value.to_owned()),
-            // Of a range the most, as Slurm gives it where there is room.
+            // Takes the maximum of a range, which Slurm grants if there is room.
             "-N" | "--nodes" => {
                 let most = value.rsplit('-').next().unwrap_or_default();
                 let most = most.parse().ok().filter(|&most: &u32| most > 0);
@@ -225,7 +225,7 @@ fn array(list: &str) -> Option<Vec<u32>> {
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// An option, and its value where it stands in the same word.
+/// Splits an option from a value in the same word.
 fn apart(word: &str) -> (String, Option<String>) {
     if let Some((option, value)) = word
         .split_once('=')

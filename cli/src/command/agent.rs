@@ -1,8 +1,8 @@
 //! `belljar agent`: a host's part in a run that `belljar run` on another host started.
 //!
-//! It ends by itself when its standard input ends, at the latest some seconds later, whatever it waits for:
-//! nothing of a run is left on a host. Started by `cluster/src/hosts/muster.rs` through the launch crate,
-//! and by nobody by hand.
+//! The agent ends when its standard input ends, at most some seconds later, even if it is waiting for
+//! something: no process of a run remains on a host. Started by `cluster/src/hosts/muster.rs` through the
+//! launch crate, never by users.
 
 use std::io::{self, BufReader, Read};
 use std::process::{self, ExitCode};
@@ -18,7 +18,7 @@ use belljar_cluster::run::coordinator::Ending;
 use super::check::sandbox;
 use super::terminal::interrupt::Deferral;
 
-/// How long an agent may take to end when whoever started it is gone.
+/// Longest time that an agent takes to end after its parent has ended.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// `belljar agent`.
@@ -33,19 +33,19 @@ pub(crate) fn agent() -> Result<ExitCode> {
     let processors = || thread::available_parallelism().map_or(1, usize::from);
     let threads = agent.threads().unwrap_or_else(processors).max(1);
     match agent.run(&plan, threads, sandbox.as_ref(), &stop)? {
-        // Told by host 0, or lost with it.
+        // Host 0 reported it, or was lost itself.
         Ending::HostLost { host, why } => bail!("host {host} is lost: {why}"),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Ends this process when its input ends: then whoever started it is gone, or wants that.
+/// Ends this process when its input ends: the parent has ended, or requests the end.
 fn end_with_input(mut input: BufReader<io::Stdin>, stop: Arc<AtomicBool>) {
     thread::spawn(move || {
         let mut rest = [0; 64];
         while matches!(input.read(&mut rest), Ok(1..)) {}
         stop.store(true, Ordering::Relaxed);
-        // Whatever holds it up: nothing is left on any host.
+        // Ends the process even if the run does not stop: no process may remain on a host.
         thread::sleep(FAREWELL);
         process::exit(1);
     });

@@ -1,6 +1,7 @@
 //! Run directories that scenarios play in the background, prepared.
 //!
-//! What is prepared of a run is kept in the user's cache by what it was made from, so that a scenario that is run again need not wait for it. Called where commands read scenarios.
+//! A prepared job is kept in the user's cache under a digest of its inputs, so that later runs of the scenario reuse it. Called
+//! by commands that read scenarios.
 
 use std::collections::BTreeMap;
 use std::fs::{self};
@@ -23,7 +24,8 @@ use super::trace::tables::tables_of_run;
 /// The folder of the user's cache.
 const FOLDER: &str = "jobs";
 
-/// Prepares what a scenario plays in the background: it, and what it takes to keep it elsewhere, name prepared jobs afterwards. Its paths are relative to `folder`.
+/// Prepares the background jobs of a scenario; afterwards the scenario and its standalone copy name prepared jobs. Its paths are
+/// relative to `folder`.
 ///
 /// # Errors
 /// When a run cannot be played, or nothing can be kept.
@@ -39,7 +41,7 @@ pub(super) fn prepare(scenario: &mut Scenario, own: &mut Standalone, folder: &Pa
             Some(file) => file.clone(),
             None => {
                 let file = prepared(&run)
-                    .with_context(|| format!("background.run: cannot play {}", run.display()))?;
+                    .with_context(|| format!("background.run: cannot replay {}", run.display()))?;
                 known.insert(run, file.clone());
                 file
             }
@@ -84,7 +86,7 @@ fn prepared(run: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Of all that a prepared job is made from: the trace, the network that it was traced on, the library's tables, and how this version does it.
+/// Digest of a prepared job's inputs: the trace, its network, the library's tables, and the version of the preparation.
 fn hash(run: &Path, trace: &Path) -> Result<u64> {
     let mut hasher = XxHash3_64::new();
     let scenario = run.join(SCENARIO_FILE);

@@ -1,6 +1,7 @@
 //! `belljar sbatch-script`: a batch script submitted to Slurm on the nodes of a run.
 //!
-//! The nodes have the resources of its `#SBATCH` lines, and the run brings the files that it names. Everything else works as in `belljar mpirun`.
+//! The nodes have the resources of its `#SBATCH` lines, and the run brings the files that it names. Otherwise it works as
+//! `belljar mpirun` does.
 
 /// Files that a script names.
 mod named;
@@ -31,15 +32,15 @@ const MOST_CPUS: u32 = 64;
 /// Arguments of `belljar sbatch-script`.
 #[derive(Args)]
 pub(crate) struct BatchArguments {
-    /// An option of sbatch's, instead of the script's own, such as `--sbatch=--nodes=4`; may be repeated.
+    /// Override an sbatch option, such as `--sbatch=--nodes=4`; repeatable.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
     #[command(flatten)]
     machine: MachineArguments,
-    /// The script.
+    /// Batch script to run.
     #[arg(value_name = "SCRIPT")]
     script: PathBuf,
-    /// Its arguments.
+    /// Arguments of the script.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -73,7 +74,7 @@ impl Batch {
         let script = &arguments.script;
         let text = fs::read(script).with_context(|| format!("cannot read {}", script.display()))?;
         let Ok(text) = String::from_utf8(text) else {
-            bail!("{} is no script: it is not text", script.display());
+            bail!("{} is not a script: it is not UTF-8 text", script.display());
         };
         let of_script = || format!("the batch script {}", script.display());
         let mut job = Job::parse(&script.display().to_string(), &text).with_context(of_script)?;
@@ -98,7 +99,7 @@ impl Batch {
         self.job.name.clone().or(script).unwrap_or_default()
     }
 
-    /// The run that the script makes, with all that it takes.
+    /// The run that the script makes, with all its files and options.
     fn request(&self, arguments: &BatchArguments) -> Result<Request> {
         let layout = self.job.layout();
         let layout = layout.with_context(|| format!("the batch script {}", self.called))?;
@@ -130,7 +131,7 @@ impl Batch {
         let mut notes = Vec::new();
         if layout.nodes > 1 {
             notes.push(
-                "nodes share no folder: a file that the script writes is on its node alone, and files of tasks stay on theirs; only the output files of srun come to the script"
+                "nodes share no folder: files stay on the node that writes them; only srun's output files are copied to the script's node"
                     .to_owned(),
             );
         }
@@ -157,7 +158,7 @@ impl Batch {
         })
     }
 
-    /// Slurm with all that the script names of it.
+    /// Slurm with all partitions, features and licences that the script names.
     fn slurm(&self) -> Slurm {
         let mut slurm = Slurm {
             features: self.job.features.clone(),
@@ -166,14 +167,14 @@ impl Batch {
         if !self.job.partitions.is_empty() {
             slurm.partitions.clone_from(&self.job.partitions);
         }
-        // As many of each as any job may ask for.
+        // Provides enough licences of each name for any request.
         let licenses = self.job.licenses.iter();
         let plenty = licenses.map(|name| name.split(':').next().unwrap_or(name));
         slurm.licenses = plenty.map(|name| format!("{name}:1000000")).collect();
         slurm
     }
 
-    /// The variables that the script finds, for people.
+    /// The variables that the script finds, for previews.
     fn preview(&self) -> Result<String> {
         let variables = self.job.variables(&self.name())?;
         let mut text = "note: the script has these variables, among others:".to_owned();
@@ -184,8 +185,7 @@ impl Batch {
     }
 }
 
-/// Those of the files that are linked to MPI, as programs to choose an image for; a shell where there
-/// are none.
+/// The files that are linked to MPI, as programs by which an image is chosen; a shell if there are none.
 fn programs(files: &BTreeMap<String, PathBuf>) -> Vec<Part> {
     let is_mpi = |path: &Path| {
         let binary = fs::read(path)

@@ -1,7 +1,7 @@
 //! `belljar bisect`: prints the first instruction at which two runs differ.
 //!
 //! The search is in `cluster/src/observe/bisect.rs`; this shows registers, code and memory of both sides. The exit
-//! code tells a difference from a failure.
+//! code distinguishes a difference from a failure.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,14 +19,18 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct BisectArguments {
-    /// The directory of a run with --state-hash.
+    /// Directory of a run with --state-hash.
     pub(crate) run_a: PathBuf,
-    /// The directory of another, with the same number of nodes and the same N.
+    /// Directory of the second run.
+    ///
+    /// It needs the same number of nodes and the same N.
     pub(crate) run_b: PathBuf,
-    /// No progress and no notes: only results, warnings and errors.
+    /// Print only results, warnings and errors.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// No seccomp filter around threads that run guests: only for guests you trust.
+    /// Disable the seccomp filter around threads that run guests.
+    ///
+    /// Use it only with trusted guests.
     #[arg(long)]
     pub(crate) no_sandbox: bool,
 }
@@ -36,7 +40,7 @@ const ADDRESSES: usize = 16;
 /// Bytes that are compared and shown together.
 const WORD: usize = 8;
 
-/// Exit code when there is a difference; any failure has 1.
+/// Exit code for a difference; a failure has 1.
 const DIFFERENT: u8 = 2;
 
 pub(crate) fn bisect(arguments: &BisectArguments) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! `belljar boot`: arguments to a plan of one node, its end to an exit code.
 //!
-//! Standard output is the guest's console and nothing else; what is to be known of the run is told on
-//! standard error. The node is in `cluster/src/boot.rs`.
+//! Standard output is the guest's console only; notes about the run go to standard error. The node is
+//! in `cluster/src/boot.rs`.
 
 use std::process::ExitCode;
 
@@ -23,51 +23,66 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct BootArguments {
-    /// What carries the node: the translator, the host's virtualisation, or that where it
-    /// works.
+    /// Engine that carries the node.
+    ///
+    /// `exact` translates guest code, `kvm` uses the host's virtualisation, and `auto` uses it where
+    /// it works.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineChoice,
-    /// A bzImage, an ELF file (Linux, or by its PVH note), or a multiboot file.
+    /// Kernel: a bzImage, an ELF file or a multiboot file.
+    ///
+    /// An ELF file is Linux itself, or is entered by its PVH note.
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: PathBuf,
-    /// The initial RAM disk, or multiboot's module.
+    /// Initial RAM disk, or multiboot's module.
     #[arg(long, value_name = "FILE")]
     pub(crate) initrd: Option<PathBuf>,
-    /// Words for the kernel's command line, after the console's; may be repeated.
+    /// Append words to the kernel's command line; repeatable.
+    ///
+    /// They follow the console's words.
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub(crate) append: Vec<String>,
-    /// The node's memory.
+    /// Memory of the node.
     #[arg(long, value_name = "SIZE", default_value = "512 MiB")]
     pub(crate) memory: Bytes,
-    /// Processors, at most 64.
+    /// Number of processors, at most 64.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) vcpus: u32,
-    /// How long each of several processors runs before it is the next one's turn; 5 us when
-    /// absent, and 1 ms under engine kvm.
+    /// Time slice of each processor, if there are several.
+    ///
+    /// The default is 5 us, and 1 ms under engine kvm.
     #[arg(long, value_name = "TIME")]
     pub(crate) slice: Option<Duration>,
-    /// The processors' clock.
+    /// Clock of the processors.
     #[arg(long, value_name = "RATE", default_value = "2.6 GHz")]
     pub(crate) clock: Rate,
-    /// The processor's level, x86-64-v1 to x86-64-v4.
+    /// Level of the processor, x86-64-v1 to x86-64-v4.
     #[arg(long, value_name = "LEVEL", default_value = "x86-64-v2")]
     pub(crate) level: String,
-    /// An extension besides the level, such as `aes`; may be repeated.
+    /// Add an extension to the level, such as `aes`; repeatable.
     #[arg(long, value_name = "NAME")]
     pub(crate) extension: Vec<String>,
-    /// Give up after this virtual time, such as `30 s`.
+    /// Stop after this virtual time, such as `30 s`.
     #[arg(long, value_name = "TIME")]
     pub(crate) limit: Option<Duration>,
-    /// Add a test device: writing VALUE to port 0xf4 ends with status (VALUE << 1) | 1.
+    /// Add QEMU's isa-debug-exit device at port 0xf4.
+    ///
+    /// Writing VALUE to the port ends with status (VALUE << 1) | 1.
     #[arg(long)]
     pub(crate) exit_device: bool,
-    /// A disk image, /dev/vda and on; what the guest writes to it is not kept.
+    /// Disk image, as /dev/vda and so on; repeatable.
+    ///
+    /// Writes of the guest are not kept.
     #[arg(long, value_name = "FILE")]
     pub(crate) disk: Vec<PathBuf>,
-    /// Type nothing into the guest: such a run repeats to the cycle.
+    /// Pass no input to the guest.
+    ///
+    /// Such a run repeats to the cycle.
     #[arg(long)]
     pub(crate) no_input: bool,
-    /// No seccomp filter around the thread that runs the guest: only for guests you trust.
+    /// Disable the seccomp filter around the guest's thread.
+    ///
+    /// Use it only with trusted guests.
     #[arg(long)]
     pub(crate) no_sandbox: bool,
 }
@@ -109,7 +124,7 @@ pub(crate) fn boot(arguments: &BootArguments) -> Result<ExitCode> {
     conclude(&booted, ending)
 }
 
-/// What somebody should know of the run: on standard error, which is no console.
+/// Prints notes about the run on standard error, as standard output is the console.
 fn tell(booted: &Booted, engine: Engine) {
     let report = booted.report();
     for unknown in report.unimplemented {
@@ -139,7 +154,7 @@ fn tell(booted: &Booted, engine: Engine) {
 fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
     match ending {
         BootEnding::Node(NodeStop::PoweredOff) => Ok(ExitCode::SUCCESS),
-        // As QEMU's device of this kind has it, so that scripts for that one work.
+        // The same mapping as QEMU's isa-debug-exit, so that scripts written for it work.
         BootEnding::Node(NodeStop::Exited(value)) => Ok(ExitCode::from((value << 1 | 1) as u8)),
         BootEnding::Node(NodeStop::Reset) => bail!("the guest reset itself"),
         BootEnding::Node(NodeStop::Hung) => bail!(
@@ -150,7 +165,7 @@ fn conclude(booted: &Booted, ending: BootEnding) -> Result<ExitCode> {
             bail!("the guest's processor shut down: {cause}")
         }
         BootEnding::Node(stop) => bail!("the guest's processor stopped: {stop:x?}"),
-        BootEnding::Left => bail!("stopped by hand"),
+        BootEnding::Left => bail!("stopped by the user"),
         BootEnding::Limit => bail!("the limit of {} came before the guest's end", booted.now()),
         BootEnding::Asleep => bail!("the guest waits, and nothing can wake it"),
     }

@@ -23,9 +23,13 @@ use entries::{Entry, Kind, Removed};
 
 #[derive(Subcommand)]
 pub(crate) enum CacheCommand {
-    /// List images, snapshots and other kept files: size, age, last use.
+    /// List kept files, such as images and snapshots.
+    ///
+    /// Prints the size, age and last use of each.
     List(ListArguments),
-    /// Remove kept files that are not in use; they are made again when needed.
+    /// Remove kept files that are not in use.
+    ///
+    /// They are made again when needed.
     #[command(
         after_help = "Example: belljar cache prune --kind snapshot --older-than 7d --dry-run"
     )]
@@ -34,29 +38,29 @@ pub(crate) enum CacheCommand {
 
 #[derive(Args)]
 pub(crate) struct ListArguments {
-    /// Only entries of this kind; may be repeated.
+    /// List only entries of this kind; repeatable.
     #[arg(long, value_enum, value_name = "KIND")]
     kind: Vec<Kind>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct PruneArguments {
-    /// Only entries last used longer ago than this, such as `7d` or `12h`.
+    /// Remove entries unused for this time, such as `7d`, `12h`.
     #[arg(long, value_name = "TIME")]
     older_than: Option<Age>,
-    /// Only entries of this kind; may be repeated.
+    /// Remove only entries of this kind; repeatable.
     #[arg(long, value_enum, value_name = "KIND")]
     kind: Vec<Kind>,
-    /// All entries that are not in use.
+    /// Remove all entries that are not in use.
     #[arg(long, conflicts_with_all = ["older_than", "kind"])]
     all: bool,
     /// Print the entries to remove, and remove none.
     #[arg(long)]
     dry_run: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -71,7 +75,7 @@ impl FromStr for Age {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = || {
             format!(
-                "`{text}` is no age: write a whole number with a unit of m, h, d or w, such as 7d"
+                "`{text}` is not an age: write a whole number with the unit m, h, d or w, such as 7d"
             )
         };
         let split = text.find(|it: char| !it.is_ascii_digit());
@@ -97,7 +101,7 @@ pub(crate) fn cache(command: &CacheCommand) -> Result<ExitCode> {
     }
 }
 
-/// The time from `then` until now; none where the host's clock was set back.
+/// The time from `then` until now; zero if the host's clock was set back.
 fn since(then: SystemTime) -> Duration {
     then.elapsed().unwrap_or_default()
 }
@@ -138,7 +142,7 @@ fn list(arguments: &ListArguments) -> Result<ExitCode> {
 
 fn prune(arguments: &PruneArguments) -> Result<ExitCode> {
     if !arguments.all && arguments.kind.is_empty() && arguments.older_than.is_none() {
-        bail!("nothing is named to be removed: give --older-than, --kind or --all");
+        bail!("no entries are selected: give --older-than, --kind or --all");
     }
     let entries = wanted(&arguments.kind)?;
     let old = |entry: &&Entry| {
@@ -204,7 +208,7 @@ fn as_json(entry: &Entry, removed: Option<&Removed>) -> Value {
     value
 }
 
-/// Bytes for people.
+/// Bytes as text.
 fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.iter().find(|(unit, _)| bytes >= *unit);
@@ -217,7 +221,7 @@ fn size(bytes: u64) -> String {
     )
 }
 
-/// A span of the host's time for people.
+/// A span of the host's time as text.
 pub(super) fn age(span: Duration) -> String {
     match span.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),

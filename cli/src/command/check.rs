@@ -1,4 +1,4 @@
-//! `belljar check` and `belljar snapshot`: a scenario resolved, and the node of which its nodes are clones.
+//! `belljar check` and `belljar snapshot`: resolves a scenario, and boots the node to clone.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use super::{background, run};
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArguments,
-    /// Write the disk that hands nodes the workload here, a tar archive.
+    /// Write the disk that hands over the workload, as tar.
     #[arg(long, value_name = "FILE")]
     pub(crate) run_disk: Option<PathBuf>,
     #[command(flatten)]
@@ -32,15 +32,19 @@ pub(crate) struct CheckArguments {
 pub(crate) struct SnapshotArguments {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArguments,
-    /// The file to write; by default the one that runs of such nodes look for.
+    /// File to write.
+    ///
+    /// By default the file that runs of such nodes look for.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// No seccomp filter around the thread that runs the guest: only for guests you trust.
+    /// Disable the seccomp filter around the guest's thread.
+    ///
+    /// Use it only with trusted guests.
     #[arg(long)]
     pub(crate) no_sandbox: bool,
 }
 
-/// A scenario, and what it takes to run it again.
+/// Returns a scenario, and a standalone copy to run it again.
 pub(super) fn read_scenario(
     arguments: &ScenarioArguments,
     more: &[String],
@@ -89,9 +93,7 @@ pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
     let plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     let several = plan.kinds().len() > 1;
     if arguments.out.is_some() && several {
-        bail!(
-            "a snapshot is of nodes that are alike; leave out --out, so that each group has its own"
-        );
+        bail!("--out names one snapshot, and each group of nodes needs its own; leave out --out");
     }
     let sandbox = sandbox(arguments.no_sandbox, plan.engine)?;
     for (number, kind) in plan.kinds().iter().enumerate() {
@@ -105,7 +107,7 @@ pub(crate) fn snapshot(arguments: &SnapshotArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sandbox for threads that run guests, unless it is not wanted.
+/// The sandbox for threads that run guests, unless it is disabled.
 pub(super) fn sandbox(unwanted: bool, engine: Engine) -> Result<Option<Sandbox>> {
     if unwanted {
         return Ok(None);

@@ -1,6 +1,6 @@
-//! How a run ends for the one who started it: its directory gets its name, or the way to continue is told.
+//! The end of a run: completes its directory, or prints how to continue.
 //!
-//! Only a run whose workload ended is complete. Called by the commands that carry out a run.
+//! A run is complete only if its workload ended. Called by the commands that carry out a run.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use super::terminal::colour::error_line;
 use super::terminal::interrupt::Interrupted;
 use super::{exit_code, report, trace};
 
-/// Completes a run that came to its end, and tells how it ended; with a `report` if that is wanted.
+/// Completes a finished run and prints its outcome; writes a report if `report` is set.
 ///
 /// # Errors
-/// When the run did not come to an end of its own, or its directory can't be completed.
+/// If the run did not finish, or its directory cannot be completed.
 pub(super) fn conclude(
     directory: RunDirectory,
     summary: &Summary,
@@ -32,7 +32,7 @@ pub(super) fn conclude(
     directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
     match ending {
         Ending::Workload(code) => {
-            // Nobody continues a run that is whole.
+            // A complete run is never continued, so its checkpoints go.
             let path = directory.complete(checkpoint::FOLDER)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
@@ -53,19 +53,19 @@ pub(super) fn conclude(
     }
 }
 
-/// Makes the report of a run. One that cannot be made is no failure of the run.
+/// Makes the report of a run. A failed report is no failure of the run.
 fn tell_report(directory: &Path) -> Result<()> {
     let path = directory.join(report::REPORT_FILE);
     match report::make(directory, None, Detail::default(), &path) {
         Ok(()) => say(format_args!("report: {}", path.display())),
         Err(error) => {
-            warning!("there is no report of this run: {error:#}");
+            warning!("cannot write the report of this run: {error:#}");
             Ok(())
         }
     }
 }
 
-/// A workload that failed is no failure of the run, but nobody should overlook it.
+/// Warns of a failed workload. It is no failure of the run, but must be visible.
 fn tell_failure(code: i32, warnings: &[String]) {
     if code == 0 {
         return;
@@ -80,9 +80,9 @@ fn tell_failure(code: i32, warnings: &[String]) {
     error_line("error", Some(&reason));
 }
 
-/// What is left of a run that was broken off, and how it can be continued.
+/// Describes the files kept of an interrupted run, and how to continue it.
 pub(super) fn what_is_kept(directory: &Path) -> String {
-    let kept = format!("what was recorded is kept in {}", directory.display());
+    let kept = format!("the records so far are in {}", directory.display());
     match Found::newest(directory) {
         Ok(found) => format!(
             "{kept}; continue from {} with: belljar resume {}",

@@ -13,14 +13,15 @@ use super::output::say;
 
 #[derive(Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Build the image of a recipe into the cache.
+    /// Build a recipe's image into the cache.
     Build(BuildArguments),
-    /// List the built-in recipes, and whether their images are built.
+    /// List the built-in recipes and the state of their images.
     List(JsonArguments),
-    /// Read all of a built image from the disk and compare it with its digests, which runs do only for
-    /// files that were written to since.
+    /// Compare a built image with its digests.
+    ///
+    /// It reads the whole image from the disk; runs check only files that were written to since.
     Verify {
-        /// The recipe's file, or the name of a built-in one.
+        /// Recipe file, or name of a built-in recipe.
         #[arg(default_value = "bookworm-mpich")]
         recipe: PathBuf,
     },
@@ -28,16 +29,18 @@ pub(crate) enum ImageCommand {
 
 #[derive(Args)]
 pub(crate) struct BuildArguments {
-    /// The recipe's file, or the name of a built-in one.
+    /// Recipe file, or name of a built-in recipe.
     #[arg(default_value = "bookworm-mpich")]
     pub(crate) recipe: PathBuf,
-    /// Refuse packages that are not those of the recipe's lock.
+    /// Refuse packages that differ from the recipe's lock.
     #[arg(long, conflicts_with = "keep_lock")]
     pub(crate) locked: bool,
-    /// Leave the recipe's lock as it is; the image's folder has its own.
+    /// Keep the recipe's lock unchanged.
+    ///
+    /// The image's folder has its own lock.
     #[arg(long)]
     pub(crate) keep_lock: bool,
-    /// Show what the tools print.
+    /// Show the output of the build tools.
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }

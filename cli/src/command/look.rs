@@ -1,6 +1,6 @@
 //! `belljar watch` and `belljar console`.
 //!
-//! Looks at the host's clock to say how fast a run goes; it runs none.
+//! Reads the host's clock to compute the speed of a run; no run depends on it here.
 #![allow(clippy::disallowed_methods)]
 
 use std::fs::File;
@@ -22,32 +22,33 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct WatchArguments {
-    /// The run's directory, with or without `.incomplete`.
+    /// Run directory, with or without `.incomplete`.
     pub(crate) directory: PathBuf,
-    /// Print one screen as text and leave.
+    /// Print one screen as text and exit.
     #[arg(long)]
     pub(crate) once: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct ConsoleArguments {
-    /// The run's directory, with or without `.incomplete`.
+    /// Run directory, with or without `.incomplete`.
     pub(crate) directory: PathBuf,
-    /// The node.
+    /// Number of the node.
     pub(crate) node: u32,
-    /// Let virtual time go as fast as it can; otherwise it is no faster than real time while
-    /// somebody is attached.
+    /// Let virtual time run at full speed.
+    ///
+    /// Otherwise it is no faster than real time while a console is attached.
     #[arg(long)]
     pub(crate) fast: bool,
-    /// Have virtual time wait at first; Ctrl-A p lets it continue.
+    /// Start with virtual time paused; Ctrl-A p continues.
     #[arg(long)]
     pub(crate) pause: bool,
 }
 
-/// Between two looks for the screen, and for a console.
+/// Time between updates of the screen, and of a console.
 const REFRESH: Duration = Duration::from_millis(250);
 const ECHO: Duration = Duration::from_millis(30);
-/// What is shown at first of what a console said before.
+/// Bytes of earlier console output that are shown on attaching.
 const CONTEXT: u64 = 2048;
 /// Of a screen without a terminal.
 const PAGE: (u16, u16) = (120, 40);
@@ -69,7 +70,7 @@ impl Watched {
         let file = stream
             .file(node)
             .map(|name| self.client.directory().join(name));
-        // There is none yet, or none any more: then nothing is shown.
+        // Without a readable file there are no lines to show.
         let lines = file.and_then(|file| tail(&file).ok());
         self.monitor.take_output(lines.unwrap_or_default());
         Ok(())
@@ -104,7 +105,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     ratatui::restore();
     match result {
         Ok(()) => {}
-        // What it left says the rest.
+        // The error explains the end.
         Err(Leave::Run(error)) => {
             eprintln!("{error}");
             std::thread::sleep(REFRESH);
@@ -115,7 +116,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why the screen is left.
+/// Reason for leaving the screen.
 enum Leave {
     Run(ControlError),
     Terminal(io::Error),
@@ -207,7 +208,7 @@ struct Attached {
     log: File,
 }
 
-/// Why a console is left.
+/// Reason for leaving a console.
 enum Turn {
     Run(ControlError),
     Terminal(io::Error),
@@ -226,7 +227,7 @@ impl From<io::Error> for Turn {
 }
 
 impl Attached {
-    /// Types what was typed, and shows what the node said; `false` to leave.
+    /// Forwards typed keys and shows new output of the node; returns `false` to leave.
     fn turn(&mut self, keyboard: &mut Keyboard) -> Result<bool, Turn> {
         if keyboard.is_closed() {
             std::thread::sleep(ECHO);

@@ -1,6 +1,7 @@
-//! `belljar completions` and `belljar man`: what shells and `man` know of the command line.
+//! `belljar completions` and `belljar man`: shell completions and manual pages.
 //!
-//! Both are made of the arguments' own description, so that they say what `--help` says. Called by `main`; packages have what they write.
+//! Both are generated from the arguments' descriptions, so that they agree with `--help`. Called by `main`; packages contain the
+//! generated files.
 
 /// Values that shells complete.
 pub(crate) mod complete;
@@ -23,14 +24,14 @@ use super::output::show;
 
 #[derive(Args)]
 pub(crate) struct CompletionsArguments {
-    /// The shell.
+    /// Shell to complete for.
     #[arg(value_enum)]
     shell: Shell,
 }
 
 #[derive(Args)]
 pub(crate) struct ManArguments {
-    /// Where pages go, one for each command: `belljar.1`, `belljar-run.1` and so on.
+    /// Folder for the pages, such as `belljar.1` and `belljar-run.1`.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
 }
@@ -120,7 +121,7 @@ pub(crate) fn grouped(command: clap::Command) -> clap::Command {
     command.help_template(template)
 }
 
-/// A command's purpose in short, as lists of commands have it.
+/// A command's short purpose, for lists of commands.
 fn first_sentence(about: &str) -> String {
     let end = about.find([':', ';']).unwrap_or(about.len());
     let sentence = about.get(..end).unwrap_or(about);

@@ -18,20 +18,26 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Make a model of a program from traced runs of it, of several numbers of nodes or sizes of its problem.
+    /// Fit a program's model to its traced runs.
+    ///
+    /// The runs differ in their numbers of nodes or in their problem sizes.
     #[command(
         after_help = "Example: belljar model fit cg-4=1400 cg-8=1400 cg-16=1400 --out cg.model"
     )]
     Fit(fit::FitArguments),
-    /// Make the run directory of a run that never was, by a model. Its trace is one for all commands.
+    /// Generate a synthetic run from a model.
+    ///
+    /// All commands accept its trace.
     #[command(
         after_help = "Example: belljar model generate cg.model --nodes 64 --size 1400 --out cg-64"
     )]
     Generate(generate::GenerateArguments),
-    /// Print what a model says of a size, function by function, with the band in which measured values would be.
+    /// Print a model's predictions, function by function.
+    ///
+    /// Each has the band in which measured values would be.
     #[command(after_help = "Example: belljar model show cg.model --nodes 64 --size 1400")]
     Show(show::ShowArguments),
-    /// Write a model for another simulator, or its measurements for Extra-P.
+    /// Export a model for SST, or its measurements for Extra-P.
     #[command(after_help = "Example: belljar model export ember cg.model --name Cg --out cg-motif")]
     Export(export::ExportArguments),
 }

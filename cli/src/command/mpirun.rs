@@ -1,6 +1,6 @@
 //! `belljar mpirun`: a program of the user's own on nodes, without a scenario.
 //!
-//! It makes the scenario, and hands it on as `belljar run` would.
+//! It makes a scenario and runs it as `belljar run` would.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ mod draft;
 mod files;
 /// All that a request takes: nodes, programs, files and variables.
 mod find;
-/// What `belljar mpirun` calls a run, and the command that starts its ranks.
+/// The name of a run of `belljar mpirun`, and the command that starts its ranks.
 mod launch;
 /// Options as users of MPICH's and Open MPI's `mpirun` write them.
 mod words;
@@ -41,61 +41,80 @@ pub(crate) use words::plain;
 /// Arguments of `belljar mpirun`.
 #[derive(Args)]
 pub(crate) struct MpirunArguments {
-    /// Ranks of the (first) program; as many as there are slots when absent. Also -np.
+    /// Number of ranks of the (first) program. Also -np.
+    ///
+    /// The default is the number of slots.
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
-    /// Ranks on each node, 1 when absent. Also -ppn and --npernode.
+    /// Ranks on each node (default 1). Also -ppn and --npernode.
     #[arg(long, visible_aliases = ["ppn", "npernode"], value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks_per_node: Option<u32>,
-    /// Nodes; as many as the ranks take when absent.
+    /// Number of nodes.
+    ///
+    /// The default is as many as the ranks need.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     nodes: Option<u32>,
-    /// A file with a line for each node or for each slot: NAME, NAME slots=K or NAME:K. Names mean nothing here:
-    /// the first is node 0. Also -machinefile and -f.
+    /// Host file. Also -machinefile and -f.
+    ///
+    /// It has a line for each node or for each slot: NAME, NAME slots=K or NAME:K. Names mean nothing here: the first is node 0.
     #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
     hostfile: Option<PathBuf>,
-    /// Hosts with commas between them, as NAME or NAME:K, instead of a host file; may be repeated.
+    /// Hosts as a list of NAME or NAME:K; repeatable.
+    ///
+    /// Commas separate them. They replace a host file.
     #[arg(long, value_name = "HOST,...", conflicts_with_all = ["nodes", "hostfile"])]
     host: Vec<String>,
-    /// A file with the host of each rank, as `rank N=HOST slot=K`.
+    /// Rankfile, with lines `rank N=HOST slot=K`.
     #[arg(long, value_name = "FILE")]
     rankfile: Option<PathBuf>,
-    /// Order in which ranks go to nodes: slot (when absent), node, seq, ppr:K:node, rankfile:file=FILE; with :PE=K, K processors for each rank.
+    /// Mapping of ranks to nodes (default slot).
+    ///
+    /// The policies are slot, node, seq, ppr:K:node and rankfile:file=FILE. The modifier :PE=K gives each rank K processors.
     #[arg(long, value_name = "POLICY")]
     map_by: Option<String>,
-    /// Order in which ranks are numbered: slot or node; as they are mapped when absent.
+    /// Order of rank numbers: slot or node.
+    ///
+    /// The default is the order of mapping.
     #[arg(long, value_name = "POLICY")]
     rank_by: Option<String>,
-    /// Processors of a node for each of its ranks; 1 when absent.
+    /// Processors of a node for each rank (default 1).
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus_per_rank: Option<u32>,
     /// Allow more ranks than slots.
     #[arg(long)]
     oversubscribe: bool,
-    /// Folder that the (first) program runs in, below this one or of the image.
+    /// Working folder of the (first) program.
+    ///
+    /// It is below this folder, or in the image.
     #[arg(long, value_name = "DIR")]
     wdir: Option<String>,
     /// Mark each line of output with its rank. Also -l.
     #[arg(long)]
     tag_output: bool,
-    /// A variable for the ranks of the (first) program, with this value or the one it has here. Also -env NAME VALUE.
+    /// Set a variable for the (first) program. Also -env NAME VALUE.
+    ///
+    /// Without a value the variable is copied from this environment.
     #[arg(short = 'x', value_name = "NAME[=VALUE]")]
     environment: Vec<String>,
-    /// A variable for all ranks of all programs. Also -genv NAME VALUE, and --mca NAME VALUE for OMPI_MCA_NAME.
+    /// Set a variable for all programs. Also -genv NAME VALUE.
+    ///
+    /// --mca NAME VALUE sets OMPI_MCA_NAME.
     #[arg(long, value_name = "NAME[=VALUE]")]
     genv: Vec<String>,
-    /// Options of other launchers that change nothing here.
+    /// Accept options of other launchers without effect here.
     #[arg(long, hide = true, allow_hyphen_values = true)]
     ignored: Vec<String>,
-    /// An option of another launcher that cannot be honoured.
+    /// Refuse an unsupported option of another launcher.
     #[arg(long, hide = true, allow_hyphen_values = true)]
     refused: Vec<String>,
     #[command(flatten)]
     machine: MachineArguments,
-    /// Ranks always run as root on nodes; for those who are used to say so.
+    /// Accepted for compatibility: ranks always run as root on nodes.
     #[arg(long, hide = true)]
     allow_run_as_root: bool,
-    /// The program and its arguments; after a `:` another one, with its own -n, and so on.
+    /// Program and arguments; `:` separates further programs.
+    ///
+    /// Each further program has its own options, such as -n.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -105,54 +124,62 @@ pub(crate) struct MpirunArguments {
     program: Vec<String>,
 }
 
-/// What a run without a scenario is made of, besides what is run.
+/// Options of a run without a scenario, except its programs.
 #[derive(Args)]
 pub(super) struct MachineArguments {
-    /// A file or folder for all nodes, in the folder where the program runs; may be repeated.
+    /// File or folder for all nodes; repeatable.
+    ///
+    /// It is placed in the folder where the program runs.
     #[arg(long, value_name = "PATH[=NAME]")]
     pub(super) file: Vec<String>,
-    /// Files that every node hands out when the run is over, such as `*.dat` or `out/**`; may be
-    /// repeated.
+    /// Files that nodes return, such as `*.dat` or `out/**`; repeatable.
     #[arg(long, value_name = "PATTERN")]
     output: Vec<String>,
-    /// Bandwidth and latency of the nodes' links, such as 100Gb/s,1us.
+    /// Bandwidth and latency of links, such as 100Gb/s,1us.
     #[arg(long, value_name = "BANDWIDTH,LATENCY")]
     network: Option<String>,
-    /// The network's shape: star, tree, fat-tree, torus, dragonfly or a GraphML file; what it is made of
-    /// by --set, such as `--set network.dimensions=[2,2]`.
+    /// Topology: star, tree, fat-tree, torus, dragonfly or a GraphML file.
+    ///
+    /// Set its parameters with --set, such as `--set network.dimensions=[2,2]`.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<String>,
     /// Memory of each node.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Processors of each node; one for each of its ranks when absent.
+    /// Processors of each node.
+    ///
+    /// The default is one for each of its ranks.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     vcpus: Option<u32>,
-    /// Virtual time after which it is given up, such as `10 s`.
+    /// Stop after this virtual time, such as `10 s`.
     #[arg(long, value_name = "TIME")]
     limit: Option<Duration>,
-    /// All randomness comes from it.
+    /// Seed of all randomness.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The recipe of the image to run on, instead of the one that fits best.
+    /// Image recipe.
+    ///
+    /// The default is the recipe that fits best.
     #[arg(long, value_name = "RECIPE")]
     image: Option<PathBuf>,
-    /// What carries the nodes.
+    /// Engine that carries the nodes.
     #[arg(long, value_enum)]
     engine: Option<EngineChoice>,
-    /// Means by which MPI calls are seen.
+    /// Method to trace MPI calls.
     #[arg(long, value_enum, value_name = "MEANS")]
     trace_by: Option<TraceBy>,
-    /// Another value for a key of the scenario, such as `trace.enabled=false`.
+    /// Override a scenario key, such as `trace.enabled=false`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Where results go; by default a new folder in `belljar-runs`.
+    /// Results folder.
+    ///
+    /// The default is a new folder in `belljar-runs`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the scenario and what was found of the program, and run nothing.
+    /// Print the scenario and the analysed programs without running.
     #[arg(long)]
     dry_run: bool,
-    /// Write the report of `belljar report` into the run directory, as `report.html`.
+    /// Write a report into the run directory, as `report.html`.
     #[arg(long)]
     report: bool,
     #[command(flatten)]
@@ -166,20 +193,20 @@ impl MachineArguments {
     }
 }
 
-/// What is to be run, with everything found.
+/// A resolved request: layout, programs, files and variables.
 pub(super) struct Request {
-    /// What asks for it, in words.
+    /// The command that made the request, in words.
     pub(super) made_by: &'static str,
     /// Of the run.
     pub(super) name: String,
-    /// What node 0 runs.
+    /// The command of node 0.
     pub(super) command: String,
     pub(super) layout: Layout,
-    /// Processors and memory of each node, where nothing else is said.
+    /// Default processors and memory of each node.
     pub(super) vcpus: u32,
     pub(super) memory: Option<Bytes>,
     pub(super) environment: BTreeMap<String, String>,
-    /// Slurm on the nodes, where the run has it.
+    /// Slurm on the nodes, if the run uses it.
     pub(super) slurm: Option<Slurm>,
     pub(super) files: BTreeMap<String, PathBuf>,
     pub(super) choice: Choice,
@@ -239,13 +266,13 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
     let with = (&arguments.host, arguments.report);
     let code = run::start(plan, directory, Hosts::default(), inputs, with)?;
     say(format_args!(
-        "its scenario: {0}/{SCENARIO_FILE}; change what you like and run it again with: belljar run {0}/{SCENARIO_FILE}",
+        "scenario: {0}/{SCENARIO_FILE}; edit it and run it again with: belljar run {0}/{SCENARIO_FILE}",
         path.display()
     ))?;
     Ok(code)
 }
 
-/// The image that is named, or the one that fits best.
+/// The given image, or the one that fits best.
 pub(super) fn image(arguments: &MachineArguments, asked: Asked<'_>) -> Result<Choice> {
     let host = HostLoader::of_host();
     let Some(path) = &arguments.image else {

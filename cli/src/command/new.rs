@@ -1,6 +1,7 @@
 //! `belljar new`: a scenario to start from.
 //!
-//! What it writes can be run as it stands, and no file is written over. Called by `main` alone.
+//! The new scenario runs unchanged. Existing files are never overwritten. Called by `main`
+//! alone.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -18,12 +19,12 @@ use super::output::say;
 /// Arguments of `belljar new`.
 #[derive(Args)]
 pub(crate) struct NewArguments {
-    /// The scenario's name; the file is NAME.toml.
+    /// Name of the scenario; the file is NAME.toml.
     #[arg(default_value = "scenario")]
     name: String,
 }
 
-/// The image that a new scenario names, where there is a recipe of that name.
+/// The image of a new scenario, if there is a recipe of that name.
 const RECIPE: &str = "bookworm-mpich";
 
 /// `belljar new`.
@@ -32,7 +33,7 @@ pub(crate) fn new(arguments: &NewArguments) -> Result<ExitCode> {
     let path = PathBuf::from(format!("{name}.toml"));
     let short = path.file_stem().and_then(|stem| stem.to_str());
     let Some(short) = short.filter(|short| !short.starts_with('.')) else {
-        bail!("{name:?} is no name for a scenario; write for example: belljar new ring");
+        bail!("{name:?} is not a valid name of a scenario; write for example: belljar new ring");
     };
     let recipes = choose::recipes();
     let preferred = |recipe: &&PathBuf| recipe.file_stem() == Some(RECIPE.as_ref());
@@ -60,7 +61,7 @@ pub(crate) fn new(arguments: &NewArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A scenario with what most people change, and a word about each.
+/// The text of a scenario with the most common keys, each with a comment.
 fn text(name: &str, recipe: &Path) -> String {
     let (name, recipe) = (quoted(name), quoted(&recipe.to_string_lossy()));
     format!(

@@ -1,11 +1,11 @@
 //! Results on standard output.
 //!
-//! Whoever reads them may have had enough, as `head` has: what a command did is done all the
-//! same, and it ends as if all had been read. So nothing here goes through `print!`, which
-//! panics then.
+//! The reader may close the pipe early, as `head` does: the command still does all of its
+//! work, and ends as if everything had been read. Therefore nothing here uses `print!`, which
+//! panics in this case.
 //!
-//! What is told may come from files and guests of anybody: characters that would control the
-//! terminal are written as escapes, such as `\x1b`.
+//! Text may come from untrusted files and guests: characters that control the terminal are
+//! written as escapes, such as `\x1b`.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, StdoutLock, Write};
@@ -21,7 +21,8 @@ pub(super) type Results<'a> = Harmless<Highlight<StdoutLock<'a>>>;
 /// Writes results by `write`.
 ///
 /// # Errors
-/// Standard output takes no more, say because its disk is full; not when nobody reads it.
+/// If standard output cannot be written, for example because its disk is full. A closed pipe
+/// is no error.
 pub(super) fn show(write: impl FnOnce(&mut Results<'_>) -> io::Result<()>) -> Result<()> {
     progress::clear();
     let highlighted = Highlight::new(io::stdout().lock(), colour::of_results());
@@ -30,7 +31,7 @@ pub(super) fn show(write: impl FnOnce(&mut Results<'_>) -> io::Result<()>) -> Re
     read_or_not(written)
 }
 
-/// Writes text as it is.
+/// Writes text unchanged.
 ///
 /// # Errors
 /// As [`show`].
@@ -49,23 +50,23 @@ pub(super) fn say(line: impl Display) -> Result<()> {
 /// Characters of a text that are shown of one line of an error.
 const LONGEST_LINE: usize = 2000;
 
-/// An error's text for a terminal: without control characters, and with what is very long cut.
+/// An error's text for a terminal, without control characters; long lines are cut.
 pub(crate) fn fit_for_terminal(text: &str) -> String {
     let mut fit = Harmless::new(Vec::new());
     for (number, line) in text.lines().enumerate() {
         let short: String = line.chars().take(LONGEST_LINE).collect();
         let cut = if short.len() < line.len() { "..." } else { "" };
         let end = if number == 0 { "" } else { "\n" };
-        // A vector takes everything.
+        // Writing to a vector cannot fail.
         let _ = write!(fit, "{end}{short}{cut}");
     }
     String::from_utf8_lossy(&fit.into_inner()).into_owned()
 }
 
-/// Writes text without what controls a terminal.
+/// Writes text without control characters of terminals.
 pub(crate) struct Harmless<W> {
     out: W,
-    /// Whether the last byte was the first of two that may be a control character (C1).
+    /// True if the last byte may be the first of a two-byte control character (C1).
     halved: bool,
 }
 
@@ -115,7 +116,7 @@ impl<W: Write> Write for Harmless<W> {
     }
 }
 
-/// Takes it as no error that nobody reads any more.
+/// Ignores the error of a closed pipe.
 pub(super) fn read_or_not(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -1,7 +1,7 @@
-//! `belljar profile`: what processors were doing, by samples of a run with `[profile]`.
+//! `belljar profile`: shows the functions that processors were running, by samples of a run with `[profile]`.
 //!
-//! Functions are named after the run, by the files of the run's image and workload; without them places are told by file.
-//! Called by `main`.
+//! Functions get their names after the run, from the files of its image and workload. Without them, addresses appear by
+//! file. Called by `main`.
 
 use std::fs::{self};
 use std::io::{self, Write};
@@ -27,42 +27,44 @@ use super::trace::{PhaseChoice, RunFiles, time, trace_file};
                         belljar profile hpl-profile --rank 0 --svg hpl.svg"
 )]
 pub(crate) struct ProfileArguments {
-    /// A run directory; of several, functions' shares stand next to each other.
+    /// Run directories; several give a table side by side.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Folded stacks instead of the table: a line for each, for other tools.
+    /// Print folded stacks, a line for each, for other tools.
     #[arg(long, conflicts_with = "json")]
     folded: bool,
-    /// As JSON, with all functions.
+    /// Print JSON, with all functions.
     #[arg(long)]
     json: bool,
-    /// Write it into this file, too, in the form that `pprof` reads.
+    /// Write the profile in the form that `pprof` reads.
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
-    /// Draw a flame graph into this file, too.
+    /// Draw a flame graph into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Keep stacks of different nodes, or ranks, apart.
     #[arg(long, value_name = "BY")]
     by: Option<By>,
-    /// Only samples of this node; may be repeated.
+    /// Select samples of this node; repeatable.
     #[arg(long, value_name = "NODE")]
     node: Vec<u32>,
-    /// Only samples of this rank's process; may be repeated.
+    /// Select samples of this rank's process; repeatable.
     #[arg(long, value_name = "RANK")]
     rank: Vec<u32>,
-    /// Only samples from this virtual time on, such as `1.5 s`.
+    /// Select samples from this virtual time, such as `1.5 s`.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Only samples before this virtual time.
+    /// Select samples before this virtual time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Only samples of ranks before, in or after the main loop, as `belljar trace loops` finds it.
+    /// Select samples before, in or after the main loop.
+    ///
+    /// They are samples of ranks. `belljar trace loops` defines the main loop.
     #[arg(long, value_enum)]
     phase: Option<PhaseChoice>,
 }
 
-/// What stacks are kept apart by.
+/// Criterion that keeps stacks apart.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum By {
     Node,
@@ -113,7 +115,7 @@ fn several(arguments: &ProfileArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The samples of a run that are wanted, with functions' names.
+/// The selected samples of a run, with functions' names.
 fn named(arguments: &ProfileArguments, directory: &Path) -> Result<(Named, State)> {
     let trace = trace_file(directory);
     let spans = arguments
@@ -154,10 +156,10 @@ fn named(arguments: &ProfileArguments, directory: &Path) -> Result<(Named, State
     Ok((named, state))
 }
 
-/// Says what is to know of an unfinished run.
+/// Prints notes about an unfinished run.
 fn remark(state: State) {
     if state == State::Cut {
-        note!("note: the run was broken off, or is under way; this is what is known so far");
+        note!("note: the run is unfinished; these are its samples so far");
     }
 }
 
@@ -197,12 +199,12 @@ impl Comparable for Shares {
 /// A file that exists after the end of a run only.
 const SUMMARY: &str = "summary.json";
 
-/// Whether a run has a profile.
+/// True if a run has a profile.
 pub(super) fn is_there(directory: &Path) -> bool {
     directory.join(PROFILE_FOLDER).is_dir()
 }
 
-/// Nothing counted yet of the samples that a filter wants, with the names of a run's kernels.
+/// An empty tally for the samples that a filter selects, with the names of a run's kernels.
 pub(super) fn tally(filter: Filter, files: Option<&RunFiles>) -> Tally {
     let kernels = kernels(files).into_iter();
     kernels.fold(Tally::new(filter), |tally, (first, kernel)| {
@@ -257,7 +259,7 @@ fn kernels(files: Option<&RunFiles>) -> Vec<(u32, KernelFunctions)> {
     each.collect()
 }
 
-/// The stacks by the names of functions, as far as the run's files are there.
+/// The stacks with names of functions, as far as the run's files exist.
 pub(super) fn name(tally: &Tally, split: Split, files: Option<&RunFiles>) -> Named {
     let Some(files) = files else {
         return tally.name(split, |_, _| Vec::new());

@@ -1,6 +1,6 @@
 //! `belljar replay`: a traced job on another network, another placement, other processors.
 //!
-//! The run's own scenario says on what it was traced, and what the options change of it says on what it is played. Called by `main`.
+//! The run's own scenario gives the network of the trace; the options change it into the network of the replay. Called by `main`.
 
 /// By loop of the program.
 mod by_loop;
@@ -8,19 +8,19 @@ mod by_loop;
 mod calibrate;
 /// Warnings about a replay's own figures.
 mod doubts;
-/// Files that say where ranks are.
+/// Hostfiles, rankfiles and lists with the hosts of ranks.
 pub(super) mod hostfile;
-/// What is played, and on what.
+/// The run to replay, and the settings of its trace and of the replay.
 pub(super) mod job;
 /// Warnings about networks of replays.
 pub(super) mod network_warnings;
 /// `belljar place`.
 pub(crate) mod place;
-/// Where ranks are placed.
+/// Placement of ranks.
 mod placement;
 /// The plan of a replay, in words.
 mod plan;
-/// What came of it, for people and for programs.
+/// Results as text and as JSON.
 mod render;
 /// Calls that never return.
 mod stuck;
@@ -50,7 +50,7 @@ use placement::PlacementArguments;
 pub(super) use plan::PLAN_FILE;
 use render::Said;
 
-/// What a replay said, in its directory.
+/// Results of a replay, in its directory.
 pub(super) const REPLAY_FILE: &str = "replay.json";
 
 #[derive(Args)]
@@ -66,7 +66,9 @@ pub(crate) struct ReplayArguments {
 
 #[derive(Subcommand)]
 enum ReplayCommand {
-    /// Find out what hosts' processors do for messages, by traces of runs, for `belljar replay --costs`.
+    /// Calibrate hosts' message costs for `belljar replay --costs`.
+    ///
+    /// Traces of runs give the costs of hosts' processors for messages.
     ///
     /// Example: belljar replay calibrate pingpong-1 pingpong-2 --out costs.toml
     Calibrate(CalibrateArguments),
@@ -76,28 +78,37 @@ enum ReplayCommand {
 struct PlayArguments {
     #[command(flatten)]
     placement: PlacementArguments,
-    /// Write the replay as a run directory here: its trace is one for all commands of `belljar trace`.
+    /// Write the replay as a run directory.
+    ///
+    /// All commands of `belljar trace` accept its trace.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Say what the result depends on, too: play it again without latency, with unlimited bandwidth, without processors' work for messages, and with
-    /// processors twice as fast.
+    /// Print the influence of network and processors, too.
+    ///
+    /// Replays the run without latency, with unlimited bandwidth, without processors' work for messages, and with processors
+    /// twice as fast.
     #[arg(long)]
     bounds: bool,
-    /// Print how much latency and bandwidth the program tolerates for 1, 2 and 5 % more time, too; in the model loggops.
+    /// Print the tolerance of latency and bandwidth, too.
+    ///
+    /// The limits are 1, 2 and 5 % more time, in the model loggops.
     #[arg(long)]
     tolerance: bool,
-    /// Say what each loop of the program takes, too.
+    /// Print the time of each loop of the program, too.
     #[arg(long)]
     loops: bool,
-    /// Play it with each of these values, on all processors at once, and print a table: of a key of the scenario, such as
-    /// `network.latency=["1 us", "20 us"]`, of whole networks, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or of the options `collectives`, `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node`
-    /// and `topology`. May be repeated: then with all combinations.
+    /// Replay with each value of a key; print a table.
+    ///
+    /// Replays run on all processors at once. A key is one of the scenario, such as `network.latency=["1 us", "20 us"]`, a whole
+    /// network, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or one of the options `collectives`,
+    /// `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node` and `topology`. Repeat the option for all
+    /// combinations of several keys.
     #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "tolerance", "loops"])]
     vary: Vec<String>,
-    /// With `--vary`: write the table here as comma-separated values, too.
+    /// Write the table of `--vary` as comma-separated values, too.
     #[arg(long, value_name = "FILE", requires = "vary")]
     csv_file: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +124,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Result<ExitCode> {
     }
 }
 
-/// Plays a run once.
+/// Replays a run once.
 fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let job = job.job()?;
     let program = &job.program;
@@ -172,7 +183,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     Ok(ending(&outcome))
 }
 
-/// True if options change the network, the places, the work or the algorithms of the trace.
+/// True if options change the network, the placement, the work or the algorithms of the trace.
 fn is_changed(job: &Job<'_>, arguments: &PlayArguments) -> bool {
     let options = plan::options(job.arguments, &arguments.placement);
     let mut names = options.keys();
@@ -180,7 +191,7 @@ fn is_changed(job: &Job<'_>, arguments: &PlayArguments) -> bool {
     changes || !job.arguments.overrides().is_empty()
 }
 
-/// What the program's loops take.
+/// Times of the program's loops.
 fn loops(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<LoopOutcome>> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let _registration = Registration::of_folder(folder.path());
@@ -189,7 +200,7 @@ fn loops(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<LoopOutcome>> {
     by_loop(&job.trace, &played)
 }
 
-/// Writes the replay as a run directory: the scenario with what was changed of it, and the trace.
+/// Writes the replay as a run directory: the scenario with its changes, and the trace.
 fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     let changed = job.scenario_to_keep()?;
     let directory = RunDirectory::create(Some(out), "replay")?;
@@ -208,7 +219,7 @@ fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     let to = directory.path().join(TRACE_FILE);
     write_trace(&job.trace, &to, &job.program, said.outcome)?;
     drop(registration);
-    // What was broken off keeps the name of what is not complete.
+    // An interrupted replay keeps the name of an incomplete directory.
     if !said.outcome.broken_off {
         directory.complete("checkpoint")?;
     }

@@ -1,7 +1,7 @@
-//! `belljar report`: what is known of a run as one HTML file, or of two runs side by side.
+//! `belljar report`: a run as one HTML file, or two runs side by side.
 //!
-//! Gathers what a run directory has, and has the analyses made of it; what is not there is left out, and its section says how to get it. Called by
-//! `main`, and by `run --report`.
+//! Collects the files of a run directory and analyses its trace. The section of a missing file explains how to record it. Called
+//! by `main`, and by `run --report`.
 
 /// The replay's side of a report of two runs.
 mod replayed;
@@ -34,28 +34,30 @@ use super::trace::{time, trace_file};
 
 /// The report of a run in its directory.
 pub(super) const REPORT_FILE: &str = "report.html";
-/// Of a console or an output, so much of its end is told.
+/// Bytes of a console or an output in the report, counted from its end.
 const MOST_TEXT: u64 = 64 << 10;
-/// Traces with more calls are not replayed on an ideal network for a report: their programs are large in memory.
+/// Largest number of calls for the replay on an ideal network: programs of larger traces need much memory.
 const MOST_PLAYED: u64 = 2_000_000;
-/// Consoles, at most.
+/// Maximum number of consoles.
 const MOST_CONSOLES: usize = 64;
 
 #[derive(Args)]
 #[command(after_help = "Examples: belljar report belljar-runs/hpl-4\n          \
                   belljar report belljar-runs/slow belljar-runs/fast --out both.html")]
 pub(crate) struct ReportArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     directory: PathBuf,
-    /// Another one, to be shown next to it.
+    /// Second run, shown side by side.
     other: Option<PathBuf>,
-    /// The file to write; `report.html` in the run directory when absent.
+    /// Output file (default `report.html` in the run directory).
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Single calls only from this virtual time on, such as `1.5 s`: of long runs, not all fit in.
+    /// Select single calls from this time, such as `1.5 s`.
+    ///
+    /// The times are virtual. A report cannot hold all single calls of a long run.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Single calls only before this virtual time.
+    /// Select single calls before this virtual time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
 }
@@ -85,7 +87,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<ExitCode> {
 /// Writes the report of a run, or of two, to `out`.
 ///
 /// # Errors
-/// When there is nothing to report of, or it cannot be read or written.
+/// If there is no data for a report, or a file cannot be read or written.
 pub(super) fn make(
     directory: &Path,
     other: Option<&Path>,
@@ -126,7 +128,7 @@ pub(super) fn make(
     Ok(file.finish()?)
 }
 
-/// Everything that is known of the run in a directory, or of a trace.
+/// Collects all data of the run in a directory, or of a trace.
 fn gather(path: &Path, detail: Detail) -> Result<Run> {
     let directory = path.is_dir().then_some(path);
     let trace = trace_file(path);
@@ -220,16 +222,16 @@ fn summary(path: &Path) -> Result<Option<Summary>> {
     let text = read_input_text(path).with_context(|| format!("cannot read {}", path.display()))?;
     let summary = serde_json::from_str(&text);
     summary
-        .with_context(|| format!("{} is no summary of a run", path.display()))
+        .with_context(|| format!("{} is not a summary of a run", path.display()))
         .map(Some)
 }
 
-/// A file's text, as far as there is one.
+/// A file's text; empty if it does not exist.
 fn text_of(path: &Path) -> String {
     tail(path).map_or_else(String::new, |(text, _)| text)
 }
 
-/// The end of a file, and how many bytes are before it.
+/// The end of a file, and the number of bytes before it.
 fn tail(path: &Path) -> Option<(String, u64)> {
     let mut file = open_input(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -240,7 +242,7 @@ fn tail(path: &Path) -> Option<(String, u64)> {
     Some((String::from_utf8_lossy(&bytes).into_owned(), left_out))
 }
 
-/// What the workload wrote, and the nodes' consoles.
+/// The workload's output, and the nodes' consoles.
 fn outputs(directory: &Path) -> Vec<Output> {
     let consoles = (0..MOST_CONSOLES).map(|node| format!("console/node{node}.log"));
     let names = ["stdout", "stderr"]
@@ -258,7 +260,7 @@ fn outputs(directory: &Path) -> Vec<Output> {
     outputs.collect()
 }
 
-/// What ran and on what.
+/// Properties of the run: its command, nodes and network.
 fn facts(run: &Run, directory: Option<&Path>) -> Vec<(String, String)> {
     let plan = directory.map_or_else(String::new, |directory| text_of(&directory.join(PLAN_FILE)));
     let mut facts: Vec<(String, String)> = Vec::new();

@@ -1,7 +1,7 @@
 //! `belljar run`, `belljar resume` and `belljar checkpoint`.
 //!
-//! Makes a plan, gathers the other hosts if there are any, and carries the run out, with a control socket
-//! if the host allows one. The run directory has its final name only when the run is whole. `belljar
+//! Each makes a plan, connects the other hosts if there are any, and carries out the run, with a control
+//! socket if the host allows it. The run directory has its final name only when the run is whole. `belljar
 //! mpirun` starts its runs here, too.
 
 /// Arguments of these commands.
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let mut plan = Plan::resolve(&scenario, &arguments.scenario.scenario)?;
     if arguments.snapshot.is_some() && plan.kinds().len() > 1 {
         bail!(
-            "--snapshot is for nodes that are all alike; leave it out, so that each group has its own"
+            "--snapshot names one snapshot, and each group of nodes needs its own; leave out --snapshot"
         );
     }
     plan.snapshots.extend(arguments.snapshot.clone());
@@ -109,7 +109,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         && arguments.directory.extension() != Some("incomplete".as_ref())
     {
         bail!(
-            "the run in {} is whole; there is nothing to continue",
+            "the run in {} is complete; there is nothing to resume",
             arguments.directory.display()
         );
     }
@@ -117,9 +117,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let path = directory.path().join(SCENARIO_FILE);
     let text = read_input_text(&path).with_context(|| {
         let path = path.display();
-        format!(
-            "cannot read the scenario {path}; a run that was broken off before it had one is run again with: belljar run"
-        )
+        format!("cannot read the scenario {path}; start the run again with: belljar run")
     })?;
     let text = of_run_directory(text);
     let mut overrides = Vec::new();
@@ -131,7 +129,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let plan = Plan::resolve(&scenario, &path)?;
     if arguments.collect && plan.outputs.patterns.is_empty() {
         bail!(
-            "{} asks for no files: name them in its workload.outputs",
+            "{} requests no files: name them in its workload.outputs",
             path.display()
         );
     }
@@ -139,7 +137,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     let task = Task {
         plan,
         directory,
-        // Checkpoints do not depend on hosts: these may be others than before.
+        // Checkpoints do not depend on hosts, so these may differ from the hosts before.
         hosts: with_arguments(scenario.hosts.clone(), &arguments.hosts)?,
         inputs: scenario.inputs(),
         host: &arguments.host,
@@ -151,10 +149,10 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
     task.carry_out()
 }
 
-/// Carries out a plan whose directory has its scenario and `inputs`, with a report of it where one is wanted.
+/// Carries out a plan whose directory has its scenario and `inputs`. Writes a report if it is requested.
 ///
 /// # Errors
-/// As a run's.
+/// As for a run.
 pub(super) fn start(
     plan: Plan,
     directory: RunDirectory,
@@ -183,20 +181,20 @@ pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A run to be carried out.
+/// A run to carry out.
 struct Task<'a> {
     plan: Plan,
     directory: RunDirectory,
-    /// What it runs on, and the names of the files next to its scenario.
+    /// Hosts of the run, and names of the files next to its scenario.
     hosts: Hosts,
     inputs: Vec<String>,
     host: &'a HostArguments,
     state_hash: Option<u64>,
-    /// Whether a report is made of it.
+    /// True if the run gets a report.
     report: bool,
-    /// From which checkpoints it may continue.
+    /// Checkpoints from which the run may continue.
     choice: Option<Choice>,
-    /// Only for the nodes' files.
+    /// True to extract the nodes' output files and run no further.
     collect: bool,
 }
 
@@ -213,7 +211,7 @@ impl Task<'_> {
             warning!("{warning}");
         }
         let mut sandbox = sandbox(self.host.no_sandbox, plan.engine)?;
-        // Before the sandbox closes: no socket is made after that.
+        // The socket must be made before the sandbox is active.
         let mailbox = Arc::new(Mailbox::default());
         let server = serve(directory.path(), plan, &mailbox);
         if let Some(server) = &server {
@@ -224,7 +222,7 @@ impl Task<'_> {
         let deferral = Deferral::begin();
         let called = self.call_hosts(choice.as_mut(), sandbox.as_ref(), &deferral)?;
         let (exchange, agents) = called.unzip();
-        // Other hosts hear of the end by their rounds; this one alone has nothing yet that is worth keeping.
+        // Other hosts learn of the end in their rounds; a single host has nothing to keep yet.
         let deferral = Some(deferral).filter(|_| exchange.is_some());
         let unstarted = choice
             .is_none()
@@ -286,7 +284,7 @@ impl Task<'_> {
 }
 
 impl Task<'_> {
-    /// As [`gather`](Self::gather), until the user ends it.
+    /// As [`gather`](Self::gather), but ends at the user's signal.
     fn call_hosts(
         &self,
         choice: Option<&mut Choice>,
@@ -300,8 +298,8 @@ impl Task<'_> {
         }
     }
 
-    /// Gathers the other hosts, if the run is to have any, and hands them what they need: this
-    /// host's part, and the agents, which end with what is returned.
+    /// Connects the other hosts, if the run has any, and sends them their inputs. Returns this host's part,
+    /// and the agents, which end when they are dropped.
     fn gather(
         &self,
         choice: Option<&mut Choice>,
@@ -318,11 +316,11 @@ impl Task<'_> {
         let folder = self.directory.path();
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|name| (name.clone(), folder.join(name)));
-        // All hosts are to continue from the same, and some of its pages are theirs.
+        // All hosts must continue from the same checkpoint, and hold some of its pages.
         let found = choice.map(|choice| choice.settle(&self.directory));
         let found = found.transpose()?;
         let snapshots = match found {
-            // They are part of the checkpoint.
+            // Snapshots are part of the checkpoint.
             Some(_) => Vec::new(),
             None => template::files(&self.plan, sandbox)?,
         };
@@ -339,7 +337,7 @@ impl Task<'_> {
     }
 }
 
-/// The scenario's hosts, or those of the command line.
+/// The hosts of the command line, else of the scenario.
 pub(super) fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Result<Hosts> {
     for wish in &arguments.place {
         let Some((host, nodes)) = wish.split_once('=') else {
@@ -354,7 +352,7 @@ pub(super) fn with_arguments(mut hosts: Hosts, arguments: &HostsArguments) -> Re
     Ok(hosts)
 }
 
-/// Checkpoints for whoever asks for one by the control socket (`mailbox`) or by SIGUSR1.
+/// Checkpoints on request by the control socket (`mailbox`) or by SIGUSR1.
 fn checkpoints(mailbox: &Arc<Mailbox>) -> Result<Checkpoints> {
     let wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, wanted.clone())
@@ -372,7 +370,7 @@ fn checkpoints(mailbox: &Arc<Mailbox>) -> Result<Checkpoints> {
     Ok(Checkpoints { wanted, tell })
 }
 
-/// Lets others look at the run; without that it runs all the same.
+/// Opens the control socket; the run continues without it if that fails.
 fn serve(directory: &Path, plan: &Plan, mailbox: &Arc<Mailbox>) -> Option<Server> {
     match Server::open(directory, &plan.name, plan.nodes, mailbox.clone()) {
         Ok(server) => Some(server),
@@ -384,7 +382,7 @@ fn serve(directory: &Path, plan: &Plan, mailbox: &Arc<Mailbox>) -> Option<Server
 }
 
 impl HostArguments {
-    /// How it is shown how the run goes.
+    /// The form in which the run's progress is shown.
     fn showing(&self) -> Showing {
         match (self.quiet, self.progress, io::stderr().is_terminal()) {
             (true, ..) => Showing::Nothing,

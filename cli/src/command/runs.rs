@@ -22,26 +22,26 @@ use serde_json::json;
 
 use super::output::{say, show};
 
-/// The folder of runs without `--out`.
+/// The default folder of runs.
 const RUNS: &str = "belljar-runs";
-/// A file of ended runs.
+/// A file that marks completed runs.
 const SUMMARY: &str = "summary.json";
-/// A file of replays.
+/// A file that marks replays.
 const REPLAY: &str = "replay.json";
-/// A file of imported traces.
+/// A file that marks imported traces.
 const IMPORT: &str = "import.json";
-/// A file of generated runs.
+/// A file that marks generated runs.
 const MODEL: &str = "model.txt";
-/// Bytes of a summary, at most.
+/// Largest summary that is read, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
 #[derive(Args)]
 #[command(after_help = "Example: belljar runs results/hpl --json")]
 pub(crate) struct RunsArguments {
-    /// Folders with run directories, or run directories; `belljar-runs` when absent.
+    /// Folders of run directories, or run directories (default `belljar-runs`).
     #[arg(value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -73,7 +73,7 @@ struct Run {
     virtual_time_ps: Option<u64>,
     mpi_calls: Option<u64>,
     warnings: usize,
-    /// Seconds since it was last written to.
+    /// Seconds since the last write.
     age_s: u64,
 }
 
@@ -148,7 +148,7 @@ fn of_folder(folder: &Path) -> Result<Vec<Run>> {
         .collect())
 }
 
-/// True for directories that a run, a replay or an import fills.
+/// True for directories of a run, a replay or an import.
 pub(super) fn is_run(path: &Path) -> bool {
     path.is_dir()
         && [SUMMARY, SCENARIO_FILE, TRACE_FILE]
@@ -174,7 +174,7 @@ fn run(path: &Path) -> Run {
         },
         Ok(None) if kind == "replay" => "replayed".to_owned(),
         Ok(None) if kind == "model" => "generated".to_owned(),
-        Ok(None) if is_under_way(path) => "under way".to_owned(),
+        Ok(None) if is_under_way(path) => "running".to_owned(),
         Ok(None) if has("checkpoint") => "broken off; belljar resume continues it".to_owned(),
         Ok(None) => "broken off".to_owned(),
     };
@@ -194,7 +194,7 @@ fn run(path: &Path) -> Run {
     }
 }
 
-/// The summary in a directory, if there is one; the reason why it cannot be read otherwise.
+/// The summary in a directory, if it exists, or the reason why it cannot be read.
 fn summary(path: &Path) -> Result<Option<Summary>, String> {
     let file = match open_input(path.join(SUMMARY)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -205,15 +205,15 @@ fn summary(path: &Path) -> Result<Option<Summary>, String> {
     read.map_err(|error| error.to_string())?;
     serde_json::from_str(&text)
         .map(Some)
-        .map_err(|_| "it is no summary of a run".to_owned())
+        .map_err(|_| "it is not a summary of a run".to_owned())
 }
 
-/// True if a process has the directory's lock.
+/// True if a process holds the directory's lock.
 fn is_under_way(path: &Path) -> bool {
     Folder::open(path).is_ok_and(|folder| folder.file().try_lock_shared().is_err())
 }
 
-/// The time since the directory or its summary was last written to.
+/// The time since the last write to the directory or its summary.
 fn written(path: &Path) -> Duration {
     let files = [path.join(SUMMARY), path.join(TRACE_FILE), path.to_owned()];
     let times = files
@@ -257,7 +257,11 @@ mod tests {
             told,
             [
                 ("cut", "run", "broken off"),
-                ("damaged", "run", "summary.json: it is no summary of a run"),
+                (
+                    "damaged",
+                    "run",
+                    "summary.json: it is not a summary of a run"
+                ),
                 ("hpl", "run", "completed, exit code 3"),
                 ("imported", "import", ""),
             ]

@@ -1,19 +1,19 @@
 //! `belljar simulate`: many jobs on one interconnect, all combinations of a mix's values.
 //!
-//! All combinations are read before any is simulated, so that a wrong one is told of at once. They are simulated on all processors; rows stand in the order of combinations, whichever was done first, and are
-//! the same on any number. Called by `main`.
+//! All combinations are checked before any is simulated, so that an error appears at once. They are simulated on all processors.
+//! Rows follow the order of combinations, and do not depend on the number of processors. Called by `main`.
 
-/// What a simulation leaves in its folder.
+/// Result files of a simulation.
 mod files;
 /// Jobs as their messages.
 mod messages;
 /// The table as Apache Parquet.
 mod parquet;
-/// One combination, from where it was to its end.
+/// Simulation of one combination from its state to its end.
 mod play;
 /// Pictures of a simulation.
 mod plots;
-/// Simulations that were broken off, continued.
+/// Continuation of interrupted simulations.
 mod resume;
 /// The state of a combination that is being simulated.
 mod state;
@@ -49,18 +49,22 @@ use traced::Runs;
 
 #[derive(Args)]
 pub(crate) struct SimulateArguments {
-    /// The mix's file.
+    /// Mix file.
     mix: PathBuf,
-    /// A new folder for what becomes of jobs and links: a folder for each combination, and the table of all.
+    /// New folder for results.
+    ///
+    /// It gets a folder for each combination, and the table of all.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Continue a simulation that was broken off: combinations that were done in the folder are not simulated again, and others from the state that was kept of them.
+    /// Continue an interrupted simulation.
+    ///
+    /// Finished combinations of the folder are kept, and others continue from their saved states.
     #[arg(long, requires = "out")]
     resume: bool,
-    /// How often, by the host's clock, the state of a combination is kept in the folder.
+    /// Time between saved states, by the host's clock.
     #[arg(long, value_name = "TIME", default_value = "60 s", requires = "out")]
     checkpoint_every: Duration,
-    /// The table as JSON.
+    /// Print the table as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -69,17 +73,18 @@ pub(crate) struct SimulateArguments {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     values: Vec<(String, String)>,
-    /// Links and ports of the network that carry nothing.
+    /// Links and ports of the network without traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(flatten)]
     measures: Measures,
 }
 
-/// A combination that is to be simulated. Its jobs are made when it is: those of all combinations would not fit in memory.
+/// A combination that is to be simulated. Its jobs are made when its simulation begins, as the jobs of all combinations would not
+/// fit in memory.
 struct Wanted {
     values: Vec<(String, String)>,
-    /// Links and ports of the network that carry nothing.
+    /// Links and ports of the network without traffic.
     warnings: Vec<String>,
     mix: Mix,
     jobs: Vec<Job>,
@@ -90,14 +95,14 @@ struct Wanted {
 /// Jobs, and warnings about them.
 type JobsAndWarnings = (Vec<Job>, Vec<String>);
 
-/// A combination that was read and checked.
+/// A checked combination.
 struct Checked {
     values: Vec<(String, String)>,
     warnings: Vec<String>,
     jobs: usize,
 }
 
-/// Jobs of a combination beside which no other one is simulated.
+/// Number of jobs from which a combination is simulated alone.
 const MANY_JOBS: usize = 1 << 20;
 
 /// Reads combinations; files that they share are read once.
@@ -105,7 +110,7 @@ struct Reading<'p> {
     path: &'p Path,
     all: Combinations,
     runs: Mutex<(Runs, AllPlayed)>,
-    /// Held while a combination of many jobs is simulated.
+    /// Held during the simulation of a combination of many jobs.
     alone: Mutex<()>,
 }
 
@@ -176,7 +181,7 @@ impl NetworkWarnings {
     ) -> Result<Vec<String>> {
         let mut settings = settings.clone();
         if mix.is_greedy() {
-            // It chooses among all ways of least cost.
+            // The routing chooses among all paths of minimum cost.
             settings.routing = Routing::Random;
         }
         let key = format!("{} {:?} {}", mix.hosts, settings.routing, mix.network);
@@ -259,7 +264,7 @@ impl<'p> Reading<'p> {
         Ok(((jobs, said), played))
     }
 
-    /// The combination of this number, which was checked.
+    /// The combination of this number, already checked.
     fn get(&self, index: usize, checked: &Checked) -> Result<Wanted> {
         let combination = self.all.get(index);
         let mix = Mix::of(self.path, &combination)?;
@@ -274,7 +279,8 @@ impl<'p> Reading<'p> {
     }
 }
 
-/// Simulates all on all processors, and keeps their states so often where there is a folder; rows of those that were simulated to their ends.
+/// Simulates all combinations on all processors, and saves their states periodically if there is a folder. Returns rows of
+/// finished combinations.
 fn simulate_all(
     reading: &Reading<'_>,
     all: &[Checked],
@@ -299,7 +305,8 @@ fn simulate_all(
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// The row of a combination that was done, or simulates it from where it was and leaves the results in its folder; `None` when told to stop.
+/// Returns the row of a finished combination, or simulates it from its state and writes its results into its folder; `None` when
+/// stopped.
 fn in_folder(
     path: &Path,
     (index, wanted): (usize, &Wanted),
@@ -330,7 +337,7 @@ fn in_folder(
     Ok(row)
 }
 
-/// Simulates a combination, on which machine, with what became of it; `None` when told to stop.
+/// Simulates a combination. Returns its machine and outcome; `None` when stopped.
 fn one(
     path: &Path,
     wanted: &Wanted,
@@ -350,7 +357,7 @@ fn one(
     Ok(Some(((topology, outcome), row)))
 }
 
-/// Leaves the results of a combination in its folder.
+/// Writes the results of a combination into its folder.
 fn leave(
     folder: &Folder,
     topology: &Topology,
@@ -367,7 +374,7 @@ fn leave(
     Ok(())
 }
 
-/// For people.
+/// Text for a terminal.
 fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let heads = [
         "jobs",
@@ -408,7 +415,7 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// Bits a second for people.
+/// Bits per second as text.
 fn rate(bits: f64) -> String {
     match bits {
         bits if bits >= 1e9 => format!("{} Gb/s", decimal(bits / 1e9, 2)),

@@ -1,7 +1,7 @@
-//! `belljar submit`, and what it shares with `belljar sweep`.
+//! `belljar submit`, and functions shared with `belljar sweep`.
 //!
-//! A job has copies of all that its scenario is made of in a folder of its own: changes to the originals
-//! while it waits do not reach it. A job that Slurm refuses leaves no folder.
+//! A job's folder has copies of its scenario's files, so that changes to the originals do not affect a
+//! waiting job. A job that Slurm refuses leaves no folder.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -26,31 +26,34 @@ use super::exit_code;
 use super::terminal::colour::error_line;
 use super::terminal::interrupt::Deferral;
 
-/// How often Slurm is asked.
+/// Time between queries to Slurm.
 pub(super) const TURN: Duration = Duration::from_secs(2);
-/// How many times Slurm may give no answer before that is told.
+/// Unanswered queries before a warning.
 const PATIENCE: u32 = 15;
 
-/// What a job asks Slurm for.
+/// Resources of a job.
 #[derive(Args)]
 pub(crate) struct JobArguments {
-    /// Physical hosts; one when absent.
+    /// Number of physical hosts (default 1).
     #[arg(long = "host-count", value_name = "N")]
     hosts: Option<u32>,
-    /// Processors on each host; all of them, with nobody else, when absent.
+    /// Processors on each host.
+    ///
+    /// The default is all of them, exclusively.
     #[arg(long, value_name = "N")]
     cpus_per_host: Option<u32>,
     /// Memory on each host, such as `8 GiB`.
     #[arg(long, value_name = "SIZE")]
     mem: Option<Bytes>,
-    /// The longest time, as Slurm writes it: `30` (minutes), `2:30:00`, `1-12`. A minute
-    /// before its end the run ends in order and keeps what it has.
+    /// Time limit in Slurm's form: `30` (minutes), `2:30:00`, `1-12`.
+    ///
+    /// One minute before the limit the run ends in order and keeps its state.
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// The partition; the cluster's own choice when absent.
+    /// Partition; the default is the cluster's.
     #[arg(long, value_name = "NAME")]
     partition: Option<String>,
-    /// The account that pays for it.
+    /// Account to charge.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
 }
@@ -62,8 +65,9 @@ pub(crate) struct SubmitArguments {
     scenario: ScenarioArguments,
     #[command(flatten)]
     job: JobArguments,
-    /// Where results go, on a file system that the hosts have, too; by default a new folder
-    /// in `belljar-runs`. The job's own files go to `DIR.job`.
+    /// Results folder, on a file system of the hosts.
+    ///
+    /// The default is a new folder in `belljar-runs`. The job's own files go to `DIR.job`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -95,11 +99,11 @@ pub(crate) fn submit(arguments: &SubmitArguments) -> Result<ExitCode> {
     }
 }
 
-/// The end of the name of a job's own folder.
+/// Suffix of a job's own folder.
 const JOB_FOLDER: &str = ".job";
 
 impl JobArguments {
-    /// What is asked of Slurm.
+    /// The resources requested from Slurm.
     pub(super) fn wishes(&self) -> Wishes {
         const MIB: u64 = 1 << 20;
         Wishes {
@@ -124,7 +128,8 @@ impl JobArguments {
 
 /// `belljar run` of the scenario in the working folder, into `out`.
 pub(super) fn run_command(out: &Path) -> Result<Vec<String>> {
-    let program = std::env::current_exe().context("cannot tell where belljar itself is")?;
+    let program =
+        std::env::current_exe().context("cannot find the executable of belljar itself")?;
     let mut words = Vec::new();
     for word in [
         program.as_path(),
@@ -143,15 +148,15 @@ pub(super) fn run_command(out: &Path) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// What is wrong with a plan here may be right on the hosts; but waiting for them only to
-/// see that it is not would be a pity.
+/// Warns of an invalid plan before the job waits in the queue. It is no error, as the plan may be valid
+/// on the job's hosts.
 pub(super) fn warn_of_a_bad_plan(scenario: &Scenario, path: &Path) {
     if let Err(error) = Plan::resolve(scenario, path) {
         warning!("on this host the scenario could not run: {error}");
     }
 }
 
-/// Where a run's results go: `wanted`, or the first free name; its job's folder is made.
+/// The folder for a run's results: `wanted`, or the first free name. Also makes the job's folder.
 fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
     let free = |path: &Path| !path.exists() && !with_end(path, ".incomplete").exists();
     if let Some(path) = wanted {
@@ -176,7 +181,10 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    bail!("no name is free in {}", runs.display());
+    bail!(
+        "no unused run name in {}; give one with --out",
+        runs.display()
+    );
 }
 
 /// `path` with `end` added to its name.
@@ -186,7 +194,7 @@ pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes a folder that is not there yet, and those above it.
+/// Makes a new folder and its parents.
 pub(super) fn make_new(folder: &Path) -> Result<()> {
     if make_if_free(folder)? {
         return Ok(());
@@ -197,7 +205,7 @@ pub(super) fn make_new(folder: &Path) -> Result<()> {
     );
 }
 
-/// As [`make_new`]; whether nobody else had made it.
+/// As [`make_new`]. Returns false if the folder exists already.
 pub(super) fn make_if_free(folder: &Path) -> Result<bool> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above).with_context(|| format!("cannot make {}", above.display()))?;
@@ -210,8 +218,7 @@ pub(super) fn make_if_free(folder: &Path) -> Result<bool> {
     }
 }
 
-/// Writes a scenario and what it is made of: what is changed while the job waits changes
-/// nothing of it.
+/// Writes a scenario and its files, so that later changes do not affect a waiting job.
 pub(super) fn write_scenario(own: &Standalone, folder: &Path) -> Result<()> {
     let path = folder.join(SCENARIO_FILE);
     write_file(&path, own.text.as_bytes())
@@ -228,8 +235,8 @@ pub(super) fn write_scenario(own: &Standalone, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the batch script in the job's folder, which was made for it, and hands it in; the
-/// job's number. Of a job that is refused nothing stays.
+/// Writes the batch script into the job's new folder and submits it. Returns the job's number. Removes
+/// the folder if Slurm refuses the job.
 pub(super) fn hand_in(batch: &BatchJob) -> Result<u32> {
     let keep_and_submit = || {
         let script = batch.script()?;
@@ -252,16 +259,16 @@ fn how_to_follow(number: u32, folder: &Path) -> String {
     )
 }
 
-/// How a job ended.
+/// The end of a job.
 pub(super) struct End {
-    /// Slurm's word.
+    /// Slurm's state of the job.
     pub(super) how: String,
     pub(super) status: i32,
     pub(super) signal: i32,
     hosts: String,
 }
 
-/// Shows what the job writes and how far it is, to its end; `None` when told to stop.
+/// Shows the job's output and progress to its end; `None` when stopped.
 fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
     let mut shown = 0;
     let mut told = String::new();
@@ -270,10 +277,10 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
         let records = match job::records(number) {
             Ok(records) => records,
             Err(error) => {
-                // A controller may be away for a while; the job does not need it.
+                // The job continues while Slurm's controller is unreachable.
                 unanswered += 1;
                 if unanswered == PATIENCE {
-                    warning!("Slurm gives no answer, asking on: {error}");
+                    warning!("Slurm does not respond, retrying: {error}");
                 }
                 thread::sleep(TURN);
                 continue;
@@ -309,7 +316,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
     Ok(None)
 }
 
-/// Shows what is new in a log that somebody writes to.
+/// Shows new lines of a growing log.
 fn show(log: &Path, shown: &mut u64) {
     let new = || -> std::io::Result<Vec<u8>> {
         let mut file = open_input(log)?;
@@ -318,10 +325,10 @@ fn show(log: &Path, shown: &mut u64) {
         file.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    // Until the job runs there is none.
+    // There is no log before the job runs.
     let Ok(bytes) = new() else { return };
     *shown += bytes.len() as u64;
-    // Nobody is left to be told where standard output is closed.
+    // Ignores a closed standard output.
     let _ = std::io::stdout().write_all(&bytes);
     let _ = std::io::stdout().flush();
 }

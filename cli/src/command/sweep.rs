@@ -1,7 +1,7 @@
 //! `belljar sweep`: runs of one scenario with all combinations of some values, and their table.
 //!
 //! All combinations are read before any of them runs. Under Slurm they are a job array, elsewhere they run
-//! here one after another; the table is made of what the runs left, so it can be made again from the folder
+//! here one after another. The table is made from the runs' files, so it can be made again from the folder
 //! alone.
 
 use std::collections::BTreeMap;
@@ -36,44 +36,47 @@ use super::terminal::progress::Task;
 /// Arguments of `belljar sweep`.
 #[derive(Args)]
 pub(crate) struct SweepArguments {
-    // Of `--set KEY=[VALUE, ...]` each value is tried; any other `--set` holds for all.
+    // `--set KEY=[VALUE, ...]` varies a key; any other `--set` applies to all runs.
     #[command(flatten)]
     scenario: ScenarioArguments,
     #[command(flatten)]
     job: JobArguments,
-    /// How many run at a time under Slurm; as many as it lets when absent.
+    /// Most runs at a time under Slurm.
+    ///
+    /// Slurm's own limit applies by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     at_a_time: Option<u32>,
-    /// Run them here, one after another, even where there is Slurm.
+    /// Run the combinations here, even if Slurm is installed.
     #[arg(long)]
     here: bool,
-    /// Where results go, on a file system that the hosts have, too; by default a new folder
-    /// in `belljar-runs`.
+    /// Results folder, on a file system of the hosts.
+    ///
+    /// The default is a new folder in `belljar-runs`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The table as JSON.
+    /// Print the table as JSON.
     #[arg(long)]
     json: bool,
 }
 
 /// The run directory in the folder of a combination.
 const RUN: &str = "run";
-/// How often a run here is looked after.
+/// Interval of checks of a run's end.
 const STEP: Duration = Duration::from_millis(50);
 /// The table's file.
 const TABLE: &str = "sweep.csv";
 
-/// What was asked for, in the sweep's folder.
+/// The sweep's settings, in its folder.
 const SWEEP: &str = "sweep.json";
 
-/// `belljar sweep`; of the folder of an earlier one, gathers its results again.
+/// `belljar sweep`; for the folder of an earlier one, gathers its results again.
 pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     let earlier = arguments.scenario.scenario.join(SWEEP);
     if earlier.is_file() {
         let text = read_input_text(&earlier)
             .with_context(|| format!("cannot read {}", earlier.display()))?;
         let sweep = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not as it was written", earlier.display()))?;
+            .with_context(|| format!("{} is damaged", earlier.display()))?;
         let folder = std::path::absolute(&arguments.scenario.scenario)?;
         return gather(&sweep, &folder, &BTreeMap::new(), arguments.json);
     }
@@ -100,8 +103,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
             Some(outcomes) => outcomes,
             None => {
                 note!(
-                    "job {number} continues; make the table of what it has done with: \
-                     belljar sweep {}; cancel it with: scancel {number}",
+                    "job {number} continues; print the table of its finished runs with: belljar sweep {}; cancel it with: scancel {number}",
                     folder.display()
                 );
                 return Ok(ExitCode::SUCCESS);
@@ -116,13 +118,13 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
     }
     let ended = outcomes.values().filter(|it| it.code == Some(0)).count();
     let again = format!(
-        "{ended} of {count} runs are whole; their table is that of belljar sweep {}",
+        "{ended} of {count} runs are complete; print their table with: belljar sweep {}",
         folder.display()
     );
     Ok(interrupt::report(&again))
 }
 
-/// Makes the table of what is in `folder`.
+/// Makes the table of the results in `folder`.
 fn gather(
     sweep: &Sweep,
     folder: &Path,
@@ -148,8 +150,7 @@ fn gather(
     })
 }
 
-/// Reads all combinations, so that a wrong one is told of before any runs; the scenario's
-/// name.
+/// Checks all combinations before any runs; returns the scenario's name.
 fn prepare(arguments: &SweepArguments, sweep: &Sweep) -> Result<String> {
     let mut name = String::new();
     for index in 0..sweep.combinations.len() {
@@ -193,10 +194,13 @@ fn place(wanted: Option<&Path>, name: &str) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    bail!("no name is free in {}", runs.display());
+    bail!(
+        "no unused run name in {}; give one with --out",
+        runs.display()
+    );
 }
 
-/// Whether jobs can be handed in; inside of one, this is the job.
+/// True if jobs can be submitted; false inside of a job.
 fn has_slurm() -> bool {
     let paths = env::var_os("PATH").unwrap_or_default();
     let installed = env::split_paths(&paths).any(|folder| folder.join("sbatch").is_file());
@@ -214,7 +218,7 @@ fn batch(arguments: &SweepArguments, folder: &Path, name: &str, count: usize) ->
     })
 }
 
-/// Waits for the end of all jobs of an array; `None` when told to stop.
+/// Waits for the end of all jobs of an array; `None` when stopped.
 fn follow(
     number: u32,
     count: usize,
@@ -222,7 +226,7 @@ fn follow(
 ) -> Result<Option<BTreeMap<usize, Outcome>>> {
     let mut outcomes = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
-        // A controller may be away for a while; the jobs do not need it.
+        // The jobs continue while Slurm's controller is unreachable.
         if let Ok(records) = job::records(number) {
             for record in &records {
                 let (Some(task), Some(outcome)) = (record.task, outcome(&record.state)) else {
@@ -232,7 +236,7 @@ fn follow(
                     note!("{} of {count} have ended", outcomes.len());
                 }
             }
-            // Those that are not told of any more ended long ago.
+            // Slurm forgets jobs some time after their end.
             if records.iter().all(job::JobRecord::has_ended) {
                 return Ok(Some(outcomes));
             }
@@ -242,9 +246,9 @@ fn follow(
     Ok(None)
 }
 
-/// Of a job that has ended.
+/// The outcome of an ended job.
 fn outcome(state: &JobState) -> Option<Outcome> {
-    /// Shells tell of signals so.
+    /// Shells' exit codes of signals start above this number.
     const SIGNALS: i32 = 128;
     match state {
         JobState::Ended {
@@ -265,7 +269,7 @@ fn outcome(state: &JobState) -> Option<Outcome> {
     }
 }
 
-/// Runs all combinations here, until told to stop.
+/// Runs all combinations here, until stopped.
 fn one_after_another(
     sweep: &Sweep,
     folder: &Path,
@@ -286,8 +290,8 @@ fn one_after_another(
         let child = Command::new(&words[0])
             .args(&words[1..])
             .current_dir(&own_folder)
-            // In a group of its own: it hears of Ctrl-C from here, and once, as a second
-            // one would end it on the spot.
+            // A separate process group, so that Ctrl-C reaches it once, from here; a second signal would
+            // kill it.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -307,7 +311,7 @@ fn one_after_another(
     Ok(outcomes)
 }
 
-/// Waits for a run's end; when told to stop, has it end in order.
+/// Waits for a run's end; when stopped, requests its orderly end.
 fn ended(mut child: Child, stop: &AtomicBool) -> Result<ExitStatus> {
     let mut told = false;
     loop {
@@ -316,7 +320,7 @@ fn ended(mut child: Child, stop: &AtomicBool) -> Result<ExitStatus> {
         }
         if stop.load(Ordering::Relaxed) && !told {
             let id = i32::try_from(child.id()).context("no process id")?;
-            // It is not waited for yet, so the id is its own.
+            // The child is not reaped yet, so its id is valid.
             kill(Pid::from_raw(id), Signal::SIGTERM).context("cannot stop the run")?;
             told = true;
         }

@@ -1,6 +1,7 @@
 //! The user's terminal: notes, warnings, progress, colours and Ctrl-C.
 //!
-//! Standard output has results alone; everything here goes to standard error, except colours of results. Called by `main` and the subcommands.
+//! Standard output has results only; everything here goes to standard error, except colours of results. Called by `main` and the
+//! subcommands.
 
 /// Colours of warnings, errors and results.
 pub(crate) mod colour;

@@ -1,7 +1,8 @@
 //! `belljar trace`, and the table that ends a run.
 //!
-//! Results go to standard output, and what makes a trace less than whole is said on standard error: that only some iterations
-//! were kept before them, all else after them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a run.
+//! Results go to standard output. Notes about incomplete traces go to standard error. The note about a reduced trace precedes
+//! the results, other notes follow them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a
+//! run.
 
 /// Traces of some iterations.
 pub(super) mod collected;
@@ -13,19 +14,19 @@ mod export;
 pub(super) mod generated;
 /// Traces that other tools wrote.
 pub(super) mod import;
-/// Who sends how much to whom.
+/// Traffic between ranks.
 pub(super) mod matrix;
-/// What the nodes were.
+/// Nodes of the traced run.
 mod nodes;
-/// Where calls are made.
+/// Call sites.
 pub(super) mod sites;
 /// Sums over calls.
 mod stat;
-/// How a program is built, by its calls.
+/// Structure of a program's calls.
 mod structure;
 /// The decision tables of a run's MPI library.
 pub(super) mod tables;
-/// Who waits for whom, what that makes of the whole, and what changed.
+/// Waiting, the critical path, and differences of two traces.
 mod waiting;
 
 use std::io::{self, IsTerminal, Write};
@@ -60,52 +61,64 @@ use waiting::{DiffArguments, PathArguments, WaitArguments};
 pub(crate) enum TraceCommand {
     /// List the calls.
     Dump(DumpArguments),
-    /// Sum the calls up: per function, per rank, by size, and who sent to whom.
+    /// Summarise calls by function, rank, size and partner.
     Stat(StatArguments),
-    /// Say who waited for whom, and why: late senders and receivers, barriers, collective operations.
+    /// Print which ranks waited for which, and why.
+    ///
+    /// The causes are late senders and receivers, barriers and collective operations.
     #[command(after_help = "Example: belljar trace wait belljar-runs/hpl-4 --function 'MPI_*Recv'")]
     Wait(WaitArguments),
-    /// Follow the critical path: what determined how long the program took, by rank and function.
+    /// Print the critical path by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
-    /// Say who sends how much to whom: as called, as the MPI library's messages, or on the wire.
+    /// Print traffic between ranks.
+    ///
+    /// It is counted by calls, by the MPI library's messages, or on the wire.
     #[command(
         after_help = "Example: belljar trace matrix belljar-runs/hpl-4 --by message --svg hpl.svg"
     )]
     Matrix(MatrixArguments),
-    /// Hold two traces against each other: the first call that differs, and what changed by function, rank and cause
-    /// of waiting.
+    /// Compare two traces.
+    ///
+    /// Prints the first differing call, and the changes by function, rank and cause of waiting.
     #[command(after_help = "Example: belljar trace diff belljar-runs/slow belljar-runs/fast")]
     Diff(DiffArguments),
-    /// Show which kind of call follows which, how often and when: the event flow graph.
+    /// Print the event flow graph of the calls.
+    ///
+    /// It has the order, frequency and times of kinds of calls.
     #[command(
         after_help = "Example: belljar trace graph belljar-runs/hpl-4 --dot | dot -Tsvg > hpl.svg"
     )]
     Graph(GraphArguments),
-    /// Tell the loops of the program, how often they are gone through, and what they take.
+    /// Print the program's loops with iterations and times.
     #[command(after_help = "Example: belljar trace loops belljar-runs/hpl-4")]
     Loops(LoopsArguments),
-    /// Sum the calls up by the places in the program that make them, with functions and lines. The run must have
-    /// recorded frames: --set trace.frames=3.
+    /// Summarise calls by call site, with functions and lines.
+    ///
+    /// The run must have recorded frames: --set trace.frames=3.
     #[command(
         after_help = "Example: belljar trace sites belljar-runs/hpl-4 --frames 1 --transitions"
     )]
     Sites(SitesArguments),
-    /// Keep some iterations of the main loop, and sums of the others: a smaller trace with the same statistics.
+    /// Reduce a trace to some iterations of its main loop.
+    ///
+    /// The other iterations become sums, so the statistics stay the same.
     #[command(
         after_help = "Example: belljar trace collect belljar-runs/hpl-4 --iterations 10 --out hpl-4.kept"
     )]
     Collect(CollectArguments),
-    /// Write a trace of an earlier version in the current one.
+    /// Convert a trace to the current format version.
     #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
     Convert(ConvertArguments),
-    /// Write a trace in another tool's format.
+    /// Export a trace in another tool's format.
     #[command(
         after_help = "Examples: belljar trace export belljar-runs/hpl-4 --format otf2 --out hpl.otf2\n          \
                       belljar trace export belljar-runs/hpl-4 --format ti --out hpl.ti"
     )]
     Export(ExportArguments),
-    /// Make a run directory of a trace that another tool wrote: an OTF2 archive (as Score-P writes it), a GOAL schedule, a time-independent trace of SimGrid.
+    /// Import a trace of another tool as a run directory.
+    ///
+    /// The formats are OTF2 archives (as Score-P writes them), GOAL schedules, and time-independent traces of SimGrid.
     #[command(
         after_help = "Examples: belljar trace import scorep-run/traces.otf2 --out scorep\n          \
                       belljar trace import lulesh.goal --out lulesh && belljar replay lulesh"
@@ -115,25 +128,27 @@ pub(crate) enum TraceCommand {
 
 #[derive(Args)]
 pub(crate) struct FilterArguments {
-    /// Only calls of this rank; may be repeated.
+    /// Select calls of this rank; repeatable.
     #[arg(long, value_name = "RANK")]
     rank: Vec<u32>,
-    /// Only calls of functions of this name or pattern, such as `MPI_I*`; may be repeated.
+    /// Select functions by name or pattern, such as `MPI_I*`; repeatable.
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
-    /// Only calls from this virtual time on, such as `1.5 s`.
+    /// Select calls from this virtual time, such as `1.5 s`.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Only calls before this virtual time.
+    /// Select calls before this virtual time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Only calls before, in or after the main loop, as `belljar trace loops` finds it.
+    /// Select calls before, in or after the main loop.
+    ///
+    /// `belljar trace loops` defines the main loop.
     #[arg(long, value_enum)]
     phase: Option<PhaseChoice>,
 }
 
 impl FilterArguments {
-    /// True if some calls may be left out.
+    /// True if a filter is set.
     pub(super) fn is_given(&self) -> bool {
         let has_times = self.from.is_some() || self.to.is_some();
         !self.rank.is_empty() || !self.function.is_empty() || has_times || self.phase.is_some()
@@ -143,11 +158,11 @@ impl FilterArguments {
 /// A phase of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum PhaseChoice {
-    /// Until the main loop is entered.
+    /// Before the main loop.
     Before,
     /// In the main loop.
     MainLoop,
-    /// From the main loop's end on.
+    /// After the main loop.
     After,
 }
 
@@ -163,12 +178,14 @@ impl PhaseChoice {
 
 #[derive(Args)]
 pub(crate) struct DumpArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     trace: PathBuf,
-    /// One JSON object a line.
+    /// Print JSON, one object a line.
     #[arg(long)]
     json: bool,
-    /// Tell where each call was made; the run needs `trace.frames`.
+    /// Print the call site of each call.
+    ///
+    /// The run needs `trace.frames`.
     #[arg(long)]
     sites: bool,
     #[command(flatten)]
@@ -177,9 +194,9 @@ pub(crate) struct DumpArguments {
 
 #[derive(Args)]
 pub(crate) struct ConvertArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     trace: PathBuf,
-    /// The new file.
+    /// New file.
     out: PathBuf,
 }
 
@@ -257,7 +274,7 @@ fn in_words(unmatched: Unmatched) -> String {
     }
 }
 
-/// The same, and whether times are read: not for `counts`, which need none.
+/// The same, and how times are read: they are skipped for `counts`.
 fn counted(arguments: &FilterArguments, path: &Path, counts: bool) -> Result<(Filter, Times)> {
     let wanted = filter(arguments, path)?;
     if counts && wanted.needs_times() {
@@ -267,7 +284,7 @@ fn counted(arguments: &FilterArguments, path: &Path, counts: bool) -> Result<(Fi
     Ok((wanted, times))
 }
 
-/// The virtual time that an option names, if it is given.
+/// The virtual time of an option, if it is given.
 pub(super) fn time(option: &'static str, text: Option<&str>) -> Result<Option<Time>> {
     let Some(text) = text else {
         return Ok(None);
@@ -276,7 +293,7 @@ pub(super) fn time(option: &'static str, text: Option<&str>) -> Result<Option<Ti
     Ok(Some(Time::ZERO + span.0))
 }
 
-/// Says on standard error that a trace is not whole.
+/// Notes on standard error that a trace is incomplete.
 fn remark(state: &TraceState) {
     if let TraceState::Incomplete { offset, reason } = state {
         warning!(
@@ -314,7 +331,7 @@ fn dump(arguments: &DumpArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what `of` finds in each of several traces, next to each other.
+/// Writes the results of `of` for several traces, side by side.
 fn several<T: Comparable>(
     traces: &[PathBuf],
     json: bool,
@@ -355,7 +372,7 @@ fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes results to standard output, and then what is to be said of their trace.
+/// Writes results to standard output, then notes about their trace.
 fn results(
     state: &TraceState,
     write: impl FnOnce(&mut Results<'_>) -> io::Result<()>,

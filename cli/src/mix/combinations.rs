@@ -1,6 +1,6 @@
 //! Lists of values in a mix, and all combinations of them.
 //!
-//! A list stands for its values in turn, but where a key's value is a list itself: there a list of lists does. Called by who reads a mix.
+//! A list stands for its values in turn. If a key's value is a list itself, a list of lists does. Called by readers of mixes.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const LISTS: [&str; 8] = [
     "pcap",
 ];
 
-/// More combinations than anybody waits for.
+/// Maximum number of combinations.
 const MOST: usize = 10_000;
 
 /// A mix with one value for each key.
@@ -45,7 +45,7 @@ struct Axis {
     words: Vec<String>,
 }
 
-/// All combinations of a mix, each made when it is asked for: all at once would take memory.
+/// All combinations of a mix, each made on demand to save memory.
 #[derive(Debug)]
 pub struct Combinations {
     table: Table,
@@ -84,7 +84,7 @@ impl Combinations {
 /// All combinations of the mix in a file.
 ///
 /// # Errors
-/// [`MixFileError`] when the file cannot be read, or there are too many.
+/// [`MixFileError`] if the file cannot be read, or there are too many.
 pub fn combinations(path: &Path) -> Result<Combinations, MixFileError> {
     let text = read_input_text(path).map_err(|error| MixFileError::File {
         path: path.to_owned(),
@@ -125,7 +125,7 @@ pub(super) fn of(table: Table) -> Result<Combinations, MixFileError> {
     Ok(Combinations { table, axes })
 }
 
-/// Lists that stand for their values, by where they are.
+/// Lists that stand for their values, by their paths.
 fn lists(value: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Vec<Value>)>) {
     let key = path.last().map_or("", String::as_str);
     match value {
@@ -153,7 +153,7 @@ fn lists(value: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Ve
     }
 }
 
-/// Puts a value where a path leads.
+/// Sets the value at a path.
 fn put(table: &mut Table, path: &[String], value: Value) {
     let Some((last, before)) = path.split_last() else {
         return;

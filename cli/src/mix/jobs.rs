@@ -1,6 +1,6 @@
 //! Jobs of a mix: groups by distribution, and logs of workloads.
 //!
-//! Called by `Mix`. Files are hostile.
+//! Called by `Mix`. The files are untrusted.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,38 +16,38 @@ use serde::Deserialize;
 use super::{MixFileError, value};
 use belljar_cluster::scenario::quantity::{Bandwidth, Duration};
 
-/// Jobs of a mix, at most.
+/// Maximum number of jobs of a mix.
 const MOST_JOBS: usize = 10_000_000;
-/// Ranks of a job with a pattern, at most: each has a list of flows.
+/// Maximum number of ranks of a job with a pattern: each has a list of flows.
 const MOST_RANKS: u32 = 1 << 20;
-/// Flows of a file of traffic, at most.
+/// Maximum number of flows in a file of traffic.
 const MOST_FLOWS: usize = 1 << 26;
-/// Bytes of a file of traffic, at most.
+/// Largest file of traffic, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What a traced run sent.
+/// Traffic of a traced run.
 #[derive(Clone, Debug)]
 pub struct TracedTraffic {
-    /// Its ranks.
+    /// Number of its ranks.
     pub ranks: u32,
-    /// How long its program ran.
+    /// Run time of its program.
     pub duration: Nanos,
-    /// What they sent, over that time.
+    /// Its messages, over that time.
     pub traffic: Arc<Traffic>,
-    /// Its number, by whoever knows traces.
+    /// Its number, assigned by the implementation of [`Traced`].
     pub run: usize,
 }
 
-/// Knows traces.
+/// Provides the traffic of traced runs.
 pub trait Traced {
-    /// What the run in this directory sent.
+    /// The traffic of the run in this directory.
     ///
     /// # Errors
-    /// In words, why that is not known.
+    /// The reason why the traffic is unknown, as text.
     fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String>;
 }
 
-/// Jobs that are alike.
+/// A group of similar jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "JobGroup")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -55,14 +55,14 @@ pub(super) struct Group {
     name: String,
     #[serde(default = "one")]
     count: u32,
-    /// When the jobs come.
+    /// Arrival times of the jobs.
     #[serde(default)]
     arrival: Arrival,
-    /// Processes of each; of a trace, as many as it has when absent.
+    /// Processes of each; by default those of the trace.
     ranks: Option<u32>,
-    /// How long each runs; of a trace, as long as it did when absent.
+    /// Run time of each; by default the time of the trace.
     duration: Option<Span>,
-    /// How many times as long users say that their jobs run.
+    /// Users' estimate of the run time, as a factor of it.
     #[serde(default = "factor")]
     estimate: f64,
     #[serde(default)]
@@ -79,16 +79,16 @@ fn factor() -> f64 {
     1.0
 }
 
-/// When jobs come.
+/// Arrival times of jobs.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Arrival {
-    /// From when on.
+    /// Time of the first arrival.
     #[serde(default)]
     from: Option<Duration>,
-    /// Between one and the next.
+    /// Time between arrivals.
     between: Option<Span>,
-    /// Or at these times.
+    /// Or a list of arrival times.
     times: Option<Vec<Duration>>,
 }
 
@@ -128,34 +128,34 @@ impl Span {
     }
 }
 
-/// What processes send.
+/// Traffic of processes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "Traffic")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Source {
-    /// A pattern with a name.
+    /// Name of a pattern.
     pattern: Option<String>,
-    /// What each rank sends, with a pattern.
+    /// Rate of each rank, with a pattern.
     rate: Option<Bandwidth>,
-    /// The run directory of a traced run.
+    /// Run directory of a traced run.
     trace: Option<PathBuf>,
-    /// A file with lines `from,to,bits per second`.
+    /// File with lines `from,to,bits per second`.
     matrix: Option<PathBuf>,
 }
 
-/// A log of a workload, whose jobs have processes as they had processors.
+/// Log of a workload; its jobs have a process for each processor.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LogSource {
-    /// A file in the Standard Workload Format.
+    /// File in the Standard Workload Format.
     file: PathBuf,
-    /// Jobs that are taken, the first ones; all when absent.
+    /// Number of jobs from the beginning; all by default.
     count: Option<u32>,
     #[serde(default)]
     traffic: Source,
 }
 
-/// All jobs of a mix, and what is to be said of them.
+/// All jobs of a mix, and warnings about them.
 pub(super) fn all(
     groups: &[Group],
     log: Option<&LogSource>,
@@ -260,7 +260,7 @@ fn of_log(
     if let Some((line, count)) = log.broken {
         said.push(format!(
             "{shown}: {} of the Standard Workload Format, the first is line {line}; left out",
-            counted_as(count, "line is no job", "lines are no jobs")
+            counted_as(count, "line is not a job", "lines are not jobs")
         ));
     }
     if log.incomplete > 0 {
@@ -307,7 +307,7 @@ fn of_log(
     Ok(said)
 }
 
-/// Traffic that is known whatever the number of ranks.
+/// Traffic for any number of ranks.
 struct Known {
     ranks: Option<u32>,
     duration: Option<Nanos>,
@@ -356,9 +356,9 @@ fn known(
     }))
 }
 
-/// The traffic of a pattern among so many ranks; none without a pattern.
+/// The traffic of a pattern among this number of ranks; empty without a pattern.
 fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
-    /// Pairs of ranks of one job, at most.
+    /// Maximum number of pairs of ranks of one job.
     const MOST: u64 = 1 << 26;
     let Some(name) = &source.pattern else {
         return Ok(Traffic::default());

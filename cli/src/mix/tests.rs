@@ -32,7 +32,7 @@ fn all(text: &str) -> Result<Vec<Combination>, MixFileError> {
     Ok(of(text.parse().unwrap())?.iter().collect())
 }
 
-/// Knows one trace.
+/// Has the traffic of one trace.
 struct One;
 
 impl Traced for One {
@@ -70,7 +70,8 @@ fn lists_stand_for_all_their_values() {
         .map(|(_, value)| value.as_str())
         .collect();
     let keys: Vec<&str> = all[7].values.iter().map(|(key, _)| key.as_str()).collect();
-    // In the order of keys in the table, the last one fastest. What is a list itself stays one.
+    // In the order of keys in the table, the last one fastest. A value that is a list itself
+    // stays unchanged.
     assert_eq!(keys, ["jobs.0.ranks", "network.bandwidth", "scheduler"]);
     assert_eq!(values, ["4", "1 Gb/s", "easy"]);
     let mix = Mix::of(Path::new("mix.toml"), &all[7]).unwrap();

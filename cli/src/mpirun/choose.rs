@@ -1,8 +1,8 @@
 //! Picks the image that fits some programs: their MPI, glibc, interpreters and libraries.
 //!
-//! Each image is tried as the nodes would find it; one that cannot run them says why. Of those
-//! that can, the one is taken that is made for that MPI (`bookworm-mpich` and the like), then the
-//! one that has most of the libraries, then the smallest. Called by `belljar mpirun`.
+//! Each image is tried as the nodes would see it; an unsuitable image has a reason. Among
+//! suitable images, one made for that MPI comes first (`bookworm-mpich` and similar), then one
+//! with most of the libraries, then the smallest. Called by `belljar mpirun`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,18 +21,18 @@ mod trial;
 
 use trial::Trial;
 
-/// Why no image can run the programs.
+/// Reason why no image can run the programs.
 #[derive(Debug, thiserror::Error)]
 pub enum ChoiceError {
-    /// A program cannot run on the one image there is.
+    /// A program cannot run on the given image.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// There is no such file.
+    /// No such file.
     #[error(
-        "there is no file {0} to run; a program of the image is called by its name alone, or by its path from /"
+        "there is no file {0} to run; give a program of the image by its name alone, or by its absolute path"
     )]
     NoSuch(String),
-    /// A name that images do not know.
+    /// A name that no image has.
     #[error(
         "no program `{0}` is in the image{1}; for a file of this machine write its path, such as ./{0}"
     )]
@@ -42,7 +42,7 @@ pub enum ChoiceError {
     NoProgram(PathBuf),
     /// The programs belong to several implementations.
     #[error(
-        "the programs are linked to MPICH and to Open MPI; one launcher can start those of one only"
+        "the programs are linked to both MPICH and Open MPI; one launcher can start programs of only one"
     )]
     Several,
     /// A folder to run in.
@@ -50,24 +50,24 @@ pub enum ChoiceError {
         "--wdir: nodes have no folder {0} (image {1}); bring files into a folder below this one with --file, or leave --wdir out"
     )]
     Folder(String, String),
-    /// No MPI to launch anything with.
+    /// No MPI to launch ranks.
     #[error("the image {0} has no MPI whose launcher could start ranks")]
     NoMpi(String),
-    /// None of the images; the reason of the one that comes nearest.
-    #[error("no image can run this; of the one that comes nearest: {nearest}{unbuilt}")]
+    /// No suitable image, with the reason of the best one.
+    #[error("no image can run this; the most suitable one: {nearest}{unbuilt}")]
     None {
-        /// Why that one cannot.
+        /// The reason of the best image.
         nearest: String,
-        /// Recipes whose images are not built yet, in words.
+        /// Recipes whose images are not built yet, as text.
         unbuilt: String,
     },
-    /// There are no recipes.
+    /// No recipes.
     #[error("there is no folder images/ with recipes here or above; name one with --image RECIPE")]
     NoRecipes,
 }
 
 impl ChoiceError {
-    /// How near an image came that gave this reason.
+    /// The rank of an image with this reason, to find the most suitable one.
     fn nearness(&self) -> u8 {
         match self {
             Self::Folder(..) => 5,
@@ -79,7 +79,7 @@ impl ChoiceError {
         }
     }
 
-    /// Whether it is so for every image.
+    /// True if the reason applies to every image.
     fn is_everywhere(&self) -> bool {
         matches!(
             self,
@@ -91,34 +91,34 @@ impl ChoiceError {
     }
 }
 
-/// Where a program comes from.
+/// Origin of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// This host's file, which the run brings.
+    /// A file of this host, which the run brings.
     Host(PathBuf),
-    /// The image has it.
+    /// A program of the image.
     Image,
 }
 
-/// A program as it is to be started.
+/// A program for the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
     /// Its name in the folder `/root`, or its name in the image.
     pub name: String,
 }
 
-/// What runs some programs.
+/// An image and launcher for some programs.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The recipe.
     pub recipe: PathBuf,
     /// Its image.
     pub image: Image,
-    /// The MPI that starts them; under Slurm any where none is needed.
+    /// The MPI that starts them; under Slurm any one if they need none.
     pub mpi: Mpi,
-    /// The name of what launches them.
+    /// The name of the launcher.
     pub launcher: &'static str,
     /// The programs, in order.
     pub programs: Vec<Program>,
@@ -128,13 +128,13 @@ pub struct Choice {
     pub lines: Vec<String>,
     /// Remarks, such as the choice between two programs of one name.
     pub notices: Vec<String>,
-    /// Libraries that nodes have from elsewhere than programs would have here.
+    /// Libraries that differ between nodes and this host.
     pub warnings: Vec<String>,
     /// Modules that scripts import and the image lacks.
     lacking: usize,
 }
 
-/// What is to be run, and what is brought for it.
+/// Programs to run, and files to bring for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The programs.
@@ -150,8 +150,9 @@ pub struct Asked<'a> {
 /// The launcher of Slurm.
 const SLURM_LAUNCHER: &str = "srun";
 
-/// The recipes of images that are at hand: those in the next folder `images`, from this folder
-/// upward, then from this program's upward; and those built in whose names are not among them.
+/// The paths of available recipes. They are the recipes of the nearest folder `images`, searched
+/// upward from this folder, then from this program's. Built-in recipes follow if their names are
+/// not among them.
 pub fn recipes() -> Vec<PathBuf> {
     let here = env::current_dir().ok();
     let program = env::current_exe().ok();
@@ -182,10 +183,10 @@ pub fn recipes() -> Vec<PathBuf> {
     recipes
 }
 
-/// Picks among `recipes`, those of which no image was built left out.
+/// Selects one of `recipes`; recipes without a built image are left out.
 ///
 /// # Errors
-/// When none fits: why, for each.
+/// The reasons of all images if none fits.
 pub fn choose(
     recipes: &[PathBuf],
     asked: Asked<'_>,
@@ -219,7 +220,7 @@ pub fn choose(
                     best = Some((rank, choice));
                 }
             }
-            // What containers stand on runs nothing by itself.
+            // Base images of containers cannot run programs themselves.
             Err(ChoiceError::Program(ProgramError::NoShell(_))) => {}
             Err(error) if error.is_everywhere() => return Err(error),
             Err(error) => {
@@ -240,7 +241,7 @@ pub fn choose(
 }
 
 fn none(nearest: Option<ChoiceError>, unbuilt: &[String]) -> ChoiceError {
-    // Those for programs of one's own, where there are such.
+    // Recipes for users' own programs, if there are any.
     let is_general = |path: &&String| {
         let name = path.trim_end_matches(".toml");
         ["-mpich", "-openmpi"].iter().any(|end| name.ends_with(end))
@@ -268,10 +269,10 @@ fn none(nearest: Option<ChoiceError>, unbuilt: &[String]) -> ChoiceError {
     }
 }
 
-/// Tries the image of the recipe at `recipe`, which is called `name`.
+/// Tries the image of the recipe at `recipe`, with the name `name`.
 ///
 /// # Errors
-/// Why it cannot run the programs.
+/// The reason why it cannot run the programs.
 pub fn try_image(
     recipe: &Path,
     name: &str,
@@ -307,7 +308,7 @@ pub fn try_image(
     };
     let (libraries, mut lines) = (trial.libraries, trial.lines);
     let (mut notices, mut warnings) = (trial.notices, trial.warnings);
-    // Of several programs some may be the same.
+    // Several programs may be the same file.
     for words in [&mut lines, &mut notices, &mut warnings] {
         words.dedup();
     }
@@ -328,7 +329,7 @@ pub fn try_image(
 /// The MPI that this host's programs are linked to, as they would be loaded here.
 ///
 /// # Errors
-/// When they are linked to several.
+/// If they are linked to several.
 fn linked(asked: Asked<'_>, host: &HostLoader) -> Result<Option<Mpi>, ChoiceError> {
     let mut all = Vec::new();
     for part in asked.parts {
@@ -340,7 +341,7 @@ fn linked(asked: Asked<'_>, host: &HostLoader) -> Result<Option<Mpi>, ChoiceErro
         let folder = folder.parent().unwrap_or(Path::new("/"));
         let program = Object::new(&part.program, folder, binary);
         let closure = Closure::of(program, &mut |object, library| host.find(object, library));
-        // One that is linked to both is refused by itself.
+        // A program linked to both is refused later.
         if closure.mpi.len() == 1 {
             all.extend(closure.mpi.into_keys());
         }
@@ -354,8 +355,8 @@ fn linked(asked: Asked<'_>, host: &HostLoader) -> Result<Option<Mpi>, ChoiceErro
     }
 }
 
-/// What a file is called in `/root`: a path that leads down from here stays what it is, any other
-/// becomes its last part.
+/// The name of a file in `/root`: a path below this folder stays as it is, any other becomes its
+/// last component.
 pub fn name_in_guest(path: &Path) -> String {
     let leads_down = path
         .components()

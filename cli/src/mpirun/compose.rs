@@ -1,4 +1,4 @@
-//! The scenario of a request as a text for people: TOML with comments, to be changed and run again.
+//! The scenario of a request as a readable text: TOML with comments, which users can change and run again.
 //!
 //! [`Draft`](compose::Draft) keeps its keys in order, each with a value and a comment, so that other values (`--set`)
 //! find their places. Called by `belljar mpirun`.
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 use belljar_cluster::scenario::ScenarioError;
 
-/// The folder in `/root` in which brought libraries lie.
+/// The folder in `/root` with libraries of this host.
 pub const LIBRARIES: &str = ".libraries";
 
 /// A scenario on its way to a text.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    /// What the text begins with.
+    /// Lines at the beginning of the text.
     pub remarks: Vec<String>,
     sections: Vec<Section>,
     /// The workload's files by name.
@@ -36,12 +36,12 @@ struct Entry {
     remark: String,
 }
 
-/// How the text names the workload's files.
+/// Paths of the workload's files in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// Where they lie on this host.
+    /// Their paths on this host.
     Original,
-    /// Where their copies lie in a run directory.
+    /// The paths of their copies in a run directory.
     Copied,
 }
 
@@ -50,7 +50,7 @@ pub fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// A name as a key, in quotes where it needs them.
+/// A name as a key, quoted if necessary.
 pub fn key_text(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     match !name.is_empty() && name.chars().all(is_bare) {
@@ -59,7 +59,7 @@ pub fn key_text(name: &str) -> String {
     }
 }
 
-/// A word for a shell, in quotes where it needs them.
+/// A word for a shell, quoted if necessary.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./=:,+@%-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -92,7 +92,7 @@ impl Draft {
     /// Gives a key another value, as `--set` does.
     ///
     /// # Errors
-    /// Without `=` or a key.
+    /// If `=` or the key is missing.
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         let fail = |reason: &str| ScenarioError::Override {
             assignment: assignment.to_owned(),
@@ -120,7 +120,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Gives the section `name` the keys of `table` alone, and removes those below it; `false` where there is no such section.
+    /// Replaces the section `name` with the keys of `table`, and removes its subsections; `false` if it does not exist.
     fn replace_section(&mut self, name: &str, table: &toml::Table) -> bool {
         let is_below = |section: &Section| {
             let rest = section.name.strip_prefix(name);
@@ -143,7 +143,7 @@ impl Draft {
         true
     }
 
-    /// Puts a value into the section whose name is the longest that `key` begins with.
+    /// Sets a value in the section with the longest name that is a prefix of `key`.
     fn put(&mut self, key: &str, value: String) {
         let within = |section: &Section| match section.name.as_str() {
             "" => Some(key.to_owned()),
@@ -200,7 +200,7 @@ impl Draft {
     }
 }
 
-/// Where the copy of a file lies in a run directory.
+/// The path of a file's copy in a run directory.
 pub fn copied(name: &str) -> String {
     format!("inputs/files/{name}")
 }

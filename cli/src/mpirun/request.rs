@@ -1,7 +1,6 @@
-//! What is asked for on the command line, in the words of MPICH's and Open MPI's `mpirun`.
+//! Requests of the command line, in the syntax of MPICH's and Open MPI's `mpirun`.
 //!
-//! Reading it looks at nothing but the words, and at the text of host files. Called by
-//! `belljar mpirun`.
+//! Reading uses only the words, and the text of host files. Called by `belljar mpirun`.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +25,7 @@ pub use placement::{Layout, Mapping, Placement};
 /// A program with its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// How many; what is left of all slots when absent.
+    /// Their number; by default the slots left by other programs.
     pub ranks: Option<u32>,
     /// Its name or path as written.
     pub program: String,
@@ -38,7 +37,7 @@ pub struct Part {
     pub shared: Vec<String>,
     /// Folder that it runs in, as written.
     pub folder: Option<String>,
-    /// Options that have no effect, and why.
+    /// Options without effect, with reasons.
     pub ignored: Vec<String>,
 }
 
@@ -65,7 +64,7 @@ impl Part {
     }
 }
 
-/// Reads programs that `:` stands between, the first of which has `ranks`.
+/// Reads programs separated by `:`; the first one has `ranks`.
 ///
 /// # Errors
 /// See [`RequestError`].
@@ -161,12 +160,12 @@ pub fn ignored(option: &str, values: &[String], why: &str) -> String {
     format!("{} changes nothing: {why}", words.join(" "))
 }
 
-/// What was said of nodes.
+/// Options about nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// How many.
+    /// Their number.
     pub nodes: Option<u32>,
-    /// Ranks on each.
+    /// Ranks on each node.
     pub ranks_per_node: Option<u32>,
     /// Hosts of a file or a list, each once.
     pub hosts: Option<Vec<HostSlots>>,
@@ -177,7 +176,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// The slots of each node, where there are so many.
+    /// The slots of each node, if any option gives them.
     fn slots(&self) -> Option<Vec<u32>> {
         let each = self.mapping.per_node.or(self.ranks_per_node);
         if let Some(hosts) = &self.hosts {
@@ -188,7 +187,7 @@ impl Wishes {
         Some(vec![each.unwrap_or(1); nodes as usize])
     }
 
-    /// The node of each rank of a rankfile, and how many nodes there are.
+    /// The node of each rank of a rankfile, and the slots of each node.
     fn listed(&self, names: &[String]) -> Result<(Vec<u32>, Vec<u32>), RequestError> {
         let mut hosts: Vec<&str> = match &self.hosts {
             Some(hosts) => hosts.iter().map(|host| host.name.as_str()).collect(),
@@ -221,13 +220,13 @@ impl Wishes {
     }
 }
 
-/// Most nodes of a run.
+/// Maximum number of nodes of a run.
 const MOST_NODES: u32 = 4096;
 
 /// The layout for `parts`, and the ranks of each.
 ///
 /// # Errors
-/// When there is no room, or no number of ranks.
+/// If the ranks do not fit, or their number is unknown.
 pub fn layout(parts: &[Part], wishes: &Wishes) -> Result<(Layout, Vec<u32>), RequestError> {
     let listed = wishes.rank_hosts.as_ref().map(|names| wishes.listed(names));
     let listed = listed.transpose()?;
@@ -245,7 +244,7 @@ pub fn layout(parts: &[Part], wishes: &Wishes) -> Result<(Layout, Vec<u32>), Req
     };
     let ranks = ranks.ok_or(RequestError::HowMany)?;
     let all = sum(&ranks);
-    // Of a list of hosts the first ones are taken, of a rankfile all.
+    // Of a list of hosts only the first are used, of a rankfile all.
     let listed = listed.map(|(mut list, slots)| {
         if wishes.mapping.sequential {
             list.truncate(all as usize);
@@ -274,10 +273,10 @@ pub fn layout(parts: &[Part], wishes: &Wishes) -> Result<(Layout, Vec<u32>), Req
     }
 }
 
-/// Bandwidth and latency, in either order, each of which may be absent.
+/// Bandwidth and latency in either order; each may be absent.
 ///
 /// # Errors
-/// When a word is neither.
+/// If a word is neither.
 pub fn network(text: &str) -> Result<(Option<Bandwidth>, Option<Duration>), RequestError> {
     let (mut bandwidth, mut latency) = (None, None);
     for word in text.split(',') {

@@ -1,7 +1,7 @@
-//! The table of a sweep: a row for each combination, failed ones too.
+//! The table of a sweep: a row for each combination, including failed ones.
 //!
-//! Made of the files that the runs left; what is not there or not whole leaves a cell empty and is no
-//! error. Called by `belljar sweep`, which prints it and writes it as CSV.
+//! It is made from the runs' files. A missing or incomplete file leaves a cell empty and is no error.
+//! Called by `belljar sweep`, which prints the table and writes it as CSV.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use super::Sweep;
 /// Picoseconds in a second.
 const SECOND: u64 = 1_000_000_000_000;
 
-/// How the command for a combination ended, as far as is known.
+/// The known end of a combination's command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The exit code, that of the workload where it ended.
+    /// The exit code; the workload's code if the workload ended.
     pub code: Option<i32>,
-    /// In a word, for what left no result.
+    /// A word for commands without a result.
     pub ending: String,
 }
 
@@ -42,8 +42,8 @@ const HEADS: [&str; 6] = [
 ];
 
 impl Table {
-    /// Gathers what the runs of `sweep` left, the one of combination N in `directory(N)`
-    /// or `directory(N).incomplete`, with what is known of their commands' ends.
+    /// Gathers the results of the runs of `sweep`, and the known ends of their commands. The run of
+    /// combination N is in `directory(N)` or `directory(N).incomplete`.
     pub fn gather(
         sweep: &Sweep,
         directory: impl Fn(usize) -> PathBuf,
@@ -60,7 +60,7 @@ impl Table {
         }
     }
 
-    /// As a list of objects: values of keys as texts, what is a number as one, what is not known as null.
+    /// A list of objects: values of keys as texts, numbers as numbers, unknown values as null.
     pub fn json(&self) -> Value {
         let keys = self.heads.len() - HEADS.len();
         let rows = self.rows.iter().map(|cells| {
@@ -84,7 +84,7 @@ impl Table {
         lines.map(line).collect()
     }
 
-    /// How many combinations did not end with code 0.
+    /// The number of combinations without exit code 0.
     pub fn failures(&self) -> usize {
         let place = self.heads.len() - HEADS.len();
         let failed = |row: &&Vec<String>| row[place] != "0";
@@ -93,7 +93,7 @@ impl Table {
 }
 
 impl fmt::Display for Table {
-    /// In columns.
+    /// Text in columns.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = || std::iter::once(&self.heads).chain(&self.rows);
         let width = |column: usize| {
@@ -133,7 +133,7 @@ fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
         read(&directory.join("summary.json")),
         read(&directory.join("host.json")),
     );
-    // What the workload came to is no result if the run's files could not be kept.
+    // The workload's exit code does not count if the run's files could not be kept.
     let workload = summary["exit_code"].as_i64().filter(|_| is_whole);
     let workload = workload.map(|code| code.to_string());
     let code = outcome.code.map(|code| code.to_string());
@@ -157,7 +157,7 @@ fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
     ]
 }
 
-/// A file of a run; nothing of one that is not there or not whole.
+/// A file of a run; null if it is absent or incomplete.
 fn read(path: &Path) -> Value {
     let text = read_input_text(path).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
@@ -195,7 +195,7 @@ mod tests {
             r#"{"exit_code":0,"ending":"well, \"done\"","virtual_time_ps":1500000000007,"mpi_calls":3}"#,
         );
         put("0/host.json", r#"{"seconds":2.0004}"#);
-        // Its workload ended well, and its disk was full.
+        // Its workload succeeded, but its disk was full.
         put(
             "1.incomplete/summary.json",
             r#"{"exit_code":0,"ending":"limit"}"#,

@@ -1,8 +1,8 @@
-//! An agent that was started, to whoever started it.
+//! A started agent, from its owner's side.
 //!
-//! Holds the streams to and from the agent and what carries it ([`Carrier`](agent::Carrier)): a child of this process or a
-//! connection. No call waits for an agent without a bound, and dropping an [`Agent`] ends it. Every way to
-//! launch (local, srun, ssh) returns one; `cluster/src/hosts/muster.rs` owns those of a run.
+//! Holds the streams of the agent and its [`Carrier`](agent::Carrier): a child of this process or a connection. No call
+//! waits for an agent without a bound, and dropping an [`Agent`] ends it. Every way to launch (local, srun, ssh) returns
+//! one; `cluster/src/hosts/muster.rs` owns the agents of a run.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender};
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 
-/// How long an agent has after a signal, before the next stronger means.
+/// Time that an agent has after a signal, before a stronger one.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long one has that is merely dropped, after the end of its input.
+/// Time that a dropped agent has after the end of its input.
 const DROPPED: Duration = Duration::from_millis(200);
 
-/// How an agent ended.
+/// The end of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentExit {
-    /// By itself, with this status.
+    /// The process ended with this status.
     Status(i32),
-    /// By a signal of this name, such as `SIGKILL`.
+    /// A signal of this name, such as `SIGKILL`, ended the process.
     Signal(String),
-    /// Nobody knows: its host or the way to it is lost, for this reason.
+    /// Unknown: its host or the connection to it is lost, for this reason.
     Lost(String),
 }
 
@@ -36,17 +36,17 @@ impl fmt::Display for AgentExit {
     }
 }
 
-/// The agent takes nothing any more: it has ended, or its input was closed.
+/// The agent accepts no more input: it has ended, or its input was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the agent takes no more input")]
 pub struct Gone;
 
-/// For the input of an agent.
+/// A command for an agent's input.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// Bytes, which are then forgotten.
+    /// Bytes to write, dropped afterwards.
     Bytes(Vec<u8>),
-    /// Its end.
+    /// The end of the input.
     End,
 }
 
@@ -55,19 +55,19 @@ pub(crate) enum Input {
 pub(crate) enum Force {
     /// SIGTERM.
     Terminate,
-    /// SIGKILL; where that reaches nobody, the connection is closed.
+    /// SIGKILL; if it cannot be delivered, the connection is closed.
     Kill,
 }
 
-/// What carries an agent: a child of this process, or a connection.
+/// The carrier of an agent: a child of this process, or a connection.
 pub(crate) trait Carrier: Send {
-    /// How the agent ended, once it has; does not wait.
+    /// Returns the agent's end, or `None` while it runs; does not wait.
     fn exit(&mut self) -> Option<AgentExit>;
-    /// Asks for an end; does not wait.
+    /// Requests the agent's end; does not wait.
     fn force(&mut self, force: Force);
 }
 
-/// An agent that was started. Dropping it ends the agent.
+/// A started agent. Dropping it ends the agent.
 pub struct Agent {
     host: String,
     input: Sender<Input>,
@@ -105,30 +105,28 @@ impl Agent {
         &self.host
     }
 
-    /// Sends bytes to its standard input. They are on their way when this returns, not
-    /// there: an agent that does not read holds nobody up.
+    /// Sends bytes to its standard input. Returns before they arrive: an agent that does not read blocks no caller.
     ///
     /// # Errors
-    /// When the agent has ended or its input is closed.
+    /// If the agent has ended or its input is closed.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
         let input = Input::Bytes(bytes.to_vec());
         self.input.send(input).map_err(|_| Gone)
     }
 
-    /// Ends its standard input, after all that was sent: it shall end by itself.
+    /// Closes its standard input after all sent bytes, which requests its end.
     pub fn close_input(&self) {
-        // An agent that has ended needs no telling.
+        // An agent that has ended needs no request.
         let _ = self.input.send(Input::End);
     }
 
-    /// Lines of its standard output, without their ends; longer ones than 64 KiB come in
-    /// pieces. Disconnected after the last one. Use `recv_timeout`: an agent need not
-    /// say anything. One whose lines nobody takes waits after the 1,024th.
+    /// Lines of its standard output, without their ends; lines over 64 KiB are split. Disconnected after the last one. Use
+    /// `recv_timeout`: an agent may stay silent. An agent blocks after 1,024 unread lines.
     pub fn lines(&self) -> &Receiver<String> {
         &self.lines
     }
 
-    /// How it ended, if it has.
+    /// Its end, or `None` while it runs.
     pub fn exit(&mut self) -> Option<AgentExit> {
         if self.exit.is_none() {
             self.exit = self.carrier.exit();
@@ -136,13 +134,13 @@ impl Agent {
         self.exit.clone()
     }
 
-    /// Waits for its end, `patience` long.
+    /// Waits for its end, for `patience` at most.
     pub fn wait(&mut self, patience: Duration) -> Option<AgentExit> {
         Deadline::after(patience).until_some(|| self.exit())
     }
 
-    /// Ends it: its input ends, and after `patience` it gets SIGTERM, then SIGKILL, then
-    /// it is given up as lost. Takes no longer than `patience` and four seconds.
+    /// Ends the agent: closes its input, after `patience` sends SIGTERM, then SIGKILL, and then gives it up as lost. Takes
+    /// no longer than `patience` and four seconds.
     pub fn end(&mut self, patience: Duration) -> AgentExit {
         self.close_input();
         if let Some(exit) = self.wait(patience) {
@@ -167,7 +165,7 @@ impl Drop for Agent {
     }
 }
 
-/// As [`Agent::end`] for all `agents` at once, in the time that one takes.
+/// Applies [`Agent::end`] to all `agents` at once, within the time of one.
 pub fn end_all(agents: &mut [Agent], patience: Duration) -> Vec<AgentExit> {
     let each = |agents: &mut [Agent], act: &mut dyn FnMut(&mut Agent)| {
         let going = agents.iter_mut().filter_map(|agent| {

@@ -1,8 +1,7 @@
-//! The Slurm job that this process is part of: its hosts and what it has on them.
+//! The Slurm job of this process: its hosts and its resources on them.
 //!
-//! Read from the environment and from `scontrol`. Both are taken as they are only where they fit together;
-//! what contradicts itself is an [`AllocationError`] that names the variable. The list of a run's hosts is
-//! made of this.
+//! Read from the environment and from `scontrol`. Contradictory values are an [`AllocationError`] that
+//! names the variable. The list of a run's hosts is made from this.
 
 use std::env;
 use std::fmt;
@@ -17,44 +16,44 @@ pub use counts::CountsError;
 /// Bytes in Slurm's unit of memory.
 const MIB: u64 = 1 << 20;
 
-/// The longest list of hosts that is believed, in hosts.
+/// The longest accepted list of hosts.
 const MOST_HOSTS: usize = 1 << 16;
 
-/// Why the job's description is of no use.
+/// Errors in a job's description.
 #[derive(Debug, thiserror::Error)]
 pub enum AllocationError {
     /// A variable that every job has is absent.
     #[error("SLURM_JOB_ID is set, but {0} is not; start this inside of salloc or sbatch")]
     Absent(&'static str),
-    /// A variable's value is none.
-    #[error("{name}={value:?} is no {wanted}")]
+    /// A variable has an invalid value.
+    #[error("{name}={value:?} is not a valid {wanted}")]
     Value {
         /// The variable.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it should.
+        /// Valid values.
         wanted: &'static str,
     },
-    /// What the job has on each host cannot be read.
+    /// The job's resources on its hosts cannot be read.
     #[error("SLURM_JOB_CPUS_PER_NODE: {0}")]
     Counts(#[from] CountsError),
-    /// `scontrol` cannot tell the hosts' names.
+    /// `scontrol` cannot expand the list of hosts.
     #[error("scontrol show hostnames {list}: {reason}")]
     Hostnames {
         /// The list.
         list: String,
-        /// What it said.
+        /// Its error message.
         reason: String,
     },
 }
 
-/// The number of a job, and of which array it is one.
+/// The number of a job, and its array if it belongs to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobId {
-    /// Of the job itself, by which all commands know it.
+    /// The job's own number, which all commands accept.
     pub id: u32,
-    /// For one job of an array: the array's number, and the job's place in it.
+    /// For a job of an array: the array's number, and the job's index in it.
     pub array: Option<(u32, u32)>,
 }
 
@@ -67,14 +66,14 @@ impl fmt::Display for JobId {
     }
 }
 
-/// What a job has on one host.
+/// The resources of a job on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocatedHost {
     /// The host's name.
     pub name: String,
     /// Processors.
     pub cpus: u32,
-    /// Bytes of memory; `None` where the job was granted none of a size, or all.
+    /// Bytes of memory; `None` if the job has no limit, or all memory.
     pub memory: Option<u64>,
 }
 
@@ -91,12 +90,12 @@ impl Allocation {
     /// The job that this process is part of; `None` outside of any.
     ///
     /// # Errors
-    /// When Slurm's variables contradict each other, or `scontrol` fails.
+    /// If Slurm's variables contradict each other, or `scontrol` fails.
     pub fn from_environment() -> Option<Result<Self, AllocationError>> {
         Self::from_variables(|name| env::var(name).ok(), hostnames)
     }
 
-    /// The job that variables describe, `expand` making hosts of Slurm's short list.
+    /// The job that variables describe; `expand` converts Slurm's short list into hosts.
     fn from_variables(
         variable: impl Fn(&str) -> Option<String>,
         expand: impl FnOnce(&str) -> Result<Vec<String>, AllocationError>,
@@ -143,7 +142,7 @@ impl<V: Fn(&str) -> Option<String>> Variables<'_, V> {
         })
     }
 
-    /// Bytes on a host with so many processors. Slurm's zero means all of the host's.
+    /// Bytes on a host with this number of processors. Slurm's zero means all of the host's.
     fn memory(&self, cpus: u32) -> Result<Option<u64>, AllocationError> {
         let mib = match self.number("SLURM_MEM_PER_NODE")? {
             Some(mib) => Some(u64::from(mib)),
@@ -173,7 +172,7 @@ fn number(name: &'static str, value: &str) -> Result<u32, AllocationError> {
     })
 }
 
-/// Asks `scontrol` for the names that a list such as `node[01-03,7],login` stands for.
+/// Calls `scontrol` to expand a list such as `node[01-03,7],login`.
 fn hostnames(list: &str) -> Result<Vec<String>, AllocationError> {
     let failed = |reason: String| AllocationError::Hostnames {
         list: list.to_owned(),
@@ -198,7 +197,7 @@ fn named(printed: &str) -> Result<Vec<String>, String> {
         name.is_empty() || name.starts_with('-') || !name.chars().all(plain)
     };
     if let Some(name) = names.iter().find(strange) {
-        return Err(format!("{name:?} is no host's name"));
+        return Err(format!("{name:?} is not a host's name"));
     }
     match names.len() {
         0 => Err("there are no hosts".to_owned()),

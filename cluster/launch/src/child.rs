@@ -1,8 +1,8 @@
-//! Agents that a child of this process is, or stands for.
+//! Agents that run as, or through, a child of this process.
 //!
-//! A thread each for what is written to the child and for its two outputs, so that no full pipe holds the
-//! caller up. How the agent ended is a verdict over the child's status and what it said. Called by `local`
-//! and `srun`.
+//! Separate threads serve the child's input and its two outputs, so that a full pipe does not block the
+//! caller. A verdict derives the agent's end from the child's status and output. Called by `local` and
+//! `srun`.
 
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,17 +18,16 @@ use crate::agent::{Agent, AgentExit, Carrier, Force, Input};
 use crate::lines::{self, Tell};
 use crate::signals;
 
-/// How long the last lines for people have to come through after the child's end; a
-/// grandchild may hold the pipe open for ever.
+/// Time for the last standard-error lines after the child's end, as a grandchild may keep the pipe open
+/// for ever.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Says how the agent ended, from its child's status and the lines it wrote for people
-/// that were kept.
+/// Derives an agent's end from its child's status and the kept lines of standard error.
 pub(crate) type Verdict = fn(ExitStatus, &[String]) -> AgentExit;
 
-/// What is particular about a kind of child.
+/// Properties of a kind of child.
 pub(crate) struct Kind {
-    /// Whether a line written for people is kept for the verdict.
+    /// True if a line of standard error is kept for the verdict.
     pub(crate) keep: fn(&str) -> bool,
     pub(crate) verdict: Verdict,
 }
@@ -44,7 +43,7 @@ pub(crate) fn own_end(status: ExitStatus, _: &[String]) -> AgentExit {
 
 struct ChildCarrier {
     child: Child,
-    /// Lines kept, and after them the end of standard error.
+    /// Kept lines, and after them the end of standard error.
     kept: Receiver<String>,
     verdict: Verdict,
 }
@@ -56,7 +55,8 @@ pub(crate) fn start(
     tell: &Tell,
     kind: Kind,
 ) -> io::Result<Agent> {
-    // In a group of its own: Ctrl-C is for whoever started it, who then ends it in order.
+    // A process group of its own, so that Ctrl-C reaches only the owner, which then ends the agent in
+    // order.
     command
         .process_group(0)
         .stdin(Stdio::piped())
@@ -68,8 +68,7 @@ pub(crate) fn start(
     let (line, lines) = mpsc::sync_channel(lines::WAITING);
     thread::spawn(move || {
         let Some(stdout) = stdout else { return };
-        // Where nobody takes lines any more they are still read: a full pipe would stop
-        // the agent.
+        // Lines are read even without a receiver, as a full pipe would stop the agent.
         lines::each(stdout, |text| drop(line.send(text)));
     });
     let (keep, kept) = mpsc::channel();
@@ -79,7 +78,7 @@ pub(crate) fn start(
         lines::each(stderr, |text| {
             tell(&name, &text);
             if (kind.keep)(&text) {
-                // The carrier may be gone.
+                // The carrier may have ended.
                 let _ = keep.send(text);
             }
         });
@@ -92,7 +91,7 @@ pub(crate) fn start(
     Ok(Agent::new(host, input, lines, Box::new(carrier)))
 }
 
-/// A thread that writes what it is given: a pipe may be full for as long as it likes.
+/// Starts a thread that writes to the pipe, which may stay full for any time.
 fn write_to(pipe: Option<ChildStdin>) -> Sender<Input> {
     let (input, inputs) = mpsc::channel();
     thread::spawn(move || {
@@ -124,9 +123,9 @@ impl Carrier for ChildCarrier {
             Force::Terminate => Signal::SIGTERM,
             Force::Kill => Signal::SIGKILL,
         };
-        // It is not reaped yet, or `exit` would have told; so the id is still its own.
+        // The child is not reaped, so its id is valid.
         if let (Ok(None), Ok(id)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
-            // It may end this moment, which is what is wanted.
+            // The child may end at this moment, which is the aim.
             let _ = signal::kill(Pid::from_raw(id), signal);
         }
     }

@@ -1,13 +1,13 @@
-//! Waiting on the host's clock.
+//! Waiting by the host's clock.
 //!
-//! Nothing of it reaches a result: it bounds how long other machines are waited for. Used where agents are
-//! waited for and ended.
+//! It bounds the waiting for other machines, and affects no result. Used by functions that wait for
+//! agents.
 #![allow(clippy::disallowed_methods)]
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often something is looked at again that gives no sign of its own.
+/// Polling interval for events without a notification.
 const STEP: Duration = Duration::from_millis(5);
 
 /// A point of host time.
@@ -15,19 +15,19 @@ const STEP: Duration = Duration::from_millis(5);
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    /// So long from now.
+    /// The deadline after this span.
     pub(crate) fn after(time: Duration) -> Self {
-        // Further than anybody waits: a year, where the clock cannot tell of more.
+        // The furthest deadline: a year, if the clock cannot represent more.
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
         Self(Instant::now() + time.min(YEAR))
     }
 
-    /// Whether it is past.
+    /// True if it has passed.
     pub(crate) fn passed(self) -> bool {
         Instant::now() >= self.0
     }
 
-    /// Asks `look` until it has something, or until the deadline.
+    /// Polls `look` until it returns a value, or until the deadline.
     pub(crate) fn until_some<T>(self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
             if let Some(found) = look() {

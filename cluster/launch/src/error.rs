@@ -1,27 +1,27 @@
-//! Why an agent was not started.
+//! Errors of starting an agent.
 //!
-//! The messages are for people: they say what was tried and why it failed and, where something can be done,
-//! what. Returned by every [`Launch`](crate::Launch).
+//! The messages name the attempted action, the reason of its failure and, if possible, a remedy. Returned
+//! by every [`Launch`](crate::Launch).
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why an agent was not started.
+/// An error of starting an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// A program of this host does not start.
+    /// A program of this host cannot be started.
     #[error("{host}: cannot start {program}: {source}{hint}")]
     Start {
-        /// The host that the agent was meant for.
+        /// The agent's host.
         host: String,
         /// The program: the agent's own, or `srun`.
         program: PathBuf,
         /// The system's reason.
         source: io::Error,
-        /// What to do about it; begins with `; `, or is empty.
+        /// The remedy; begins with `; `, or is empty.
         hint: &'static str,
     },
-    /// The agent's program cannot be read, to be copied.
+    /// The agent's program cannot be read for copying.
     #[error("cannot read the agent's program {path}: {source}")]
     Program {
         /// Its file.
@@ -29,15 +29,15 @@ pub enum LaunchError {
         /// The system's reason.
         source: io::Error,
     },
-    /// What names a host does not.
-    #[error("`{host}` names no host: {reason}; write [USER@]HOST[:PORT]")]
+    /// An invalid host name.
+    #[error("`{host}` is not a host: {reason}; write [USER@]HOST[:PORT]")]
     HostName {
-        /// What was given.
+        /// The name.
         host: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// No connection.
+    /// The connection failed.
     #[error("{host}: cannot connect to port {port}: {source}; is sshd running there?")]
     Connect {
         /// The host.
@@ -47,7 +47,7 @@ pub enum LaunchError {
         /// The last address's reason.
         source: io::Error,
     },
-    /// The host shows a key that this user never accepted.
+    /// The host has an unknown key.
     #[error(
         "{host}: its {kind} key {fingerprint} is unknown; if it is the right one, accept it \
          with: ssh -p {port} {host} true (known hosts were looked for in {files})"
@@ -61,13 +61,12 @@ pub enum LaunchError {
         kind: String,
         /// The key's fingerprint, as ssh prints it.
         fingerprint: String,
-        /// Where known hosts were looked for.
+        /// The files of known hosts that were searched.
         files: String,
     },
-    /// The host shows another key than the one that is known.
+    /// The host's key differs from the known one.
     #[error(
-        "{host}: its {kind} key {fingerprint} is another than the one in {known}: somebody may \
-         stand between; if the host was set up anew, remove the old one with: ssh-keygen -R {name}"
+        "{host}: its {kind} key {fingerprint} differs from the one in {known}: the connection may be intercepted; if the host was reinstalled, remove the old key with: ssh-keygen -R {name}"
     )]
     ChangedKey {
         /// The host.
@@ -76,9 +75,9 @@ pub enum LaunchError {
         kind: String,
         /// The key's fingerprint, as ssh prints it.
         fingerprint: String,
-        /// File and line that the known key stands in.
+        /// File and line of the known key.
         known: String,
-        /// The host's name there.
+        /// The host's name in that file.
         name: String,
     },
     /// The host shows a key that is marked as revoked.
@@ -90,40 +89,39 @@ pub enum LaunchError {
         kind: String,
         /// The key's fingerprint, as ssh prints it.
         fingerprint: String,
-        /// File and line that revoke it.
+        /// File and line of the revocation.
         known: String,
     },
-    /// The host does not let the user in.
+    /// The host rejects the user.
     #[error(
-        "{host}: user {user} is not let in; tried {tried}. Add a key with ssh-copy-id, or load one \
-         into ssh-agent (a key file with a passphrase works through ssh-agent only)"
+        "{host}: user {user} cannot log in; tried {tried}. Add a key with ssh-copy-id, or load one into ssh-agent (a key file with a passphrase works through ssh-agent only)"
     )]
     Refused {
         /// The host.
         host: String,
         /// The user.
         user: String,
-        /// What was tried, with the reasons of failure.
+        /// The attempted methods, with reasons of failure.
         tried: String,
     },
-    /// The connection failed in the middle.
+    /// The connection failed during an action.
     #[error("{host}: {action} failed: {source}")]
     Session {
         /// The host.
         host: String,
-        /// What was under way.
+        /// The action.
         action: &'static str,
-        /// What went wrong.
+        /// The reason.
         source: ssh2::Error,
     },
-    /// A command on the host failed that prepares the agent.
+    /// A command that prepares the agent failed on the host.
     #[error("{host}: cannot {action}: {reason}")]
     Remote {
         /// The host.
         host: String,
-        /// What was attempted.
+        /// The action.
         action: &'static str,
-        /// What the host said.
+        /// The host's error message.
         reason: String,
     },
 }

@@ -1,24 +1,24 @@
-//! Jobs of Slurm: batch scripts, handing them in, and what becomes of them.
+//! Slurm jobs: batch scripts, their submission, and their state.
 //!
-//! Speaks to Slurm by `sbatch` and `scontrol` alone. A value that would not stay on its line of a script is
-//! refused. Called by `belljar submit` and `belljar sweep`.
+//! Uses only `sbatch` and `scontrol`. A value that cannot be written on one line of a script is refused.
+//! Called by `belljar submit` and `belljar sweep`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What Slurm tells of a job.
+/// Slurm's record of a job.
 mod record;
 /// Batch scripts.
 mod script;
 
 pub use record::{JobRecord, JobState};
 
-/// Why a job cannot be made, handed in or asked about.
+/// An error of a job's script, submission or query.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// A value that does not fit on a line of a batch script.
-    #[error("{0:?} has letters that a batch script cannot hold")]
+    #[error("{0:?} has characters that a batch script cannot contain")]
     Unprintable(String),
     /// One of Slurm's commands does not start.
     #[error("cannot start {command}: {source}; it comes with Slurm's client commands")]
@@ -33,7 +33,7 @@ pub enum JobError {
     Failed {
         /// The command.
         command: &'static str,
-        /// What it said.
+        /// Its error message.
         said: String,
     },
 }
@@ -41,35 +41,34 @@ pub enum JobError {
 /// A batch job, or an array of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchJob {
-    /// Its name for people; letters other than plain ones become `-`.
+    /// Its displayed name; other characters than plain letters become `-`.
     pub name: String,
-    /// The folder that it works in. Each job of an array works in the folder in it that is
-    /// named by its place, from 0 on.
+    /// Its working folder. Each job of an array works in a subfolder named by its index, from 0.
     pub folder: PathBuf,
-    /// The program and its arguments. It is the script's own process in the end, so that
-    /// it gets the job's signals.
+    /// The program and its arguments. It replaces the script's process, so that it receives the job's
+    /// signals.
     pub command: Vec<String>,
-    /// What it asks for.
+    /// Its requested resources.
     pub wishes: Wishes,
-    /// For an array: how many jobs, and how many of them at a time, if not all.
+    /// For an array: the number of jobs, and the maximum that run at a time.
     pub array: Option<(u32, Option<u32>)>,
 }
 
-/// What a job asks for.
+/// Requested resources of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Hosts; one when absent.
+    /// Hosts; one by default.
     pub hosts: Option<u32>,
-    /// Processors on each; all of them, shared with nobody, when absent.
+    /// Processors on each host; all of them, exclusively, by default.
     pub cpus_per_host: Option<u32>,
-    /// MiB of memory on each; when absent what the cluster gives, or all of it where all
-    /// processors are asked for.
+    /// MiB of memory on each host. The default is the cluster's, or all memory if all processors are
+    /// requested.
     pub memory_mib: Option<u64>,
-    /// The longest time, as Slurm writes it, such as `30` (minutes) or `1-12:00:00`.
+    /// Time limit in Slurm's form, such as `30` (minutes) or `1-12:00:00`.
     pub time: Option<String>,
-    /// The partition; the cluster's own choice when absent.
+    /// The partition; the cluster's default when absent.
     pub partition: Option<String>,
-    /// The account that pays; the user's own when absent.
+    /// The account to charge; the user's default when absent.
     pub account: Option<String>,
 }
 
@@ -77,20 +76,19 @@ impl BatchJob {
     /// The batch script.
     ///
     /// # Errors
-    /// [`JobError::Unprintable`] when a value has a line's end or the like in it.
+    /// [`JobError::Unprintable`] if a value contains a line end or similar characters.
     pub fn script(&self) -> Result<String, JobError> {
         script::write(self)
     }
 
-    /// The file that the standard output and error of the job go to; of an array's,
-    /// in the folder of the job.
+    /// The file for the job's standard output and error; for an array, in the folder of each job.
     pub const LOG: &str = "job.log";
 }
 
-/// Hands a script in; the job's number.
+/// Submits a script and returns the job's number.
 ///
 /// # Errors
-/// When `sbatch` does not start or refuses it.
+/// If `sbatch` does not start or refuses the script.
 pub fn submit(script: &str) -> Result<u32, JobError> {
     const SBATCH: &str = "sbatch";
     let start = |source| JobError::Start {
@@ -105,7 +103,7 @@ pub fn submit(script: &str) -> Result<u32, JobError> {
         .spawn()
         .map_err(start)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ends early says why.
+        // A command that ends early reports the reason itself.
         let _ = stdin.write_all(script.as_bytes());
     }
     let printed = finished(SBATCH, child.wait_with_output().map_err(start)?)?;
@@ -113,15 +111,15 @@ pub fn submit(script: &str) -> Result<u32, JobError> {
     let number = printed.split(';').next().unwrap_or_default().trim();
     number.parse().map_err(|_| JobError::Failed {
         command: SBATCH,
-        said: format!("it printed {printed:?}, and no job's number"),
+        said: format!("it printed {printed:?} instead of a job's number"),
     })
 }
 
-/// What Slurm knows of a job, or of all jobs of an array. Empty for one that it has
-/// forgotten; it does so minutes after the end (`MinJobAge`).
+/// Slurm's records of a job, or of all jobs of an array. Empty for a forgotten job: Slurm forgets jobs
+/// minutes after their end (`MinJobAge`).
 ///
 /// # Errors
-/// When `scontrol` does not start or the controller does not answer.
+/// If `scontrol` does not start or the controller does not answer.
 pub fn records(job: u32) -> Result<Vec<JobRecord>, JobError> {
     const SCONTROL: &str = "scontrol";
     let output = Command::new(SCONTROL)
@@ -139,7 +137,7 @@ pub fn records(job: u32) -> Result<Vec<JobRecord>, JobError> {
     }
 }
 
-/// What a command printed, if all went well.
+/// The output of a command that succeeded.
 fn finished(command: &'static str, output: std::process::Output) -> Result<String, JobError> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -151,7 +149,7 @@ fn finished(command: &'static str, output: std::process::Output) -> Result<Strin
     })
 }
 
-/// What a command said over several lines that each begin with its name.
+/// A command's error message in one line: its lines each begin with the command's name.
 fn in_one_line(command: &str, said: &str) -> String {
     let begin = format!("{command}: ");
     let words = said.lines().map(|line| {

@@ -1,35 +1,34 @@
-//! Agents on physical hosts: started here, through Slurm, or through ssh, talked to by
-//! lines, and gone when the run is over, however it ends.
+//! Agents on physical hosts, started locally, through Slurm or through ssh, and controlled by lines. No agent
+//! outlives its run.
 //!
-//! An **agent** is a process that a [`Launch`] starts on a host. To it,
+//! An **agent** is a process that a [`Launch`] starts on a host. Its streams are:
 //!
-//! * standard input first brings what the caller [sends](Agent::send) (a secret, so it is
-//!   on no command line and in no environment) and then stays open as long as the run
-//!   lives. Its end means that whoever started the agent is gone: the agent must end by
-//!   itself then. No process is left on any host because of this rule alone; all
-//!   that is stronger ([`Agent::end`]) takes a caller that still lives.
-//! * standard output carries lines to the caller ([`Agent::lines`]).
-//! * standard error is for people: each line is passed on with the host's name before it.
+//! * Standard input first carries the bytes that the caller [sends](Agent::send), such as a secret, which thus
+//!   appears on no command line and in no environment. It then stays open during the run. Its end means that the
+//!   owner of the agent has ended: the agent must then end itself. This rule alone leaves no process on any host;
+//!   every stronger means ([`Agent::end`]) needs a living caller.
+//! * Standard output carries lines to the caller ([`Agent::lines`]).
+//! * Standard error is for users: each line is forwarded with the host's name before it.
 //!
-//! Besides that, [`job`] hands batch jobs in to Slurm.
+//! In addition, [`job`] submits batch jobs to Slurm.
 //!
-//! What the rule cannot cover is a host that vanishes without a word, so that the other
-//! side's connection never ends: agents watch their peers for that.
+//! The rule does not cover a host that vanishes without closing its connection: agents watch their peers for this
+//! case.
 //!
-//! `local`, `srun` and `ssh` are the ways to start agents; each imports what it needs of `child` (an agent that is
-//! a process of this host), `agent`, `lines` and `signals`, and none imports another. [`job`] stands by itself.
+//! `local`, `srun` and `ssh` start agents. They share `child` (an agent as a process of this host), `agent`,
+//! `lines` and `signals`, and are independent of each other. [`job`] is independent of them.
 
-/// An agent that was started, to whoever started it.
+/// A started agent, from its owner's side.
 mod agent;
-/// The Slurm job that this process is part of: its hosts and what it has on them.
+/// The Slurm job of this process: its hosts and its resources on them.
 pub mod allocation;
-/// Agents that a child of this process is, or stands for.
+/// Agents that run as, or through, a child of this process.
 mod child;
-/// Waiting on the host's clock.
+/// Waiting by the host's clock.
 mod deadline;
-/// Why an agent was not started.
+/// Errors of starting an agent.
 mod error;
-/// Jobs of Slurm: batch scripts, handing them in, and what becomes of them.
+/// Slurm jobs: batch scripts, their submission, and their state.
 pub mod job;
 /// Lines of an agent's output.
 mod lines;
@@ -54,11 +53,11 @@ pub use local::Local;
 pub use srun::Srun;
 pub use ssh::Ssh;
 
-/// What is to be started on a host.
+/// The command of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// The program's file, on this host. [`Srun`] takes it to be at the same place on all
-    /// hosts; [`Ssh`] copies it where it is absent.
+    /// The program's file, on this host. [`Srun`] expects it at the same path on all hosts; [`Ssh`] copies it to
+    /// hosts without it.
     pub program: PathBuf,
     /// Its arguments. Every user of the hosts may read them.
     pub arguments: Vec<String>,
@@ -66,8 +65,8 @@ pub struct AgentCommand {
 
 /// A way to start agents on hosts.
 ///
-/// A call may take as long as the way's time limits allow; calls for different hosts may
-/// be made from different threads at once.
+/// A call may take as long as the time limits of the implementation; calls for different hosts may run on
+/// different threads at once.
 ///
 /// ```
 /// use belljar_launch::{AgentCommand, Launch, Local};
@@ -85,6 +84,6 @@ pub trait Launch: Send + Sync {
     /// Starts `agent` on `host`.
     ///
     /// # Errors
-    /// When the host cannot be reached or refuses. What was started by then ends by itself.
+    /// If the host cannot be reached or refuses. Any process started before the error ends itself.
     fn start(&self, host: &str, agent: &AgentCommand) -> Result<Agent, LaunchError>;
 }

@@ -1,7 +1,7 @@
 //! Lines of an agent's output.
 //!
-//! Whatever an agent writes becomes lines of at most [`LONGEST`](lines::LONGEST) bytes; longer ones come in pieces. Called
-//! by the threads that read from agents: those of `child` read pipes, that of `ssh` pieces of a channel.
+//! Agents' output becomes lines of at most [`LONGEST`](lines::LONGEST) bytes; longer ones are split. Called by the threads
+//! that read from agents: threads of `child` read pipes, the thread of `ssh` reads pieces of a channel.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 /// Longer lines are cut into pieces of this many bytes.
 pub(crate) const LONGEST: usize = 64 << 10;
 
-/// Lines that may wait for the caller; then the agent has to.
+/// Unread lines after which the agent blocks.
 pub(crate) const WAITING: usize = 1024;
 
-/// Is given each line that agents write for people: the host's name, and the line.
+/// Receives each line of agents' standard error: the host's name, and the line.
 pub type Tell = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Passes lines on to this process's standard error, as `host: line`.
 pub fn to_standard_error() -> Tell {
     Arc::new(|host, line| {
-        // Nobody is left to be told where standard error is closed.
+        // Ignores a closed standard error.
         let _ = writeln!(io::stderr().lock(), "{host}: {line}");
     })
 }
 
-/// Gives each line of `from` to `take`, to the end or the first error, which is an end too.
+/// Passes each line of `from` to `take`, to the end or the first error, which counts as an end.
 pub(crate) fn each(from: impl Read, mut take: impl FnMut(String)) {
     let mut from = BufReader::new(from);
     let mut splitter = Splitter::default();
@@ -41,14 +41,14 @@ pub(crate) fn each(from: impl Read, mut take: impl FnMut(String)) {
     splitter.end(take);
 }
 
-/// Makes lines of pieces.
+/// Assembles lines from pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
     begun: Vec<u8>,
 }
 
 impl Splitter {
-    /// Adds bytes; gives what became whole to `take`.
+    /// Adds bytes, and passes complete lines to `take`.
     pub(crate) fn add(&mut self, bytes: &[u8], mut take: impl FnMut(String)) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, whole) = match piece.strip_suffix(b"\n") {
@@ -67,7 +67,7 @@ impl Splitter {
         }
     }
 
-    /// Gives what has no end of line.
+    /// Passes a last line without an end.
     pub(crate) fn end(&mut self, mut take: impl FnMut(String)) {
         if !self.begun.is_empty() {
             take(self.take_begun());

@@ -1,7 +1,7 @@
 //! Agents on this host, as children of this process.
 //!
-//! The host's name is a name only: several "hosts" may be this one, as tests have it. Chosen by a scenario
-//! whose `hosts` ask for processes here.
+//! The host's name has no effect: several "hosts" may be this one, as in tests. Chosen by a scenario whose
+//! `hosts` request processes on this host.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Agents whose words for people `tell` is given.
+    /// Passes lines of agents' standard error to `tell`.
     pub fn new(tell: Tell) -> Self {
         Self { tell }
     }

@@ -1,9 +1,9 @@
 //! Words for shells.
 //!
-//! Whatever is in a word, a shell takes it as one word with just these bytes. Called for batch scripts and
-//! for what ssh has run on a host.
+//! A shell reads the result as one word with exactly these bytes. Called for batch scripts and for
+//! commands on hosts of ssh.
 
-/// As one word for a shell, whatever is in it.
+/// Quotes any word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

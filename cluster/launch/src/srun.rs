@@ -1,7 +1,7 @@
 //! Agents on the hosts of a Slurm job.
 //!
-//! One `srun` for each agent, which is a child of this process and stands for it: how the agent ended is
-//! read from its status and words. Chosen inside of an allocation; see `cluster/src/hosts/list.rs`.
+//! Each agent has one `srun`, a child of this process, whose status and output give the agent's end.
+//! Chosen inside of an allocation; see `cluster/src/hosts/list.rs`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -11,8 +11,8 @@ use crate::child::{self, Kind};
 use crate::lines::{Tell, to_standard_error};
 use crate::{Agent, AgentCommand, AgentExit, JobId, Launch, LaunchError, signals};
 
-/// With these Slurm tells a job how it was asked for, and with the same ones `srun` is
-/// asked: what holds for the job must not be taken for what an agent wants.
+/// Variables that describe the job's own request. They would change the request of `srun`, so they are
+/// removed.
 const CONTRARY: &[&str] = &[
     "SLURM_CPUS_PER_TASK",
     "SLURM_CPU_BIND",
@@ -37,14 +37,14 @@ const CONTRARY: &[&str] = &[
     "SRUN_CPUS_PER_TASK",
 ];
 
-/// What `srun` says where there is no binding to be switched off, even with `--quiet`.
+/// The message of `srun`, even with `--quiet`, on clusters without CPU binding.
 const NO_BINDING: &str = "srun: cluster configuration lacks support for cpu binding";
 
-/// Starts agents as steps of a Slurm job, one on each host, by an `srun` of its own.
+/// Starts agents as steps of a Slurm job, one on each host, each by its own `srun`.
 ///
-/// A step has all processors and all memory that the job has on its host, shared with other
-/// steps, and is bound to none of the processors. `srun` tells of signals as shells do: an
-/// agent must not use statuses over 128 for anything else.
+/// A step has all processors and memory of the job on its host, shared with other steps, and is not
+/// bound to processors. `srun` reports signals as shells do, so an agent must not use statuses over 128
+/// otherwise.
 #[derive(Clone)]
 pub struct Srun {
     job: u32,
@@ -52,7 +52,7 @@ pub struct Srun {
 }
 
 impl Srun {
-    /// For the hosts of `job`; `tell` is given agents' words for people.
+    /// For the hosts of `job`; passes lines of agents' standard error to `tell`.
     pub fn new(job: JobId, tell: Tell) -> Self {
         let tell: Tell = Arc::new(move |host, line| {
             if line != NO_BINDING {
@@ -62,7 +62,7 @@ impl Srun {
         Self { job: job.id, tell }
     }
 
-    /// As [`new`](Self::new), with words for people on standard error.
+    /// As [`new`](Self::new), with agents' standard error on this process's.
     pub fn of(job: JobId) -> Self {
         Self::new(job, to_standard_error())
     }
@@ -76,11 +76,11 @@ impl Srun {
             .args(["--job-name=belljar-agent", "--nodes=1", "--ntasks=1"])
             .arg(format!("--jobid={}", self.job))
             .arg(format!("--nodelist={host}"))
-            // Together with other steps, and without --exact: all that the job has there.
+            // Shared with other steps, and without --exact: all resources of the job on the host.
             .args(["--overlap", "--mem=0", "--cpu-bind=none"])
-            // The agents' own links are theirs; no MPI is to be set up around them.
+            // Agents use their own connections, so no MPI is set up.
             .args(["--mpi=none", "--input=0", "--kill-on-bad-exit=1", "--quiet"])
-            // Not --unbuffered, which cuts lines to pieces.
+            // Not --unbuffered, which splits lines.
             .arg("--")
             .arg(&agent.program)
             .args(&agent.arguments);
@@ -104,7 +104,7 @@ impl Launch for Srun {
     }
 }
 
-/// Whether `srun` itself says so, rather than the agent.
+/// True if `srun` itself wrote the line, not the agent.
 fn is_of_srun(line: &str) -> bool {
     line.starts_with("srun: ")
 }

@@ -1,8 +1,8 @@
 //! Agents on hosts that ssh reaches.
 //!
-//! Connects, checks the host's key before anything of the user's is sent, copies the program where it is
-//! absent, and starts the agent; then a thread of its own carries the streams (`pump`). No step waits
-//! longer than the [`Ssh`] settings say. Chosen for a list of hosts outside of Slurm.
+//! Connects, verifies the host's key before the user's keys are tried, copies the program if it is
+//! missing, and starts the agent. A thread then carries its streams (`pump`). No step waits longer than
+//! the limits in [`Ssh`]. Chosen for a list of hosts outside of Slurm.
 
 use std::env;
 use std::fs;
@@ -17,15 +17,15 @@ use ssh2::Channel;
 use crate::lines::{self, Tell, to_standard_error};
 use crate::{Agent, AgentCommand, Launch, LaunchError};
 
-/// Where a host is: `[USER@]HOST[:PORT]`.
+/// Host addresses: `[USER@]HOST[:PORT]`.
 mod address;
 /// Files of known hosts, as `sshd(8)` describes them: patterns, hashed names, revoked keys.
 mod known;
-/// From a host's name to a session in which the user is let in.
+/// Connecting and authenticating.
 mod login;
-/// The thread of a connection: between an agent's streams and whoever started it.
+/// The thread of a connection, between an agent's streams and its owner.
 mod pump;
-/// What is done on a host before the agent runs: the program is copied where it is absent.
+/// Preparation of a host: copies the program if it is missing.
 mod remote;
 
 use address::Address;
@@ -34,29 +34,28 @@ use pump::{Pump, SshCarrier};
 
 /// Starts agents through ssh, one connection for each.
 ///
-/// Host keys must be known, to this user or to this host; the user is let in by ssh-agent
-/// or by key files without a passphrase. `~/.ssh/config` is not read. Where a host lacks
-/// the agent's program it is copied to `~/.cache/belljar/agents/belljar-HASH`.
+/// Host keys must be known, to this user or to this host; the user is let in by ssh-agent or by key
+/// files without a passphrase. `~/.ssh/config` is not read. A host without the agent's program receives
+/// a copy, `~/.cache/belljar/agents/belljar-HASH`.
 ///
-/// A connection whose other end does not answer is given up within
-/// `keepalive + silence`.
+/// A connection without answers is given up within `keepalive + silence`.
 #[derive(Clone)]
 pub struct Ssh {
-    /// The user on hosts that are not named as `USER@HOST`.
+    /// The user on hosts without `USER@`.
     pub user: String,
-    /// The port of hosts that are not named as `HOST:PORT`.
+    /// The port of hosts without `:PORT`.
     pub port: u16,
-    /// Private keys, tried in this order after what ssh-agent has.
+    /// Private keys, tried in this order after the keys of ssh-agent.
     pub identities: Vec<PathBuf>,
     /// Files of known hosts.
     pub known_hosts: Vec<PathBuf>,
-    /// How long a host has for each answer until the agent runs.
+    /// Time limit of each answer until the agent runs.
     pub timeout: Duration,
-    /// How often a word is sent where there is nothing to say; whole seconds.
+    /// Interval of keep-alive messages on an idle connection; whole seconds.
     pub keepalive: Duration,
-    /// How long what was sent may stay without acknowledgement.
+    /// Longest time without an acknowledgement of sent data.
     pub silence: Duration,
-    /// Is given agents' words for people.
+    /// Receives lines of agents' standard error.
     pub tell: Tell,
 }
 
@@ -85,7 +84,7 @@ fn home() -> PathBuf {
     env::home_dir().unwrap_or_else(|| "/".into())
 }
 
-/// The user that this process runs as.
+/// The user of this process.
 fn user() -> String {
     let known = User::from_uid(nix::unistd::getuid()).ok().flatten();
     known.map_or_else(|| env::var("USER").unwrap_or_default(), |user| user.name)
@@ -118,7 +117,7 @@ impl Launch for Ssh {
 }
 
 impl Ssh {
-    /// The agent that runs at the other end of `channel`.
+    /// The agent at the other end of `channel`.
     fn carried(&self, host: &str, connection: Connection, channel: Channel, process: u32) -> Agent {
         let (input, inputs) = mpsc::channel();
         let (force, forces) = mpsc::channel();
@@ -140,8 +139,8 @@ fn read_program(path: &Path) -> Result<Vec<u8>, LaunchError> {
     })
 }
 
-/// Reads the line in which the other side tells the agent's process id. What start files
-/// of the user's shell printed before that is passed over.
+/// Reads the line with the agent's process id. Earlier output of the user's shell start files is
+/// skipped.
 fn process_id(channel: &mut Channel) -> Result<u32, String> {
     let mut line = Vec::new();
     let mut passed_over = 0;
@@ -157,13 +156,16 @@ fn process_id(channel: &mut Channel) -> Result<u32, String> {
             line.push(byte[0]);
             passed_over += 1;
             if passed_over > lines::LONGEST {
-                return Err("the shell there prints without end".to_owned());
+                return Err("its shell prints endlessly".to_owned());
             }
             continue;
         }
         let text = String::from_utf8_lossy(&line);
         if let Some(id) = text.strip_prefix(remote::PROCESS_ID) {
-            return id.trim().parse().map_err(|_| format!("it said {text:?}"));
+            return id
+                .trim()
+                .parse()
+                .map_err(|_| format!("it printed {text:?}"));
         }
         line.clear();
     }

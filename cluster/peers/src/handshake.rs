@@ -1,15 +1,14 @@
-//! How two hosts of a run make sure of each other: the Noise protocol framework's pattern
-//! `NNpsk0` (revision 34, section 9.4), with the run's key as pre-shared key. Who has no
-//! key cannot send a first message that is accepted, and cannot read an answer. Each message
-//! says who it is from and who it is for, so that one which was recorded is of no use at
-//! another host.
+//! Mutual authentication of two hosts: the Noise protocol framework's pattern `NNpsk0`
+//! (revision 34, section 9.4), with the run's key as pre-shared key. Without the key, a host
+//! can neither send an acceptable first message nor read an answer. Each message names its
+//! sender and its receiver, so that a recorded one is useless at another host.
 //!
 //! ```text
 //! dialling  → psk, e        its index, the other's
 //! listening ← e, ee         its index, the other's
 //! ```
 //!
-//! Host time decides how long the other side may take; nothing else depends on it.
+//! Host time limits the handshake, and affects nothing else.
 #![allow(clippy::disallowed_methods)]
 
 use std::io::{self, Read, Write};
@@ -21,38 +20,38 @@ use snow::{Builder, HandshakeState, StatelessTransportState};
 use crate::key::RunKey;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// Both sides must speak this.
+/// Version of the handshake, equal on both sides.
 const PROLOGUE: &[u8] = b"belljar peers 2";
-/// How long the other side may take over all that it has to say.
+/// Time limit of the whole handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest message: keys, two indexes, and what the cipher adds.
+/// Longest message: keys, two indexes, and the cipher's overhead.
 const LONGEST: usize = 256;
 
-/// Why a connection did not come about.
+/// Reasons of a failed handshake.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// The connection broke, or nothing came.
+    /// The connection broke, or timed out.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The other side has not the run's key, or is something else altogether.
+    /// The peer lacks the run's key, or speaks another protocol.
     #[error("it does not have the run's key")]
     Stranger,
-    /// It is another host than expected.
-    #[error("it says that it is host {0}, which is not awaited here")]
+    /// The peer is another host than expected.
+    #[error("it is host {0}, which is not expected here")]
     Other(u32),
-    /// It calls another host than this one; a message that was recorded, perhaps.
-    #[error("it calls host {0}, which this is not")]
+    /// The peer expects another host than this one; the message may be a replayed one.
+    #[error("it asked for host {0}, and this is another host")]
     Misdirected(u32),
 }
 
-/// Who a message is from, and who it is for.
+/// Sender and receiver of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends {
     from: u32,
     to: u32,
 }
 
-/// What is read of a connection within a time, however it comes.
+/// A reader of a stream with a deadline for all of its data.
 struct Impatient<'a> {
     stream: &'a TcpStream,
     until: Instant,
@@ -69,11 +68,11 @@ impl Read for Impatient<'_> {
     }
 }
 
-/// A connection both ends of which are sure of each other.
+/// A connection with both ends authenticated.
 pub(crate) struct Secured {
     pub(crate) stream: TcpStream,
     pub(crate) state: StatelessTransportState,
-    /// The other end's index.
+    /// The peer's index.
     pub(crate) peer: u32,
 }
 
@@ -83,7 +82,7 @@ impl From<snow::Error> for HandshakeError {
     }
 }
 
-/// Makes sure of `peer`, to which `stream` was dialled by host `own`.
+/// Authenticates `peer`, to which host `own` dialled `stream`.
 pub(crate) fn dial(
     mut stream: TcpStream,
     key: &RunKey,
@@ -113,7 +112,7 @@ pub(crate) fn dial(
     })
 }
 
-/// Makes sure of who dialled host `own`.
+/// Authenticates the host that dialled host `own`.
 pub(crate) fn answer(
     mut stream: TcpStream,
     key: &RunKey,
@@ -126,7 +125,7 @@ pub(crate) fn answer(
         until,
     };
     let peer = read(said, &mut state, own)?;
-    // Those with lower numbers dial.
+    // Hosts with lower numbers dial.
     if peer >= own {
         return Err(HandshakeError::Other(peer));
     }
@@ -143,9 +142,9 @@ pub(crate) fn answer(
     })
 }
 
-/// Until when the other side must have said what it has to say.
+/// Sets up the stream, and returns the deadline of the handshake.
 fn prepare(stream: &TcpStream) -> io::Result<Instant> {
-    // Rounds wait for single messages.
+    // Single messages must not be delayed, as rounds wait for them.
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(Instant::now() + PATIENCE)
@@ -169,7 +168,7 @@ fn write(stream: &mut impl Write, state: &mut HandshakeState, ends: Ends) -> io:
     stream.write_all(&bytes)
 }
 
-/// Who a message is from, which is for host `own`.
+/// Reads the sender of a message for host `own`.
 fn read(
     mut stream: impl Read,
     state: &mut HandshakeState,
@@ -179,7 +178,7 @@ fn read(
     stream.read_exact(&mut length)?;
     let length = usize::from(u16::from_be_bytes(length));
     let mut message = [0; LONGEST];
-    // Whatever talks to a port by chance says something of another length.
+    // Other protocols send messages of other lengths.
     let message = message.get_mut(..length).ok_or(HandshakeError::Stranger)?;
     stream.read_exact(message)?;
     let mut payload = [0; LONGEST];

@@ -1,7 +1,7 @@
-//! The key of a run, which whoever starts it hands to its hosts.
+//! The key of a run, created by its first host and passed to all others.
 //!
-//! It comes from the host's random numbers, is never shown by `Debug`, and is on no command line. The
-//! handshake proves with it that a peer is of this run.
+//! It comes from the host's random numbers. `Debug` never prints it, and no command line contains it.
+//! The handshake uses it to prove that a peer belongs to this run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,15 @@ use std::str::FromStr;
 /// A key's bytes.
 pub(crate) const LENGTH: usize = 32;
 
-/// A secret that all hosts of one run share, and nobody else has.
+/// A secret shared by the hosts of one run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunKey([u8; LENGTH]);
 
-/// What is no key.
+/// Errors of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The text is something else.
-    #[error("this is no run's key: it would have {} hexadecimal digits", 2 * LENGTH)]
+    /// The text is no key.
+    #[error("this is not a run's key, which has {} hexadecimal digits", 2 * LENGTH)]
     Text,
     /// The host has no random numbers.
     #[error("this host gives no random numbers to make a run's key of")]
@@ -25,7 +25,7 @@ pub enum KeyError {
 }
 
 impl RunKey {
-    /// A new key, from the host's random numbers: secrets are not part of the simulation.
+    /// Makes a new key from the host's random numbers: secrets are not part of the simulation.
     ///
     /// # Errors
     /// [`KeyError::Random`].
@@ -35,7 +35,7 @@ impl RunKey {
         Ok(Self(bytes))
     }
 
-    /// The key in hexadecimal digits, for those who are to have it.
+    /// The key in hexadecimal digits, for the hosts of the run.
     pub fn reveal(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

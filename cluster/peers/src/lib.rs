@@ -1,5 +1,4 @@
-//! Connections between the hosts of a run: one for each pair, encrypted, and open to nobody
-//! who does not have the run's key.
+//! Connections between the hosts of a run: one for each pair, encrypted, and only for holders of the run's key.
 //!
 //! ```text
 //! Listener ─┐
@@ -7,12 +6,11 @@
 //! dialled ──┘                                 a writer and a reader thread per peer
 //! ```
 //!
-//! What messages mean is not known here: they are bytes that arrive whole, in order, or not
-//! at all. A host that is slow still says every second that it is there; one that says
-//! nothing for long is given up.
+//! Messages are opaque bytes here. They arrive whole and in order, or not at all. A slow host still sends a sign
+//! of life every second; a host that stays silent too long is given up.
 //!
-//! `mesh` is on top: it takes connections from `listener` and holds a `link` to each peer. Both need `handshake`,
-//! which needs `key`; `record` and `peer` import none of the others.
+//! `mesh` is on top: it accepts connections from `listener` and has a `link` to each peer. `listener` and `link`
+//! need `handshake`, which needs `key`; `record` and `peer` are independent.
 
 /// Two hosts prove to each other that they have the run's key.
 mod handshake;
@@ -20,11 +18,11 @@ mod handshake;
 mod key;
 /// The threads that serve one connection.
 mod link;
-/// Where others dial.
+/// Accepts connections of peers.
 mod listener;
 /// All connections of a host.
 mod mesh;
-/// What comes of a peer.
+/// Events and settings of peers.
 mod peer;
 /// Messages as records on the wire.
 mod record;

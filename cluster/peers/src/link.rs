@@ -1,14 +1,12 @@
 //! The threads that serve the connection to one peer.
 //!
-//! Sending never waits: a writer thread takes messages from a queue. Receiving continues until
-//! what nobody took yet has a size; then the peer's writer comes to a stop, and its queue
-//! grows, which its [`Mesh`](crate::Mesh) tells. So two hosts that send to each other
-//! never wait for each other in a circle, as long as both keep taking.
+//! Sending never waits: a writer thread takes messages from a queue. Receiving continues until the unread data reaches a limit.
+//! Then the peer's writer stops, and the peer's [`Mesh`](crate::Mesh) reports its growing queue. So two hosts that send to each
+//! other never deadlock, as long as both keep receiving.
 //!
-//! A peer is given up when nothing is heard of it, never because it takes nothing for long: it
-//! may be busy, and what is sent to it waits.
+//! A peer is given up if it is silent, never because it reads slowly: it may be busy, and its messages wait.
 //!
-//! Host time decides when a peer is given up; nothing else depends on it.
+//! Host time decides when a peer is given up, and affects nothing else.
 #![allow(clippy::disallowed_methods)]
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -25,32 +23,32 @@ use crate::handshake::Secured;
 use crate::peer::{Incoming, Lost, Settings};
 use crate::record::{Opener, Record, Sealer};
 
-/// Bytes read and not taken at which reading stops.
+/// Unread bytes at which reading stops.
 const MOST_UNTAKEN: usize = 64 << 20;
-/// How long a reader sleeps then.
+/// Sleep of a reader at that limit.
 const NAP: Duration = Duration::from_millis(1);
-/// How often one says that one is there, at least this many times within the patience.
+/// Minimum number of signs of life within the patience.
 const BREATHS: u32 = 8;
-/// Longest time between two.
+/// Longest interval of signs of life.
 const BREATH: Duration = Duration::from_secs(1);
-/// Bytes that are put together for one call to the host.
+/// Bytes that are combined into one system call.
 const BUFFER: usize = 128 << 10;
 
-/// What both threads and the mesh look at.
+/// State shared by both threads and the mesh.
 #[derive(Debug)]
 struct Shared {
     began: Instant,
-    /// After how long without a sign the peer is given up.
+    /// Time of silence after which the peer is given up.
     patience: Duration,
-    /// When something came last, or lay there to be read, in milliseconds since then.
+    /// Time of the last data, read or waiting to be read, in milliseconds since the start.
     heard: AtomicU64,
-    /// Bytes that wait to be written.
+    /// Bytes in the write queue.
     unsent: AtomicUsize,
-    /// Bytes that were read and that nobody took.
+    /// Bytes read but not yet received by the mesh's owner.
     untaken: AtomicUsize,
-    /// Nothing more can be written.
+    /// True if no more data can be written.
     broken: AtomicBool,
-    /// Nobody wants the connection any more.
+    /// True if the connection is no longer needed.
     over: AtomicBool,
 }
 
@@ -76,7 +74,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts the threads; what comes goes into `inbox`.
+    /// Starts the threads; received messages go into `inbox`.
     pub(crate) fn start(
         secured: Secured,
         settings: Settings,
@@ -130,7 +128,7 @@ impl Link {
             let half = stream.try_clone()?;
             move || {
                 if reader.work() == Lost::Closed {
-                    // The peer, which sends no more, sees that all of its data was read.
+                    // The peer, which has finished sending, learns that all of its data was read.
                     let _ = half.shutdown(Shutdown::Write);
                 }
             }
@@ -143,7 +141,7 @@ impl Link {
         })
     }
 
-    /// Has `message` written. Should the peer be lost, its reader tells.
+    /// Queues `message` for writing. The reader reports a lost peer.
     pub(crate) fn send(&self, message: Vec<u8>) {
         let length = message.len();
         self.shared.unsent.fetch_add(length, Ordering::Relaxed);
@@ -153,7 +151,7 @@ impl Link {
         }
     }
 
-    /// Bytes that wait to be written; none where nothing can be written any more.
+    /// Bytes in the write queue; zero if no more data can be written.
     pub(crate) fn unsent(&self) -> usize {
         if self.shared.broken.load(Ordering::Relaxed) {
             return 0;
@@ -161,24 +159,25 @@ impl Link {
         self.shared.unsent.load(Ordering::Relaxed)
     }
 
-    /// A message of this length was taken.
+    /// Counts a received message of this length.
     pub(crate) fn taken(&self, length: usize) {
         self.shared.untaken.fetch_sub(length, Ordering::Relaxed);
     }
 
-    /// For how long nothing came.
+    /// Time since the last data.
     pub(crate) fn silence(&self) -> Duration {
         self.shared.silence()
     }
 }
 
-/// Writes the queue, then ends the connection. Until the peer has read it to its end, the peer's data is read and discarded, for the patience at
-/// most: a connection that is closed with unread data is reset (RFC 1122, 4.2.2.13), and the peer would lose data that it has not read.
+/// Writes the queue, then ends the connection. Until the peer has read it to its end, the peer's data is read and discarded, for
+/// the patience at most. A connection that is closed with unread data is reset (RFC 1122, 4.2.2.13), and the peer would lose data
+/// that it has not read.
 impl Drop for Link {
     fn drop(&mut self) {
         drop(self.queue.take());
         let mut threads = self.threads.drain(..);
-        // The writer ends when its queue is empty, or nothing is heard of the peer for long.
+        // The writer ends after its queue is empty, or the peer is silent too long.
         if let Some(writer) = threads.next() {
             let _ = writer.join();
         }
@@ -195,7 +194,7 @@ impl Drop for Link {
     }
 }
 
-/// The stream to a peer, which may take nothing for as long as it is heard.
+/// The stream to a peer, which may block as long as the peer sends signs of life.
 struct Patient {
     stream: TcpStream,
     shared: Arc<Shared>,
@@ -283,7 +282,7 @@ impl<R: Read> Reader<R> {
                 Incoming::Message(_) => None,
             };
             if !self.shared.over.load(Ordering::Relaxed) {
-                // Without a receiver the mesh is about to end: data is discarded.
+                // Without a receiver the mesh is about to end, so data is discarded.
                 let _ = self.inbox.send((self.peer, incoming));
             }
             if let Some(why) = lost {
@@ -293,7 +292,7 @@ impl<R: Read> Reader<R> {
                 if self.shared.over.load(Ordering::Relaxed) {
                     break;
                 }
-                // Whether there is more is not looked at; that is this host's doing, not the peer's.
+                // While reading is stopped, this host is the cause of the silence, not the peer.
                 self.shared.hear();
                 thread::sleep(NAP);
             }

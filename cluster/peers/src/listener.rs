@@ -1,7 +1,7 @@
-//! Taking connections of peers, and turning others away.
+//! Accepts connections of peers, and rejects others.
 //!
-//! Only who proves to have the run's key gets through; who connects and says nothing keeps nobody out.
-//! Called by [`Mesh`](crate::Mesh) while the hosts of a run find each other.
+//! Only holders of the run's key are accepted. Silent connections cannot block others. Called by
+//! [`Mesh`](crate::Mesh) while the hosts of a run connect.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,25 +15,25 @@ use std::time::Duration;
 use crate::handshake::{Secured, answer};
 use crate::key::RunKey;
 
-/// Connections that may be without proof at a time: for another one the oldest is dropped,
-/// so that those who connect and say nothing keep nobody out.
+/// Maximum number of connections without proof. A further one replaces the oldest, so that silent
+/// connections cannot block others.
 const MOST_UNPROVEN: usize = 64;
-/// How often one looks whether anybody came.
+/// Interval of checks for new connections.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Where a host of a run can be reached by those with lower numbers.
+/// The listening socket for hosts with lower numbers.
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 
 impl Listener {
-    /// Listens at a port that the host chooses, on all its addresses.
+    /// Listens on a free port of all addresses.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub fn open() -> io::Result<Self> {
         let any = |address: SocketAddr| TcpListener::bind(address);
         let listener = any((Ipv6Addr::UNSPECIFIED, 0).into())
-            // Hosts without IPv6.
+            // The fallback for hosts without IPv6.
             .or_else(|_| any(([0, 0, 0, 0], 0).into()))?;
         listener.set_nonblocking(true)?;
         Ok(Self(listener))
@@ -42,13 +42,12 @@ impl Listener {
     /// The port.
     ///
     /// # Errors
-    /// When the host does not tell.
+    /// If the host does not report it.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.0.local_addr()?.port())
     }
 
-    /// Sends connections of hosts that have the run's key to `proven`, until there are
-    /// enough.
+    /// Sends authenticated connections to `proven`, until their number suffices.
     pub(crate) fn take(
         self,
         key: &RunKey,
@@ -72,10 +71,10 @@ impl Listener {
             let (key, proven, unproven) = (key.clone(), proven.clone(), unproven.clone());
             thread::spawn(move || {
                 let secured = prove(stream, from, &key, own);
-                // One that was dropped meanwhile is of no use any more.
+                // A connection that was dropped meanwhile is unusable.
                 let was_kept = unproven.leave(number);
                 if let Some(secured) = secured.filter(|_| was_kept) {
-                    // Nobody waits any more when all are there.
+                    // The receiver is gone once all peers are connected.
                     let _ = proven.send(secured);
                 }
             });
@@ -88,14 +87,14 @@ impl Listener {
 struct Unproven(Arc<Mutex<VecDeque<(u64, TcpStream)>>>);
 
 impl Unproven {
-    /// Takes in a connection, in place of the oldest if there are too many.
+    /// Adds a connection, and drops the oldest if there are too many.
     fn enter(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         let stream = stream.try_clone()?;
         let mut waiting = self.lock();
         if waiting.len() >= MOST_UNPROVEN
             && let Some((_, oldest)) = waiting.pop_front()
         {
-            tracing::warn!("too many connections at once say nothing; the oldest is dropped");
+            tracing::warn!("too many silent connections; the oldest is dropped");
             // Its thread finds it closed.
             let _ = oldest.shutdown(Shutdown::Both);
         }
@@ -103,7 +102,7 @@ impl Unproven {
         Ok(())
     }
 
-    /// Takes a connection out; whether it was still in.
+    /// Removes a connection; returns true if it was still there.
     fn leave(&self, number: u64) -> bool {
         let mut waiting = self.lock();
         let before = waiting.len();
@@ -116,7 +115,7 @@ impl Unproven {
     }
 }
 
-/// The connection, if a host that has the run's key is at its other end.
+/// The connection, if its peer has the run's key.
 fn prove(stream: TcpStream, from: SocketAddr, key: &RunKey, own: u32) -> Option<Secured> {
     let answered = stream
         .set_nonblocking(false)

@@ -1,6 +1,6 @@
 //! All connections of one host of a run.
 //!
-//! Host time decides how long others are waited for; nothing else depends on it.
+//! Host time limits the waiting for others, and affects nothing else.
 #![allow(clippy::disallowed_methods)]
 
 use std::io;
@@ -17,21 +17,21 @@ use crate::listener::Listener;
 use crate::peer::{Incoming, Settings};
 use crate::record::LONGEST_MESSAGE;
 
-/// Bytes that wait for one peer at which the mesh counts as congested.
+/// Bytes in the queue of one peer at which the mesh counts as congested.
 const CONGESTED: usize = 64 << 20;
-/// How long a host may take to answer a call.
+/// Time limit of a connection attempt.
 const ANSWERING: Duration = Duration::from_secs(5);
-/// How long until one dials again.
+/// Time between connection attempts.
 const REDIAL: Duration = Duration::from_millis(50);
 
-/// A message that no peer would take; nothing of it was sent.
+/// A message over the limit of peers; no part of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} bytes are too many for one message between hosts, which has {LONGEST_MESSAGE} at most; please report it"
+    "{0} bytes exceed the limit of {LONGEST_MESSAGE} for a message between hosts; please report it"
 )]
 pub struct TooLong(pub usize);
 
-/// Why not all peers are connected.
+/// Reasons of missing peers.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
     /// A peer cannot be reached.
@@ -41,11 +41,11 @@ pub enum PeerError {
     Unreachable {
         /// Its index.
         peer: u32,
-        /// Where it should be.
+        /// Its address.
         address: String,
-        /// For how long it was tried.
+        /// Duration of the attempts.
         patience: Duration,
-        /// Why not.
+        /// The reason.
         source: HandshakeError,
     },
     /// Peers did not connect to this host.
@@ -53,13 +53,13 @@ pub enum PeerError {
     Missing {
         /// Their indexes.
         missing: Vec<u32>,
-        /// For how long they were waited for.
+        /// Duration of the wait.
         patience: Duration,
     },
     /// The host refuses threads or options of connections.
     #[error("cannot serve the connections between hosts: {0}")]
     Io(#[from] io::Error),
-    /// It was called off.
+    /// The user stopped it.
     #[error("interrupted")]
     Cancelled,
 }
@@ -72,8 +72,8 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Connects host `own` to all others: it dials those with higher numbers at
-    /// `addresses` (`host:port`, by number), and is dialled at `listener` by the others.
+    /// Connects host `own` to all others: it dials hosts with higher numbers at
+    /// `addresses` (`host:port`, by number), and accepts the others at `listener`.
     ///
     /// # Errors
     /// See [`PeerError`].
@@ -100,8 +100,8 @@ impl Mesh {
         links.filter_map(|(peer, link)| link.as_ref().map(|_| peer))
     }
 
-    /// Sends `message` to `peer`, without waiting; to a peer that is lost, which
-    /// [`receive`](Self::receive) tells, in vain.
+    /// Sends `message` to `peer` without waiting. A message to a lost peer is dropped;
+    /// [`receive`](Self::receive) reports the loss.
     ///
     /// # Errors
     /// [`TooLong`] for more than 256 MiB.
@@ -115,13 +115,13 @@ impl Mesh {
         Ok(())
     }
 
-    /// Whether so much waits to be sent that no more should be made for now.
+    /// True if a queue is so long that the caller should pause.
     pub fn is_congested(&self) -> bool {
         let mut links = self.links.iter().flatten();
         links.any(|link| link.unsent() > CONGESTED)
     }
 
-    /// What came of any peer, if anything comes within `patience`.
+    /// The next event of any peer, if one comes within `patience`.
     pub fn receive(&self, patience: Duration) -> Option<(u32, Incoming)> {
         let (peer, incoming) = if patience.is_zero() {
             self.inbox.try_recv().ok()?
@@ -136,7 +136,7 @@ impl Mesh {
         Some((peer, incoming))
     }
 
-    /// For how long nothing came of each peer.
+    /// Time since the last data of each peer.
     pub fn silences(&self) -> impl Iterator<Item = (u32, Duration)> {
         let links = (0..).zip(&self.links);
         links.filter_map(|(peer, link)| Some((peer, link.as_ref()?.silence())))
@@ -191,7 +191,7 @@ fn gather(
     })
 }
 
-/// Dials until somebody answers.
+/// Dials until the peer answers.
 fn reach(
     own: u32,
     key: &RunKey,
@@ -211,8 +211,8 @@ fn reach(
     }
 }
 
-/// Tries all that `address` may mean, none of them for long: a host without power answers
-/// nothing.
+/// Tries all addresses of `address` with a short time limit each, as a host without power
+/// never answers.
 fn connect(address: &str) -> io::Result<TcpStream> {
     let mut why = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
@@ -224,7 +224,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
     Err(why)
 }
 
-/// The connections that those with lower numbers make, each one once.
+/// The connections from hosts with lower numbers, one for each.
 fn await_lower(
     own: u32,
     accepted: &Receiver<Secured>,

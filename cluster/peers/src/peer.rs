@@ -1,27 +1,27 @@
-//! A peer as its connection sees it: how long it is waited for, what comes of it, and why nothing does any more.
+//! Settings and events of connections to peers.
 //!
-//! Plain values, which the connection's threads make and whoever has the mesh takes.
+//! Plain values, made by the connection's threads and received by the owner of the mesh.
 
 use std::io;
 use std::time::Duration;
 
-/// How long peers are waited for.
+/// Time limits for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Until all are connected.
+    /// Limit until all are connected.
     pub gathering: Duration,
-    /// While nothing at all comes of one: then it is given up.
+    /// Silence after which a peer is given up.
     pub patience: Duration,
 }
 
-/// Why a peer is no longer there.
+/// Reasons of a lost peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// Its process ended, or closed the connection.
     Closed,
-    /// Nothing came of it for as long as [`Settings::patience`], not even that it is there.
+    /// It was silent for [`Settings::patience`], without a sign of life.
     Silent,
-    /// The connection broke, or carried something that the peer did not write.
+    /// The connection broke, or its data was corrupted.
     Broken(String),
 }
 
@@ -41,17 +41,17 @@ impl std::fmt::Display for Lost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Closed => f.write_str("its process ended"),
-            Self::Silent => f.write_str("nothing is heard of it any more"),
+            Self::Silent => f.write_str("it no longer responds"),
             Self::Broken(why) => write!(f, "the connection to it broke: {why}"),
         }
     }
 }
 
-/// What comes of a peer.
+/// An event of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A message.
     Message(Vec<u8>),
-    /// Nothing will come any more.
+    /// The end of the peer's messages.
     Lost(Lost),
 }

@@ -5,40 +5,40 @@
 //! plain:   kind (1)  bytes
 //! ```
 //!
-//! A message is one or more records, the last of which says so. Each direction counts its
-//! records; the count is the cipher's nonce, so that a record which is lost, repeated or out
-//! of its place is found.
+//! A message is one or more records; the last one is marked. Each direction counts its
+//! records. The count is the cipher's nonce, so that lost, repeated and reordered records
+//! are detected.
 
 use std::io::{self, Read, Write};
 
 use snow::StatelessTransportState;
 
-/// Longest ciphertext: what Noise allows.
+/// Longest ciphertext in Noise.
 const LONGEST_RECORD: usize = 65_535;
-/// What the cipher adds.
+/// Overhead of the cipher.
 const TAG: usize = 16;
 /// Longest piece of a message in a record.
 const PIECE: usize = LONGEST_RECORD - TAG - 1;
-/// Longest message: more memory a peer gives nobody.
+/// Longest message: bounds the memory that a peer can allocate.
 pub(crate) const LONGEST_MESSAGE: usize = 1 << 28;
 
 /// More of the message follows.
 const PART: u8 = 0;
 /// The message ends here.
 const LAST: u8 = 1;
-/// No message: its sender is there.
+/// A sign of life without a message.
 const ALIVE: u8 = 2;
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A message is whole.
     Message(Vec<u8>),
-    /// The peer is there, and perhaps at a message.
+    /// A sign of life, also from the middle of a message.
     Alive,
 }
 
-/// Writes what is sealed.
+/// Encrypts and writes records.
 pub(crate) struct Sealer<W> {
     to: W,
     count: u64,
@@ -56,7 +56,7 @@ impl<W: Write> Sealer<W> {
         }
     }
 
-    /// Writes `message`, which has a limited length, as records.
+    /// Writes `message`, of limited length, as records.
     pub(crate) fn message(
         &mut self,
         state: &StatelessTransportState,
@@ -98,13 +98,13 @@ impl<W: Write> Sealer<W> {
     }
 }
 
-/// Reads what is sealed.
+/// Reads and decrypts records.
 pub(crate) struct Opener<R> {
     from: R,
     count: u64,
     cipher: Vec<u8>,
     plain: Vec<u8>,
-    /// What is there of a message.
+    /// The received part of a message.
     begun: Vec<u8>,
 }
 
@@ -119,11 +119,11 @@ impl<R: Read> Opener<R> {
         }
     }
 
-    /// The next record: what it completes, or that somebody is there.
+    /// The next record: a completed message, or a sign of life.
     ///
     /// # Errors
-    /// `UnexpectedEof` where the peer closed, also in the midst of a message; `InvalidData`
-    /// for anything that the peer did not write in this place.
+    /// `UnexpectedEof` if the peer closed, also within a message; `InvalidData` for any
+    /// bytes that the peer did not write at this position.
     pub(crate) fn next(&mut self, state: &StatelessTransportState) -> io::Result<Record> {
         let mut length = [0; 2];
         self.from.read_exact(&mut length)?;
@@ -208,7 +208,7 @@ mod tests {
             assert!(read(&changed).is_err(), "{at}");
             assert_eq!(read(&wire[..at]), Err(io::ErrorKind::UnexpectedEof), "{at}");
         }
-        // The record that says `alive` left out: the next has the wrong count.
+        // Without the record `alive`, the next one has the wrong count.
         let first = 2 + usize::from(u16::from_be_bytes([wire[0], wire[1]]));
         assert_eq!(read(&wire[first..]), Err(io::ErrorKind::InvalidData));
     }

@@ -1,4 +1,4 @@
-//! Hosts of a run on one machine: threads, each with a mesh.
+//! Hosts of a run on one machine: threads with a mesh each.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -93,7 +93,7 @@ fn what_was_sent_arrives_though_its_sender_ends() {
     assert_eq!(last, Some((1, Incoming::Lost(Lost::Closed))));
 }
 
-/// Passes bytes on between a host and its peer until told to stop, then nothing.
+/// Forwards bytes between a host and its peer until stopped, then none.
 fn wire(to: String) -> (String, impl Fn()) {
     let listener = TcpListener::bind("localhost:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -139,7 +139,7 @@ fn a_host_that_only_thinks_is_kept_and_a_dead_one_given_up() {
         let near = connect(0, &key, None, &addresses, settings).unwrap();
         (near, far.join().unwrap())
     });
-    // Twice as long as its patience nothing is said, but breaths are heard.
+    // For twice the patience no message comes, but signs of life arrive.
     assert_eq!(near.receive(Duration::from_secs(4)), None);
     let (peer, silence) = near.silences().next().unwrap();
     assert!(peer == 1 && silence < Duration::from_secs(1), "{silence:?}");
@@ -153,7 +153,7 @@ fn a_host_that_only_thinks_is_kept_and_a_dead_one_given_up() {
 #[test]
 fn a_host_that_takes_nothing_for_long_loses_nothing() {
     const MESSAGES: u32 = 200;
-    // Far longer than a thread waits for a processor where others are busy.
+    // Far longer than a thread waits for a processor on a busy machine.
     let settings = Settings {
         patience: Duration::from_secs(5),
         ..SETTINGS
@@ -165,7 +165,7 @@ fn a_host_that_takes_nothing_for_long_loses_nothing() {
         large[..4].copy_from_slice(&number.to_le_bytes());
         other.send(0, large).unwrap();
     }
-    // More than sockets and the reader take: the rest is still to be written when it ends.
+    // More than the sockets and the reader can hold: the rest is unwritten at the end.
     let leaving = thread::spawn(move || drop(other));
     thread::sleep(settings.patience + Duration::from_secs(1));
     let (_, silence) = meshes[0].silences().next().unwrap();
@@ -179,10 +179,10 @@ fn a_host_that_takes_nothing_for_long_loses_nothing() {
     assert_eq!(last, Some((1, Incoming::Lost(Lost::Closed))));
 }
 
-/// A host that takes nothing for a while says all the time that it is there, also to one that has ended.
+/// A host that reads nothing for a while still sends signs of life, also to a host that has ended.
 #[test]
 fn a_busy_host_loses_nothing_of_one_that_ends() {
-    // More than the 64 MiB that a host reads ahead, and no more than its system takes besides.
+    // More than the 64 MiB that a host reads ahead, by no more than its system's buffers.
     const MESSAGES: usize = 66;
     let mut meshes = meshes(2, SETTINGS);
     let (busy, ending) = (meshes.remove(0), meshes.remove(0));
@@ -191,7 +191,7 @@ fn a_busy_host_loses_nothing_of_one_that_ends() {
             ending.send(0, vec![7; 1 << 20]).unwrap();
         }
     });
-    // Longer than it takes for two signs of life.
+    // Longer than two intervals of signs of life.
     thread::sleep(Duration::from_secs(3));
     for _ in 0..MESSAGES {
         let (_, bytes) = message(&busy);
@@ -209,7 +209,7 @@ fn strangers_are_turned_away_and_disturb_nobody() {
     let listener = listeners.remove(1);
     thread::scope(|scope| {
         let far = scope.spawn(|| connect(1, &key, listener, &addresses, SETTINGS).unwrap());
-        // One says nothing, one something else, one has a key of its own.
+        // One peer is silent, one speaks another protocol, one has another key.
         let _mute = TcpStream::connect(&addresses[1]).unwrap();
         let mut other = TcpStream::connect(&addresses[1]).unwrap();
         other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
@@ -232,11 +232,11 @@ fn strangers_are_turned_away_and_disturb_nobody() {
 
 #[test]
 fn those_who_say_nothing_keep_nobody_out() {
-    /// More than there are places.
+    /// More than the maximum number.
     const SILENT: usize = 100;
     let key = RunKey::generate().unwrap();
     let (mut listeners, addresses) = listeners(2);
-    // Less than they may be silent for.
+    // Less than the permitted silence.
     let short = Settings {
         gathering: Duration::from_secs(8),
         ..SETTINGS
@@ -283,7 +283,7 @@ fn who_does_not_come_is_named() {
 fn a_host_that_takes_nothing_congests_and_loses_nothing() {
     let meshes = meshes(2, SETTINGS);
     let mut sent = 0_u64;
-    // Until both ends hold as much as they want to.
+    // Until both ends hold as much data as they accept.
     while !meshes[0].is_congested() {
         assert!(sent < 4_000, "never congested");
         meshes[0].send(1, vec![sent as u8; 1 << 20]).unwrap();

@@ -1,11 +1,11 @@
-//! What memory this host can give: what its kernel has available, and less where a control group
-//! of this process has a limit, as under Slurm, in containers and in services.
+//! Available memory of this host: the kernel's figure, or less if a control group of this process has a limit, as
+//! under Slurm, in containers and in services.
 //!
-//! All files are open from the start: a run asks again when it can open none any more.
+//! All files stay open from the start, as a confined run can open none later.
 
 /// Limits of memory of the control groups that this process is in.
 mod cgroup;
-/// What ends a run in order before the host's memory is used up.
+/// Ends a run in order before the host's memory is exhausted.
 mod guard;
 
 use std::fmt;
@@ -21,19 +21,19 @@ use cgroup::Group;
 pub(crate) use guard::MemoryGuard;
 pub use guard::Shortage;
 
-/// What is longer is none of the files that are read here.
+/// Longest content of the files that are read here.
 const LONGEST: usize = 64 << 10;
 
-/// Memory that can be had.
+/// Available memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Bytes without taking any from others.
+    /// Bytes that are free or reclaimable.
     pub bytes: u64,
-    /// Bytes of swap besides.
+    /// Bytes of free swap.
     pub swap: u64,
-    /// Bytes that there are in all.
+    /// Bytes in total.
     pub total: u64,
-    /// The control group whose limit that is; None for the host itself.
+    /// The control group with the limit; `None` for the host itself.
     pub group: Option<PathBuf>,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Room {
     }
 }
 
-/// The files in which the host says what memory there is.
+/// The host's files about memory.
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     meminfo: File,
@@ -61,7 +61,7 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// Opens them; None where the host does not say.
+    /// Opens them; `None` if the host has none.
     pub(crate) fn open() -> Option<Self> {
         Some(Self {
             meminfo: File::open("/proc/meminfo").ok()?,
@@ -69,7 +69,7 @@ impl HostMemory {
         })
     }
 
-    /// What can be had now, by whatever bounds it most.
+    /// The available memory, by the tightest limit.
     pub(crate) fn room(&self) -> Option<Room> {
         let host = host_room(&read(&self.meminfo).ok()?)?;
         let swap = host.swap;
@@ -80,29 +80,29 @@ impl HostMemory {
     }
 }
 
-/// What this host can give; None where it does not say.
+/// The available memory of this host; `None` if it is unknown.
 pub(crate) fn room() -> Option<Room> {
     HostMemory::open()?.room()
 }
 
-/// What this host can give, and whether that is likely to do for `nodes` nodes of up to `most` bytes together, which
-/// take `likely` bytes together, in words.
+/// The available memory in words, and whether it probably suffices for `nodes` nodes of up to `most` bytes in total
+/// that probably take `likely` bytes.
 pub fn preview(nodes: u32, most: u64, likely: u64) -> String {
     let Some(room) = room() else {
-        return "this host does not say what memory it has".to_owned();
+        return "this host does not report its memory".to_owned();
     };
     let guard = MemoryGuard::new(nodes as usize, most);
     let doubts = guard.doubts(likely);
     doubts.unwrap_or_else(|| format!("this host can give {room}"))
 }
 
-/// Bytes that the host can give without taking them from others; None where it does not say.
+/// Bytes of available memory of the host; `None` if unknown.
 pub(crate) fn available() -> Option<u64> {
     Some(room()?.bytes)
 }
 
-/// Whether nodes of `bytes` bytes together may take their memory in huge pages: a page of
-/// which a guest touches a byte then costs 2 MiB, and in the end all of its memory.
+/// True if nodes of `bytes` bytes in total may use huge pages. A page with one touched byte then costs 2 MiB, so in
+/// the end all of a guest's memory is used.
 pub(crate) fn is_plenty_for(bytes: u64) -> bool {
     available().is_some_and(|available| suffices(available, bytes))
 }
@@ -121,7 +121,7 @@ fn host_room(meminfo: &[u8]) -> Option<Room> {
     })
 }
 
-/// A file of the kernel's, from its beginning.
+/// Reads a file of the kernel from its beginning.
 fn read(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; LONGEST];
     let mut length = 0;

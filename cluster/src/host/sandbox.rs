@@ -1,16 +1,15 @@
-//! What keeps a guest that broke out of its processor inside its own run.
+//! Confines a guest that breaks out of its processor to its own run.
 //!
-//! Threads that run guest code, and with them everything that reads what guests
-//! wrote, get a seccomp filter: memory without new code, files that are open already,
-//! waiting, signals. Everything else fails with `EPERM`. The other threads of the
-//! process, which share its memory, lose the calls with which a process leaves itself:
-//! starting programs, making connections, reaching into other processes; and where the
-//! host's kernel has Landlock, every file that is not open yet and not in their [`Reach`](sandbox::Reach).
-//! No thread can take its filter or its domain off again.
+//! Threads that run guest code, and all code that reads guests' data, get a seccomp filter. It allows
+//! memory without new code, open files, waiting, and signals. All other calls fail with `EPERM`. The other
+//! threads of the process share its memory. They lose the calls by which a process acts outside itself:
+//! starting programs, making connections, and accessing other processes. If the host's kernel has
+//! Landlock, they also lose every file that is not open yet and not in their [`Reach`](sandbox::Reach). No
+//! thread can remove its filter or its domain.
 
-/// The calls of the host's kernel that threads have left, as seccomp filters.
+/// The host's system calls that threads may use, as seccomp filters.
 mod calls;
-/// The files that a process can still open once guests run.
+/// The files that a process can still open while guests run.
 mod reach;
 /// A Landlock domain for all threads of this process.
 mod threads;
@@ -29,10 +28,10 @@ use seccompiler::BpfProgram;
 use calls::{guest_filter, process_filter, without_x32};
 pub use reach::Reach;
 
-/// Why there is no sandbox.
+/// Errors of the sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The filter makes no sense; a defect.
+    /// The filter is invalid; a defect.
     #[error("the seccomp filter cannot be compiled: {0}; please report it")]
     Compile(#[from] seccompiler::BackendError),
     /// The kernel refuses the filter.
@@ -40,13 +39,13 @@ pub enum SandboxError {
         "this host refuses a seccomp filter: {0}; see belljar doctor, or run with --no-sandbox if you trust the guest"
     )]
     Install(#[from] seccompiler::Error),
-    /// The filter is there and does nothing.
+    /// The filter is installed but ineffective.
     #[error(
         "a seccomp filter is installed but {0} went through; run with --no-sandbox if you trust the guest"
     )]
     Open(&'static str),
-    /// What shall stay open is not there.
-    #[error("cannot open {path}, which the run is to keep: {source}")]
+    /// A path to keep accessible does not exist.
+    #[error("cannot open {path}, which the run needs: {source}")]
     Reach {
         /// The file or folder.
         path: PathBuf,
@@ -60,15 +59,17 @@ pub enum SandboxError {
     Ruleset(#[from] RulesetError),
     /// A thread cannot enter the Landlock domain.
     #[error(
-        "a thread cannot be kept from files by Landlock: {0}; run with --no-sandbox if you trust the guest"
+        "a thread cannot be confined by Landlock: {0}; run with --no-sandbox if you trust the guest"
     )]
     Domain(io::Error),
-    /// A thread does not take a signal.
-    #[error("thread {0} of this process takes no signal; try again, or run with --no-sandbox")]
+    /// A thread does not handle a signal.
+    #[error(
+        "thread {0} of this process does not handle a signal; try again, or run with --no-sandbox"
+    )]
     Silent(i32),
 }
 
-/// The filters, compiled, and what files stay in reach.
+/// The compiled filters, and the files that stay accessible.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     guest: BpfProgram,
@@ -78,7 +79,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Compiles the filters and sees, in a thread that ends with it, that they hold.
+    /// Compiles the filters, and tests them in a temporary thread.
     ///
     /// # Errors
     /// See [`SandboxError`].
@@ -93,7 +94,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// As it is, but lets threads with guests run them by KVM, on vCPUs that are there.
+    /// The same sandbox, but threads with guests may run them by KVM, on existing vCPUs.
     ///
     /// # Errors
     /// [`SandboxError::Compile`].
@@ -102,8 +103,8 @@ impl Sandbox {
         Ok(self)
     }
 
-    /// As it is, but lets threads without guests take connections on `listener`, which
-    /// listens already.
+    /// The same sandbox, but threads without guests may accept connections on `listener`, which already
+    /// listens.
     ///
     /// # Errors
     /// [`SandboxError::Compile`].
@@ -112,7 +113,7 @@ impl Sandbox {
         Ok(self)
     }
 
-    /// As it is, but lets threads without guests make further runs.
+    /// The same sandbox, but threads without guests may make further runs.
     ///
     /// # Errors
     /// [`SandboxError::Compile`].
@@ -121,15 +122,15 @@ impl Sandbox {
         Ok(self)
     }
 
-    /// As it is, but leaves to the process no files that are not open, besides those in `reach`.
+    /// The same sandbox, but the process can open no files except those in `reach`.
     #[must_use]
     pub fn reaching(mut self, reach: Reach) -> Self {
         self.reach = Some(reach);
         self
     }
 
-    /// Whether this host's kernel has Landlock, without which a thread without guests can open
-    /// what whoever started it can.
+    /// True if this host's kernel has Landlock. Without it, threads without guests can open all files of
+    /// the user.
     ///
     /// # Errors
     /// [`SandboxError::Ruleset`].
@@ -137,7 +138,7 @@ impl Sandbox {
         Ok(reach::is_known()?)
     }
 
-    /// Puts the calling thread, for good, under the filter for threads with guests.
+    /// Applies the filter for threads with guests to the calling thread, for good.
     ///
     /// # Errors
     /// [`SandboxError::Install`].
@@ -145,8 +146,8 @@ impl Sandbox {
         Ok(seccompiler::apply_filter(&self.guest)?)
     }
 
-    /// Takes from all threads of the process, for good, what none needs while guests run;
-    /// once is enough.
+    /// Restricts all threads of the process for good to the needs of a running simulation; one call
+    /// suffices.
     ///
     /// # Errors
     /// See [`SandboxError`].
@@ -202,7 +203,7 @@ mod tests {
             assert!(is_refusal(&TcpListener::bind("127.0.0.1:0").unwrap_err()));
             assert!(is_refusal(&Command::new("/bin/true").spawn().unwrap_err()));
             assert!(thread::Builder::new().spawn(|| ()).is_err());
-            // Memory is there, more than any allocator keeps at hand.
+            // Memory can be allocated, also more than allocators keep in reserve.
             assert_eq!(
                 vec![1_u8; 64 << 20]
                     .iter()
@@ -211,7 +212,7 @@ mod tests {
                 64 << 20
             );
         });
-        // The filter is the thread's alone.
+        // The filter applies to this thread only.
         let mut byte = [1];
         File::open("/dev/zero")
             .unwrap()
@@ -225,7 +226,7 @@ mod tests {
     fn nothing_becomes_code() {
         let sandbox = Sandbox::new().unwrap();
         let map = |protection| {
-            // SAFETY: a fresh anonymous mapping, which nothing else refers to.
+            // SAFETY: a fresh anonymous mapping without other references.
             let at = unsafe {
                 let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
                 libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0)
@@ -243,19 +244,19 @@ mod tests {
         });
     }
 
-    /// What threads without guests lose, by the numbers of both ABIs.
+    /// Calls denied to threads without guests, by the numbers of both ABIs.
     #[test]
     #[allow(unsafe_code)]
     fn no_thread_makes_calls_that_lead_out_of_the_process() {
         let sandbox = Sandbox::new().unwrap();
         in_thread(|| {
             seccompiler::apply_filter(&sandbox.process).unwrap();
-            // Of the x32 ABI alone: execve, ptrace, process_vm_readv and _writev, execveat.
+            // Only in the x32 ABI: execve, ptrace, process_vm_readv and _writev, execveat.
             let own = [520, 521, 539, 540, 545].map(|number| number | c_long::from(X32));
             let same =
                 [libc::SYS_socket, libc::SYS_getpid].map(|number| number | c_long::from(X32));
             for number in FORBIDDEN_TO_ALL.iter().chain(&own).chain(&same) {
-                // SAFETY: the filter refuses the call before the kernel looks at arguments.
+                // SAFETY: the filter refuses the call before the kernel uses its arguments.
                 let refused = unsafe { libc::syscall(*number, -1, 0, 0, 0, 0, 0) };
                 assert_eq!(refused, -1, "call {number:#x}");
                 assert!(is_refusal(&io::Error::last_os_error()), "call {number:#x}");

@@ -1,7 +1,7 @@
 //! A host's part in a run that another host started.
 //!
-//! It knows nothing but what host 0 sends: all files are in a folder of the run's own, and a name that
-//! leads out of it is refused. The run itself is the same code as on one host. Called by `belljar agent`.
+//! It has only the data that host 0 sends: all files are in a folder for the run, and a name that leads
+//! out of it is refused. The run itself is the same code as on one host. Called by `belljar agent`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,19 +31,19 @@ use crate::run::coordinator::{Ending, Run, Setup};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioError};
 
-/// Why a host cannot do its part.
+/// Errors of a host's part in a run.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Nobody tells it what to do.
-    #[error("what this agent is told: {0}")]
+    /// Its input ended or is invalid.
+    #[error("this agent's input: {0}")]
     Told(#[from] io::Error),
-    /// The key is none.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The other hosts cannot be reached.
     #[error(transparent)]
     Peers(#[from] PeerError),
-    /// It does not get what it needs.
+    /// It does not receive its files.
     #[error(transparent)]
     Provision(#[from] ProvisionError),
     /// A file for the run has a name that leads elsewhere.
@@ -52,10 +52,10 @@ pub enum AgentError {
     /// A file was not sent.
     #[error("the run's {0} was not sent")]
     Missing(String),
-    /// The image's manifest is none.
+    /// The image's manifest is invalid.
     #[error("the image's manifest: {0}")]
     Manifest(#[from] serde_json::Error),
-    /// The scenario makes no sense here.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// The scenario cannot be carried out here.
@@ -66,14 +66,14 @@ pub enum AgentError {
     Run(#[from] RunError),
 }
 
-/// An agent that knows what it is to do.
+/// A connected agent with its task and files.
 pub struct Agent {
     mesh: Mesh,
     own: u32,
     task: Task,
-    /// Where files are, by their names.
+    /// Paths of the files, by name.
     files: BTreeMap<String, PathBuf>,
-    /// The same of those next to the scenario.
+    /// Paths of the files next to the scenario, by name.
     inputs: BTreeMap<String, PathBuf>,
     early: Early,
     /// The run's folder.
@@ -81,8 +81,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Follows what `input` says, and tells `output` where it can be reached, until it is
-    /// connected to all hosts of the run and has what it needs.
+    /// Follows the commands of `input` and reports its port on `output`, until it is connected to all
+    /// hosts of the run and has its files.
     ///
     /// # Errors
     /// See [`AgentError`].
@@ -123,20 +123,20 @@ impl Agent {
         })
     }
 
-    /// Whether threads that run guests are to be kept from everything else.
+    /// True if threads that run guests are confined.
     pub fn is_sandboxed(&self) -> bool {
         self.task.sandboxed
     }
 
-    /// Host threads, if whoever started the run says how many.
+    /// Host threads, if the user set their number.
     pub fn threads(&self) -> Option<usize> {
         self.task.threads
     }
 
-    /// What is to be run.
+    /// The plan to run.
     ///
     /// # Errors
-    /// When it makes no sense on this host.
+    /// If it is invalid on this host.
     pub fn plan(&self) -> Result<Plan, AgentError> {
         let folder = self.folder.path();
         for (name, path) in &self.inputs {
@@ -169,7 +169,7 @@ impl Agent {
         images.collect()
     }
 
-    /// The checkpoint that the run is resumed from, if it is.
+    /// The checkpoint from which the run resumes, if it does.
     fn choice(&self) -> Result<Option<Choice>, AgentError> {
         let folder = self.folder.path();
         let mut is_there = false;
@@ -184,17 +184,17 @@ impl Agent {
         Ok(choice.transpose().map_err(RunError::from)?)
     }
 
-    /// What this host opens while guests run: at the end its own folder is removed.
+    /// Files that this host opens while guests run: at the end it removes its own folder.
     fn reach(&self) -> Reach {
         let folder = self.folder.path();
         let above = folder.parent().unwrap_or(folder);
         Reach::nothing().writing(folder).renaming_in(above)
     }
 
-    /// Runs this host's nodes by `threads` threads until the run ends.
+    /// Runs this host's nodes on `threads` threads until the run ends.
     ///
     /// # Errors
-    /// See [`AgentError`]; the host that started the run is told.
+    /// See [`AgentError`]; the error is also sent to host 0.
     pub fn run(
         self,
         plan: &Plan,
@@ -230,7 +230,7 @@ impl Agent {
     }
 }
 
-/// Where the file called `name` goes in the run's folder, and nowhere else.
+/// The path of the file called `name` in the run's folder; refuses names that lead elsewhere.
 fn prepared(folder: &Path, name: &str) -> Result<PathBuf, AgentError> {
     let outside = |part: &str| part.is_empty() || part == "." || part == "..";
     if name.contains('\0') || name.split('/').any(outside) {

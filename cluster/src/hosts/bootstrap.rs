@@ -1,8 +1,8 @@
-//! What passes between an agent and whoever starts it before they are connected.
+//! Messages between an agent and its starter before they are connected.
 //!
-//! A line each way on its standard input and output, and one more to the agent. The run's key is in the
-//! first, which nobody else may read. Lines have a limit; the agent ends at one that it cannot read, and
-//! whoever started it passes others over until a greeting comes. Used by `agent` and `muster`.
+//! One line each way on its standard input and output, and a second line to the agent. The first
+//! contains the run's key, which no other user may read. Lines have a limit. The agent ends at an
+//! invalid line; its starter skips invalid lines until a greeting comes. Used by `agent` and `muster`.
 
 use std::io::{self, BufRead};
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::placement::Capacity;
 
-/// How the line begins in which an agent tells where it can be reached.
+/// Beginning of the line with an agent's address.
 const GREETING: &str = "belljar-agent";
-/// Longest line that an agent takes.
+/// Longest line that an agent accepts.
 const LONGEST: u64 = 1 << 20;
 
-/// First line to an agent. Secret: nobody else may read it.
+/// First line to an agent. Secret, as it has the run's key.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Introduction {
     /// The run's key, in hexadecimal digits.
     key: String,
-    /// Which host it is.
+    /// Number of the agent's host.
     pub(crate) own: u32,
 }
 
@@ -41,18 +41,18 @@ impl Introduction {
 /// An agent's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
-    /// Which program it is, by its content.
+    /// Digest of its program.
     pub(crate) build: String,
-    /// Where it listens.
+    /// Its port.
     pub(crate) port: u16,
     /// Processors that it may use.
     processors: u32,
-    /// MiB of memory that it may use; 0 where it does not know.
+    /// MiB of memory that it may use; 0 if unknown.
     mebibytes: u64,
 }
 
 impl Greeting {
-    /// That of a host that listens at `port` and has this `capacity`.
+    /// The greeting of a host that listens at `port` and has this `capacity`.
     pub(crate) fn new(build: String, port: u16, capacity: &Capacity) -> Self {
         Self {
             build,
@@ -62,7 +62,7 @@ impl Greeting {
         }
     }
 
-    /// What the host called `name` has to give.
+    /// The capacity of the host called `name`.
     pub(crate) fn capacity(&self, name: &str) -> Capacity {
         Capacity {
             name: name.to_owned(),
@@ -95,26 +95,23 @@ impl Greeting {
 /// Second line to an agent: all hosts of the run.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Company {
-    /// Where they are, as `host:port`; host 0 need not be reached.
+    /// Addresses as `host:port`; host 0 is not dialled.
     pub(crate) addresses: Vec<String>,
-    /// For how long they are waited for at the start, in milliseconds.
+    /// Time limit for connecting at the start, in milliseconds.
     pub(crate) gathering_ms: u64,
-    /// After how long without a sign one is given up, in milliseconds.
+    /// Time of silence after which a host is given up, in milliseconds.
     pub(crate) patience_ms: u64,
 }
 
 /// A line as bytes to send.
 ///
 /// # Errors
-/// When it is longer than what [`read`] takes.
+/// If it is longer than the limit of [`read`].
 pub(crate) fn line(of: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(of)?;
     line.push(b'\n');
     if line.len() as u64 > LONGEST {
-        let why = format!(
-            "{} bytes are too many to tell an agent in a line",
-            line.len()
-        );
+        let why = format!("{} bytes are too many for a line to an agent", line.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     Ok(line)
@@ -126,7 +123,7 @@ pub(crate) fn read<T: for<'a> Deserialize<'a>>(input: &mut impl BufRead) -> io::
     let mut limited = io::Read::take(input, LONGEST);
     limited.read_line(&mut line)?;
     if line.is_empty() {
-        let why = "belljar agent is started by belljar run, which tells it what to do; that ended";
+        let why = "belljar run starts belljar agent and sends it orders; its input has ended";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
     }
     Ok(serde_json::from_str(&line)?)

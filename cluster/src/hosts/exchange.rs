@@ -1,11 +1,11 @@
-//! What a host tells the others while the run is under way, and what it hears.
+//! Messages between hosts of a running simulation.
 //!
-//! Every host has the whole network, and is told of every frame that any node sends. So
-//! each works out by itself when frames arrive at its own nodes, and how far it may run
-//! them ([`Bounds`](crate::run::bounds::Bounds)): as far as no frame that it has not heard
-//! of can reach them. What it knows of others' nodes may be old; then they are further than
-//! it knows, and it runs less far than it might, never too far. Nothing is agreed on,
-//! and nobody waits for a host from which nothing can come in time.
+//! Every host has the whole network, and receives every frame that any node sends. So each
+//! computes the frames' arrivals at its own nodes, and the bounds of its nodes' turns
+//! ([`Bounds`](crate::run::bounds::Bounds)): they run only until an unknown frame could reach
+//! them. Its information about others' nodes may be old. These are then further than it
+//! assumes, so its bounds are too early, never too late. Hosts agree on nothing, and wait only
+//! for hosts whose frames could arrive in time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,52 +26,52 @@ use crate::run::workers::Workers;
 /// The host that has the run directory.
 pub(crate) const HEAD: u32 = 0;
 
-/// How long one sleeps where others take too little.
+/// Sleep while others receive too slowly.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Why a host cannot continue with the others.
+/// Errors of the exchange with other hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// A message is larger than can be read, or is none.
-    #[error("host {host} says something that is no message of this program: {source}")]
+    /// A message is too large or invalid.
+    #[error("host {host} sent an invalid message: {source}")]
     Message {
         /// Its name.
         host: String,
-        /// What is wrong with it.
+        /// The reason.
         source: CodecError,
     },
-    /// There is more to say at once than can be.
-    #[error("cannot tell host {host} of {what}: {source}")]
+    /// A message is longer than the limit.
+    #[error("cannot send {what} to host {host}: {source}")]
     TooLong {
         /// Its name.
         host: String,
-        /// What of.
+        /// Its kind.
         what: &'static str,
-        /// How much it is.
+        /// Its length.
         source: TooLong,
     },
-    /// Calls cannot be passed on.
+    /// Calls cannot be sent.
     #[error(transparent)]
     Calls(#[from] StateError),
-    /// Something cannot be passed on.
+    /// A message cannot be encoded.
     #[error(transparent)]
     Codec(#[from] CodecError),
 }
 
-/// What was heard.
+/// A received message.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// How far another host's nodes are, and which.
+    /// The progress of a host's nodes, with the host's number.
     Progress(u32, Progress),
-    /// Something for the run directory, of which host.
+    /// Data for the run directory, with the host's number.
     Record(u32, Record),
-    /// The run ends here, as host 0 says.
+    /// Host 0 ends the run here.
     Stop,
-    /// A host is not there any more, or cannot continue: its number, and why.
+    /// A host is lost, or cannot continue: its number, and the reason.
     Lost(u32, String),
-    /// What host 0 says of a checkpoint.
+    /// Host 0's order about a checkpoint.
     Keep(Option<(u32, bool)>),
-    /// What host 0 awaits of others: parts of checkpoints, and what is left to say at the end.
+    /// Messages to host 0: parts of checkpoints, and final data.
     Other(u32, Message),
 }
 
@@ -81,22 +81,22 @@ pub struct Exchange {
     partition: Arc<Partition>,
     own: u32,
     pub(crate) remote: RemoteNodes,
-    /// Frames that each node was given; of own ones.
+    /// Frames delivered to each own node.
     taken: Vec<u64>,
-    /// What was told of each last.
+    /// The last progress sent for each own node.
     told: Vec<(Time, u64)>,
     sends: Vec<Send>,
-    /// What own nodes did that goes into the run directory.
+    /// Data of own nodes for the run directory.
     record: Record,
-    /// The cause that was told last is the one that holds.
+    /// True if the current cause was sent.
     cause_told: bool,
-    /// Least time from a node here to one elsewhere.
+    /// Minimum latency from a node here to one elsewhere.
     lookahead: Span,
-    /// When the first own node acts next, as told last.
+    /// Time of the first own node's next action, as last sent.
     first_told: Time,
-    /// Hosts of which nothing is to come.
+    /// Hosts without further messages.
     done: Vec<bool>,
-    /// What came before it was asked for.
+    /// Messages that arrived before they were expected.
     early: Vec<(u32, Message)>,
 }
 
@@ -120,24 +120,24 @@ impl Exchange {
         }
     }
 
-    /// Keeps a message that came early.
+    /// Keeps a message that arrived early.
     pub(crate) fn hold(&mut self, peer: u32, message: Message) {
         self.early.push((peer, message));
     }
 
-    /// Makes ready for a run of `nodes` nodes from `start` on.
+    /// Prepares for a run of `nodes` nodes from `start` on.
     pub(crate) fn begin(&mut self, nodes: u32, distances: &Distances, start: Time) {
         let is_own = |node: u32| self.partition.host_of(node) == Some(self.own);
         self.remote = RemoteNodes::new((0..nodes).map(|node| !is_own(node)), start);
         self.taken = vec![0; nodes as usize];
-        // Nothing is told yet: whatever it is, it is news.
+        // These values differ from any progress, so the first one is sent.
         self.told = vec![(Time::MAX, u64::MAX); nodes as usize];
         self.first_told = start;
         let crossing = self.partition.least_crossing(self.own, distances);
         self.lookahead = crossing.unwrap_or(Span::MAX);
     }
 
-    /// Who runs what.
+    /// The assignment of nodes to hosts.
     pub(crate) fn partition(&self) -> &Partition {
         &self.partition
     }
@@ -147,48 +147,48 @@ impl Exchange {
         self.partition.nodes_of(self.own).collect()
     }
 
-    /// Which host this is.
+    /// Number of this host.
     pub(crate) fn own(&self) -> u32 {
         self.own
     }
 
-    /// Whether this host has the run directory.
+    /// True if this host has the run directory.
     pub(crate) fn is_head(&self) -> bool {
         self.own == HEAD
     }
 
-    /// Whether others take so little that no more should be made for now.
+    /// True if others receive so slowly that this host should pause.
     pub(crate) fn is_congested(&self) -> bool {
         self.mesh.is_congested()
     }
 
-    /// For how long nothing was heard of each of the others.
+    /// Time since the last data of each other host.
     pub(crate) fn silences(&self) -> impl Iterator<Item = (u32, Duration)> {
         self.mesh.silences()
     }
 
-    /// An own node sends a frame.
+    /// Records a frame sent by an own node.
     pub(crate) fn send(&mut self, send: Send) {
         self.sends.push(send);
     }
 
-    /// An own node is given a frame.
+    /// Counts a frame delivered to an own node.
     pub(crate) fn give(&mut self, node: u32) {
         self.taken[node as usize] += 1;
     }
 
-    /// What ends the run is another thing than was known before.
+    /// Marks the cause of the run's end as changed.
     pub(crate) fn tell_cause(&mut self) {
         self.cause_told = false;
     }
 
-    /// Whether enough happened since the last time for others to get on by.
+    /// True if the changes since the last message let others continue.
     pub(crate) fn is_worth_telling(&self, first: Time) -> bool {
         let half = Span::from_ps(self.lookahead.as_ps() / 2);
         !self.cause_told || first >= self.first_told + half
     }
 
-    /// Tells the others what is new.
+    /// Sends the changes to the others.
     pub(crate) fn publish(
         &mut self,
         workers: &Workers,
@@ -221,14 +221,14 @@ impl Exchange {
         self.tell_all(&Message::Progress(progress))
     }
 
-    /// What an own node wrote, for the host that has the run directory.
+    /// Records outputs of an own node, for the host with the run directory.
     pub(crate) fn write(&mut self, node: u32, written: Vec<(Stream, Vec<u8>)>) {
         let outputs = written.into_iter();
         let outputs = outputs.map(|(stream, bytes)| (node, stream, bytes));
         self.record.outputs.extend(outputs);
     }
 
-    /// Passes what belongs into the run directory on to who has it.
+    /// Sends data for the run directory to its host.
     pub(crate) fn relay(
         &mut self,
         ready: u32,
@@ -265,7 +265,7 @@ impl Exchange {
         })
     }
 
-    /// Sends `message` to one host, waiting as long as that takes too little and is not lost.
+    /// Sends `message` to one host, and waits while that host receives too slowly.
     pub(crate) fn tell_slowly(&self, host: u32, message: &Message) -> Result<(), ExchangeError> {
         self.tell(host, message)?;
         while self.is_congested() {
@@ -281,7 +281,7 @@ impl Exchange {
         peers.try_for_each(|peer| self.pass(peer, message, bytes.clone()))
     }
 
-    /// The next that is heard, if it is heard within `patience`.
+    /// The next message, if one arrives within `patience`.
     pub(crate) fn hear(&mut self, patience: Duration) -> Result<Option<News>, ExchangeError> {
         if !self.early.is_empty() {
             let (peer, message) = self.early.remove(0);
@@ -328,7 +328,7 @@ impl Exchange {
         }
     }
 
-    /// Whether nothing is to come of any other host.
+    /// True if no other host will send more messages.
     pub(crate) fn all_done(&self) -> bool {
         self.mesh.peers().all(|peer| self.done[peer as usize])
     }

@@ -1,7 +1,7 @@
-//! Which hosts a scenario is to run on, before any of them is asked.
+//! The hosts of a scenario, before any of them is contacted.
 //!
-//! This host comes first, whether or not it runs nodes, and none is in the list twice. From a Slurm job no
-//! more is taken than it was granted. Called by `muster` and by `belljar check`'s placement.
+//! This host comes first, with or without nodes, and no host is in the list twice. Of a Slurm job's hosts
+//! no more is used than was granted. Called by `muster` and by `belljar check`'s placement.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -12,26 +12,26 @@ use super::placement::Capacity;
 use crate::host::memory as host_memory;
 use crate::scenario::{Hosts, LaunchKind};
 
-/// Why it is not known which hosts.
+/// Errors of the list of hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum HostListError {
-    /// Slurm's job is not understood.
+    /// Slurm's description of the job is invalid.
     #[error(transparent)]
     Allocation(#[from] AllocationError),
-    /// What the scenario says makes no sense.
+    /// The scenario's `hosts` are invalid.
     #[error("hosts: {0}")]
     Hosts(&'static str),
     /// A host is listed twice.
-    #[error("hosts.list: {0} is there twice; name every host once")]
+    #[error("hosts.list names {0} twice; name every host once")]
     Twice(String),
-    /// Nodes are to be on a host where there are no hosts.
+    /// Nodes are placed on a host, but there are no hosts.
     #[error(
         "hosts.place has {0}, and there are no hosts: name them by hosts.list or --hosts, run in a Slurm job, or take --launch alone"
     )]
     NoHosts(String),
 }
 
-/// How agents get onto the hosts.
+/// Methods to start agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// As processes on this host.
@@ -46,15 +46,15 @@ pub(super) enum Way {
 #[derive(Debug)]
 pub(super) struct HostList {
     way: Way,
-    /// This host first, whether or not it runs nodes.
+    /// This host first, with or without nodes.
     names: Vec<String>,
     takes_part: bool,
-    /// What Slurm granted the job.
+    /// Resources granted by Slurm.
     promised: Vec<AllocatedHost>,
 }
 
 impl HostList {
-    /// The hosts that `hosts` asks for; `None` where that is this one alone.
+    /// The hosts that `hosts` requests; `None` if only this one is.
     pub(super) fn of(hosts: &Hosts) -> Result<Option<Self>, HostListError> {
         Self::with(hosts, Allocation::from_environment(), own_name())
     }
@@ -107,7 +107,7 @@ impl HostList {
             let host = host_part(name);
             host == own || host == "localhost" || own.split('.').next() == Some(host)
         };
-        // Of names on this host, the first is this process.
+        // With processes on this host, the first name is this process.
         let this = match way {
             Way::Local => Some(0),
             _ => names.iter().position(is_this),
@@ -129,17 +129,17 @@ impl HostList {
         self.way
     }
 
-    /// What they are called; this host first, whether or not it runs nodes.
+    /// Their names; this host first, with or without nodes.
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether this host runs nodes, too.
+    /// True if this host runs nodes, too.
     pub(super) fn takes_part(&self) -> bool {
         self.takes_part
     }
 
-    /// Where agents are reached: host names without ports.
+    /// Addresses of agents: host names without ports.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &str> {
         let address = |name| match self.way {
             Way::Local => "localhost",
@@ -148,8 +148,7 @@ impl HostList {
         self.names.iter().map(move |name| address(name))
     }
 
-    /// What a run may take of a host that has `capacity`: no more than its job was granted,
-    /// also where Slurm does not enforce that.
+    /// The usable part of a host's `capacity`: at most the job's grant, even if Slurm does not enforce it.
     pub(super) fn granted(&self, capacity: Capacity) -> Capacity {
         let mut promised = self.promised.iter();
         let Some(promised) = promised.find(|host| host.name == capacity.name) else {
@@ -163,8 +162,8 @@ impl HostList {
         }
     }
 
-    /// What the hosts that run nodes have to give as far as that is known without asking
-    /// them, and whether it is; of others, no more than that they are alike.
+    /// The expected capacities of the hosts that run nodes, and whether they are known without contacting
+    /// the hosts. Unknown hosts are assumed to be equal.
     pub(super) fn expected(&self) -> (Vec<Capacity>, bool) {
         let known = self.way == Way::Local || !self.promised.is_empty();
         let alike = |name: &String| Capacity {
@@ -200,7 +199,7 @@ fn own_name() -> String {
         .unwrap_or_else(|| "this host".to_owned())
 }
 
-/// What this host has to give.
+/// The capacity of this host.
 pub(super) fn own_capacity(name: &str) -> Capacity {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     Capacity {

@@ -1,7 +1,7 @@
-//! What hosts of a run tell each other.
+//! The messages of a run's hosts.
 //!
-//! One encoding for all of them, with a limit on what a message may hold: a peer's bytes are decoded whole
-//! or refused. Sent and taken in by `exchange` while nodes run and by `provision` before.
+//! All have one encoding with a limit: a peer's bytes are decoded completely or refused. Sent and received by `exchange` while
+//! nodes run, and by `provision` before.
 
 use belljar_sim::{CodecError, Time, check, decode, encode};
 use serde::{Deserialize, Serialize};
@@ -15,39 +15,38 @@ use crate::run::report::NodeReport;
 /// A message between two hosts of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// Host 0 to another: what to do.
+    /// From host 0 to another: its task.
     Task(Box<Task>),
-    /// An answer to that: these of the files are not here, by their places in the list.
+    /// The answer: the missing files, by their indexes in the list.
     Want(Vec<u32>),
-    /// The next piece of a file that is wanted; an empty one ends it.
+    /// The next piece of a requested file; an empty one ends it.
     Piece(u32, #[serde(with = "serde_bytes")] Vec<u8>),
-    /// Any host to any other: how far its nodes are.
+    /// Between any two hosts: the progress of the sender's nodes.
     Progress(Progress),
-    /// To host 0: what its nodes did that goes into the run directory.
+    /// To host 0: data of the sender's nodes for the run directory.
     Record(Record),
-    /// To host 0, when the run has ended there: what is left to say of each node.
+    /// To host 0, after the run has ended on the sender: the final data of each node.
     Final(Vec<Final>),
-    /// To all: nothing will come any more, and nothing is wrong.
+    /// To all: no more messages follow, and there was no error.
     Done,
-    /// To host 0: a host cannot continue, or was told to stop; in words.
+    /// To host 0: the sender cannot continue, or was stopped, with the reason.
     Failed(String),
-    /// To host 0: that host, by its number, is lost to the one that says so; why.
+    /// To host 0: the sender has lost the host with this number, for this reason.
     Missing(u32, String),
-    /// Host 0 to all: keep what is of you for the checkpoint of this number; whole, if what
-    /// was kept before is lost. With no number, this one is left out.
+    /// From host 0 to all: keep your part for the checkpoint of this number; completely, if the previous one is lost. Without a
+    /// number, this checkpoint is skipped.
     Keep(Option<(u32, bool)>),
     /// To host 0: the next bytes of this pack of pages.
     Pages(u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// To host 0: the next bytes of the part of this node in the checkpoint of this number.
     KeptNode(u32, u32, #[serde(with = "serde_bytes")] Vec<u8>),
-    /// To host 0: that was all for this checkpoint.
+    /// To host 0: the end of the sender's part of this checkpoint.
     Kept(Kept),
-    /// To host 0: what a node answers that is asked for files.
+    /// To host 0: a node's answer to a request for files.
     Outputs(Word),
-    /// Host 0 to all: no further.
+    /// From host 0 to all: stop.
     Stop,
-    /// To host 0: nothing was heard for a while that a host's nodes could get on by; who waits for
-    /// whom as it sees it.
+    /// To host 0: no message has let the sender's nodes continue for a while; describes which nodes wait for which.
     Waiting(String),
 }
 
@@ -57,7 +56,7 @@ pub(crate) const INITRD: &str = "initrd";
 pub(crate) const ROOT: &str = "root";
 const SNAPSHOT: &str = "snapshot";
 
-/// The name of the snapshot that nodes of kind number `kind` are clones of.
+/// The name of the snapshot for clones of kind number `kind`.
 pub(crate) fn snapshot_name(kind: usize) -> String {
     numbered(SNAPSHOT, kind)
 }
@@ -70,10 +69,10 @@ pub(crate) fn numbered(name: &str, number: usize) -> String {
     }
 }
 
-/// What a host is to do.
+/// The task of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
-    /// The scenario, which names files next to it only.
+    /// The scenario; the files that it names are next to it.
     pub(crate) scenario: String,
     /// These files, by their names.
     pub(crate) inputs: Vec<(String, FileOffer)>,
@@ -83,17 +82,16 @@ pub(crate) struct Task {
     /// clones of, and those of the checkpoint that the run is resumed from, by their names in
     /// the run's folder.
     pub(crate) files: Vec<(String, FileOffer)>,
-    /// Who runs what.
+    /// The assignment of nodes to hosts.
     pub(crate) partition: Partition,
-    /// Threads that run guests are kept from everything else.
+    /// True if threads that run guests are confined.
     pub(crate) sandboxed: bool,
-    /// Threads on each host; one for each processor otherwise.
+    /// Threads on each host; by default one for each processor.
     pub(crate) threads: Option<usize>,
 }
 
 impl Task {
-    /// All files, of which each host says whether it has them: those that all runs have, then
-    /// those next to the scenario.
+    /// All offered files: files of all runs, then files next to the scenario. A host may have some of them already.
     pub(crate) fn offers(&self) -> impl Iterator<Item = &FileOffer> {
         let named = self.files.iter().chain(&self.inputs);
         named.map(|(_, offer)| offer)
@@ -103,23 +101,22 @@ impl Task {
 /// A file that host 0 has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileOffer {
-    /// Where it is there.
+    /// Its path there.
     pub(crate) path: String,
     /// Its length in bytes.
     pub(crate) length: u64,
-    /// Its XXH3 of 128 bits.
+    /// Its 128-bit XXH3.
     pub(crate) hash: u128,
 }
 
-/// How far a host's nodes are. All frames sent before the times told of are in this message or
-/// an earlier one.
+/// The progress of a host's nodes. All frames sent before the given times are in this message or an earlier one.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Progress {
-    /// Frames that were sent.
+    /// Sent frames.
     pub(crate) sends: Vec<Send>,
-    /// Nodes of which something changed.
+    /// Changed nodes.
     pub(crate) nodes: Vec<NodeTold>,
-    /// What ends the run, by what this host's nodes did.
+    /// The cause of the run's end on this host's nodes.
     pub(crate) cause: Option<Cause>,
 }
 
@@ -133,54 +130,54 @@ pub(crate) struct Send {
     pub(crate) frame: Vec<u8>,
 }
 
-/// What is told of a node; see [`RemoteNodes`](super::remote::RemoteNodes).
+/// The progress of a node; see [`RemoteNodes`](super::remote::RemoteNodes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeTold {
     pub(crate) node: u32,
-    /// When it does anything next.
+    /// The time of its next action.
     pub(crate) next: Time,
-    /// Frames that it had been given.
+    /// Frames delivered to it.
     pub(crate) taken: u64,
 }
 
-/// What goes into the run directory.
+/// Data for the run directory.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Calls, as the tracer saves them; of none, nothing.
+    /// Encoded calls; empty without calls.
     #[serde(with = "serde_bytes")]
     pub(crate) events: Vec<u8>,
-    /// What probes of the user's saw, as it is saved; of none, nothing.
+    /// Encoded records of the user's probes; empty without records.
     #[serde(with = "serde_bytes")]
     pub(crate) probes: Vec<u8>,
-    /// What nodes wrote.
+    /// Outputs of nodes.
     pub(crate) outputs: Vec<(u32, Stream, Vec<u8>)>,
-    /// How many nodes' inits are through.
+    /// Number of nodes whose init has finished.
     pub(crate) ready: u32,
 }
 
-/// What a host kept for a checkpoint.
+/// A host's part of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
     /// The checkpoint's number.
     pub(crate) number: u32,
     /// Pages that were written for it.
     pub(crate) pages: u64,
-    /// All packs that its nodes' parts speak of, with the number of pages in each.
+    /// All packs with pages of its nodes, and the number of pages in each.
     pub(crate) packs: Vec<(u32, u64)>,
-    /// Why it could not be kept.
+    /// The reason if it could not be kept.
     pub(crate) failed: Option<String>,
 }
 
-/// What is left to say of a node.
+/// The final data of a node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Final {
     pub(crate) report: NodeReport,
-    /// Calls that did not return, as the tracer saves them.
+    /// Encoded calls that did not return.
     #[serde(with = "serde_bytes")]
     pub(crate) open: Vec<u8>,
-    /// What the tracer has to say, as it saves that.
+    /// The tracer's encoded summary.
     pub(crate) summary: Option<Vec<u8>>,
-    /// What the user's probes have left, as it is saved.
+    /// Encoded remains of the user's probes.
     #[serde(with = "serde_bytes")]
     pub(crate) probes: Vec<u8>,
 }
@@ -189,45 +186,44 @@ impl Message {
     /// Its bytes.
     ///
     /// # Errors
-    /// When there are more than can be [decoded](Self::decode).
+    /// If they exceed the limit of [decoding](Self::decode).
     pub(crate) fn encode(&self) -> Result<Vec<u8>, CodecError> {
         let bytes = encode(self)?;
         check::<Self>(&bytes)?;
         Ok(bytes)
     }
 
-    /// What it is about, in words.
+    /// Its kind in words.
     pub(crate) fn what(&self) -> &'static str {
         match self {
-            Self::Task(_) | Self::Want(_) | Self::Piece(..) => "what is to be run",
+            Self::Task(_) | Self::Want(_) | Self::Piece(..) => "the task",
             Self::Progress(_) => "frames and times",
-            Self::Record(_) => "calls and what nodes wrote",
-            Self::Final(_) => "what is left of its nodes",
+            Self::Record(_) => "calls and outputs of nodes",
+            Self::Final(_) => "the final data of its nodes",
             Self::Keep(_) | Self::Pages(..) | Self::KeptNode(..) | Self::Kept(_) => {
                 "a checkpoint's parts"
             }
             Self::Outputs(_) => "files of its nodes",
-            Self::Waiting(_) => "what a host waits for",
+            Self::Waiting(_) => "the waiting nodes of a host",
             Self::Done | Self::Failed(_) | Self::Missing(..) | Self::Stop => "the run's end",
         }
     }
 
-    /// The message that these bytes are.
+    /// Decodes a message.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         decode(bytes)
     }
 }
 
-/// The bytes of the message that these bytes are, written anew; for those who test what hosts may
-/// send.
+/// Decodes and encodes a message, for tests of hostile hosts.
 ///
 /// # Errors
-/// When they are none.
+/// If the bytes are no message.
 pub fn reread(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
     Message::decode(bytes)?.encode()
 }
 
-/// A message of most kinds, for the same.
+/// Messages of most kinds, for the same tests.
 pub fn samples() -> Vec<Vec<u8>> {
     let offer = FileOffer {
         path: "/images/kernel".to_owned(),

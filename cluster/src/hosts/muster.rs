@@ -1,7 +1,7 @@
 //! Finding a run's hosts and starting agents on them.
 //!
-//! All hosts come together or none: with an error no agent is left. All agents run the same build of the
-//! program. Called by `belljar run`, which keeps the agents until the run has ended.
+//! All hosts are connected, or none: after an error no agent remains. All agents run the same build of
+//! the program. Called by `belljar run`, which keeps the agents until the run has ended.
 
 use std::io;
 use std::sync::Arc;
@@ -24,48 +24,48 @@ use crate::plan::Plan;
 use crate::plan::template;
 use crate::scenario::Hosts;
 
-/// How long hosts may take to come, and to find each other.
+/// Time limit for starting and connecting hosts.
 const GATHERING: Duration = Duration::from_secs(60);
-/// How long one listens before looking whether somebody wants to stop.
+/// Time limit of one wait, between checks for a stop.
 const LISTENING: Duration = Duration::from_millis(100);
-/// How long agents may take to end when a run is over.
+/// Time that agents have to end after a run.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Why a run's hosts do not come together.
+/// Errors of gathering a run's hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum MusterError {
-    /// It is not known which hosts.
+    /// The list of hosts is invalid.
     #[error(transparent)]
     List(#[from] HostListError),
     /// An agent cannot be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// An agent does not say what agents say.
+    /// An agent's greeting is invalid.
     #[error("host {host}: {why}")]
     Agent {
         /// Its name.
         host: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// This host has not what it takes.
+    /// This host lacks a resource.
     #[error("this host: {0}")]
     Io(#[from] io::Error),
-    /// There is no key.
+    /// No key could be made.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The hosts do not find each other.
+    /// The hosts cannot connect.
     #[error("{source} ({hosts})")]
     Peers {
-        /// Why.
+        /// The reason.
         source: PeerError,
         /// Their numbers and names.
         hosts: String,
     },
-    /// The nodes do not go onto the hosts.
+    /// The nodes do not fit onto the hosts.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// A host does not get what it needs.
+    /// A host does not receive its files.
     #[error(transparent)]
     Provision(#[from] ProvisionError),
     /// It was called off.
@@ -73,7 +73,7 @@ pub enum MusterError {
     Cancelled,
 }
 
-/// The hosts that a scenario is to run on, and how agents get there.
+/// The hosts of a scenario, and the method to start agents there.
 pub struct Muster {
     list: HostList,
     launch: Box<dyn Launch>,
@@ -81,7 +81,7 @@ pub struct Muster {
 }
 
 impl Muster {
-    /// The hosts that `hosts` asks for; `None` where that is this one alone.
+    /// The hosts that `hosts` requests; `None` if only this one is.
     ///
     /// # Errors
     /// See [`HostListError`].
@@ -104,7 +104,7 @@ impl Muster {
     /// Starts an agent on each of the other hosts and connects all of them.
     ///
     /// # Errors
-    /// See [`MusterError`]; no agent is left then.
+    /// See [`MusterError`]; then no agent remains.
     pub fn gather(self, stop: &AtomicBool) -> Result<Gathered, MusterError> {
         let key = RunKey::generate()?;
         let mut agents = Agents(self.start(&key)?);
@@ -123,7 +123,7 @@ impl Muster {
             patience_ms: self.patience.as_millis() as u64,
         };
         for agent in &agents.0 {
-            // One that has ended is missed soon enough.
+            // The loss of an agent that has ended is noticed later.
             let _ = agent.send(&line(&company)?);
         }
         let settings = Settings {
@@ -151,7 +151,7 @@ impl Muster {
         };
         let start = |number: u32, name: &str| {
             let agent = self.launch.start(name, &command)?;
-            // One that has ended is missed soon enough.
+            // The loss of an agent that has ended is noticed later.
             let _ = agent.send(&line(&Introduction::new(key, number))?);
             Ok(agent)
         };
@@ -167,14 +167,14 @@ impl Muster {
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
-            // All are joined before the first that failed is told of.
+            // All threads are joined before the first error is returned.
             let all: Vec<Result<Agent, MusterError>> = joined.collect();
             all.into_iter().collect()
         })
     }
 }
 
-/// The scenario's text with the engine that was chosen here: all hosts take the same.
+/// The scenario's text with the engine chosen here, as all hosts must use the same.
 fn with_engine(text: &str, plan: &Plan) -> Result<String, CodecError> {
     let failed = |why: String| CodecError::Encode(why);
     let mut table: toml::Table = text
@@ -192,7 +192,7 @@ fn numbered(names: &[String]) -> String {
     each.join(", ")
 }
 
-/// What an agent says first; other lines (a login's message of the day) are passed over.
+/// An agent's greeting; other lines, such as a login's message of the day, are skipped.
 fn greet(agent: &mut Agent, build: &str, stop: &AtomicBool) -> Result<Greeting, MusterError> {
     let host = agent.host().to_owned();
     let fail = |why: String| MusterError::Agent {
@@ -208,7 +208,7 @@ fn greet(agent: &mut Agent, build: &str, stop: &AtomicBool) -> Result<Greeting, 
             Ok(line) => match Greeting::parse(&line) {
                 Some(greeting) if greeting.build == build => return Ok(greeting),
                 Some(_) => {
-                    let why = "its belljar is another one than this; install the same everywhere";
+                    let why = "its belljar is another build; install the same build on all hosts";
                     return Err(fail(why.to_owned()));
                 }
                 None => tracing::info!("{host}: {line}"),
@@ -216,17 +216,17 @@ fn greet(agent: &mut Agent, build: &str, stop: &AtomicBool) -> Result<Greeting, 
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let exit = agent.end(FAREWELL);
-                return Err(fail(format!("its agent did not begin: {exit}")));
+                return Err(fail(format!("its agent did not start: {exit}")));
             }
         }
     }
     Err(fail(format!(
-        "its agent said nothing for {} s",
+        "its agent sent nothing for {} s",
         GATHERING.as_secs()
     )))
 }
 
-/// The agents of a run, which end with it.
+/// The agents of a run; dropping them ends them.
 pub struct Agents(Vec<Agent>);
 
 impl Drop for Agents {
@@ -235,7 +235,7 @@ impl Drop for Agents {
     }
 }
 
-/// Hosts that are connected and await what to do.
+/// Connected hosts that await their tasks.
 pub struct Gathered {
     mesh: Mesh,
     agents: Agents,
@@ -244,8 +244,8 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Places the nodes of `plan` and hands the hosts what they need. This host's part, and
-    /// the agents, who end with what is returned.
+    /// Places the nodes of `plan` and sends the hosts their tasks and files. Returns this host's part,
+    /// and the agents, which end when they are dropped.
     ///
     /// # Errors
     /// See [`MusterError`].

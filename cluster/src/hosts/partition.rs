@@ -1,7 +1,7 @@
-//! Which host runs which nodes.
+//! The assignment of nodes to hosts.
 //!
 //! Every node has one host, and host 0 has the run directory; no result depends on it. Made by `muster`
-//! from the placement and sent to all hosts, which check it first.
+//! from the placement and sent to all hosts, which validate it.
 
 use belljar_fabric::Distances;
 use belljar_sim::Span;
@@ -16,17 +16,17 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Hosts of these names, and for each node its host.
+    /// Hosts with these names, and for each node its host.
     ///
     /// # Panics
-    /// When a node is on a host that is none.
+    /// If a node's host does not exist.
     pub fn new(names: Vec<String>, host_of: Vec<u32>) -> Self {
         let known = |host: &u32| (*host as usize) < names.len();
         assert!(host_of.iter().all(known), "a node is on no host");
         Self { names, host_of }
     }
 
-    /// Whether it makes sense: it may come from elsewhere.
+    /// True if it is consistent, as it may come from another host.
     pub(crate) fn is_sound(&self) -> bool {
         let known = |host: &u32| (*host as usize) < self.names.len();
         self.host_of.iter().all(known)
@@ -37,18 +37,18 @@ impl Partition {
         &self.names
     }
 
-    /// What a host is called.
+    /// The name of a host.
     pub fn name(&self, host: u32) -> &str {
         self.names.get(host as usize).map_or("?", String::as_str)
     }
 
-    /// The host that runs `node`, if there is such a node.
+    /// The host that runs `node`, if the node exists.
     pub fn host_of(&self, node: u32) -> Option<u32> {
         self.host_of.get(node as usize).copied()
     }
 
-    /// The least time in which a frame gets from one of `host`'s nodes to another host's;
-    /// `None` where there are no two such nodes.
+    /// The minimum latency of a frame from one of `host`'s nodes to another host's node; `None` if
+    /// there are no such pairs.
     pub fn least_crossing(&self, host: u32, distances: &Distances) -> Option<Span> {
         let nodes = 0..self.host_of.len() as u32;
         let others: Vec<u32> = nodes

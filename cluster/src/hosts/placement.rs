@@ -1,10 +1,10 @@
-//! Which nodes go to which host.
+//! Placement of nodes on hosts.
 //!
-//! Nodes at one switch talk to each other soonest, so they should share a host: the time
-//! from a host's nodes to others' is what it may run ahead by, and every frame that leaves it
-//! is a message. Hosts get a share of the nodes by their processors, no more than their
-//! memory holds; nodes are dealt out in an order in which neighbours stand together: that of
-//! a walk over the switches, always to the nearest.
+//! Nodes at one switch have the lowest latency, so they should share a host: the latency to
+//! other hosts' nodes is a host's lookahead, and every frame between hosts is a message. Each
+//! host gets a share of the nodes by its processors, within its memory. Nodes are dealt out
+//! in an order that keeps neighbours together: a walk over the switches, always to the
+//! nearest one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,18 +13,18 @@ use belljar_fabric::{Endpoint, Topology};
 use crate::plan::Plan;
 use crate::scenario::Hosts;
 
-/// What a host has to give.
+/// The resources of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Its name.
     pub name: String,
     /// Processors; at least 1.
     pub processors: u32,
-    /// Bytes of memory for nodes, if that is known.
+    /// Bytes of memory for nodes, if known.
     pub memory: Option<u64>,
 }
 
-/// Why nodes cannot be placed.
+/// Errors of placing nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// The hosts are too small.
@@ -39,12 +39,12 @@ pub enum PlacementError {
         /// Nodes that fit.
         room: u64,
     },
-    /// A wish is none.
+    /// A requested placement is invalid.
     #[error("hosts.place: {0}")]
     Wish(String),
 }
 
-/// For each node of `plan` the number of its host.
+/// The host number for each node of `plan`.
 ///
 /// # Errors
 /// See [`PlacementError`].
@@ -53,13 +53,13 @@ pub(super) fn place_nodes(
     hosts: &[Capacity],
     wishes: &Hosts,
 ) -> Result<Vec<u32>, PlacementError> {
-    // Every node counts as the largest: so none is put where it does not fit.
+    // Every node counts as the largest one, so that all fit.
     let memory = plan.kinds().iter().map(|kind| kind.memory).max();
     let likely = plan.likely_memory(memory.unwrap_or(0));
     place((&plan.topology, plan.nodes), likely, hosts, &wishes.place)
 }
 
-/// For each node the number of its host, as `wishes` have it where they say something.
+/// The host number for each node; `wishes` take precedence.
 ///
 /// # Errors
 /// See [`PlacementError`].
@@ -86,7 +86,7 @@ pub fn place(
     Ok(placed.into_iter().flatten().collect())
 }
 
-/// How many switches have nodes of more than one host.
+/// The number of switches with nodes of more than one host.
 pub fn shared_switches(topology: &Topology, host_of: &[u32]) -> usize {
     let mut hosts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (node, host) in (0..).zip(host_of) {
@@ -96,7 +96,7 @@ pub fn shared_switches(topology: &Topology, host_of: &[u32]) -> usize {
     hosts.values().filter(|hosts| hosts.len() > 1).count()
 }
 
-/// Nodes as wishes have them.
+/// Nodes that `wishes` place.
 fn wished(
     nodes: u32,
     hosts: &[Capacity],
@@ -132,7 +132,7 @@ fn wished(
     Ok(placed)
 }
 
-/// How many more nodes each host gets.
+/// The number of further nodes for each host.
 fn shares(
     nodes: u32,
     memory: u64,
@@ -160,7 +160,8 @@ fn shares(
     let mut room = vec![0; hosts.len()];
     let open = wished.iter().filter(|host| host.is_none()).count();
     for _ in 0..open {
-        // The next goes to who would have the fewest for each processor; the first of equals.
+        // The next node goes to the host with the fewest nodes for each processor; of equal
+        // hosts to the first.
         let load = |host: usize| {
             let nodes = (held[host] + 1) as f64;
             nodes / f64::from(hosts[host].processors.max(1))
@@ -175,8 +176,8 @@ fn shares(
     Ok(room)
 }
 
-/// Nodes in the order of a breadth-first walk over the switches that have any, from that of
-/// node 0, always to the nearest that was not met.
+/// Nodes in the order of a breadth-first walk over their switches, from the switch of node 0,
+/// always to the nearest unvisited one.
 fn in_order(topology: &Topology, nodes: u32) -> Vec<u32> {
     let mut at: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for node in 0..nodes {
@@ -189,12 +190,12 @@ fn in_order(topology: &Topology, nodes: u32) -> Vec<u32> {
         order.extend(at.remove(&switch).unwrap_or_default());
         here = nearest(topology, switch, switches, &at);
     }
-    // Those that no path leads to.
+    // Unreachable nodes follow.
     order.extend(at.into_values().flatten());
     order
 }
 
-/// The switch with nodes in `left` that takes the fewest links from `from`.
+/// The switch in `left` with the fewest links from `from`.
 fn nearest(
     topology: &Topology,
     from: u32,

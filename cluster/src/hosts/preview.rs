@@ -1,7 +1,7 @@
-//! Which nodes would go where, told before any host is asked.
+//! Preview of the placement, before any host is contacted.
 //!
-//! Places nodes as a run would, with what is known of the hosts without asking them, and says whether that
-//! is enough to be sure. Called by `belljar check`.
+//! Places nodes as a run would, by the known properties of the hosts, and states whether these are
+//! certain. Called by `belljar check`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,34 +15,32 @@ use super::placement::{PlacementError, place_nodes, shared_switches};
 use crate::plan::Plan;
 use crate::scenario::Hosts;
 
-/// Why nothing can be told.
+/// Errors of a preview.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
-    /// It is not known which hosts.
+    /// The list of hosts is invalid.
     #[error(transparent)]
     List(#[from] HostListError),
-    /// The nodes do not go onto them.
+    /// The nodes do not fit onto the hosts.
     #[error(transparent)]
     Placement(#[from] PlacementError),
 }
 
-/// Where the nodes of a plan would go. [`Display`](fmt::Display) is what `belljar check`
-/// prints of it.
+/// The expected placement of a plan's nodes. [`Display`](fmt::Display) gives the lines of `belljar check`.
 #[derive(Debug)]
 pub struct Preview {
     way: Way,
-    /// What the hosts have was known.
+    /// True if the hosts' capacities are known.
     known: bool,
     partition: Partition,
-    /// Switches with nodes of several hosts, of all that have nodes.
+    /// The number of switches with nodes of several hosts, and of all switches with nodes.
     shared: (usize, usize),
-    /// The least time in which a frame gets from one host's nodes to another's.
+    /// The minimum latency between nodes of different hosts.
     apart: Option<Span>,
 }
 
 impl Preview {
-    /// Where the nodes of `plan` would go on the hosts that `hosts` asks for; `None` where
-    /// that is this one alone.
+    /// Places the nodes of `plan` on the hosts that `hosts` requests; `None` if only this one is.
     ///
     /// # Errors
     /// See [`PreviewError`].
@@ -80,7 +78,7 @@ impl fmt::Display for Preview {
         let names = self.partition.names();
         write!(f, "hosts      {} {way}", names.len())?;
         if !self.known {
-            f.write_str(", taken to be alike: they were not asked")?;
+            f.write_str(", assumed to be equal: they were not contacted")?;
         }
         let width = names.iter().map(String::len).max().unwrap_or(0);
         for (host, name) in (0..).zip(names) {
@@ -97,9 +95,8 @@ impl fmt::Display for Preview {
             f,
             "\n           {shared} of {all} switches with nodes of several hosts"
         )?;
-        self.apart.map_or(Ok(()), |apart| {
-            write!(f, ", which hear of each other after {apart} at the least")
-        })
+        self.apart
+            .map_or(Ok(()), |apart| write!(f, ", at least {apart} apart"))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Handing other hosts what they need to run their nodes.
+//! Sends other hosts the files for their nodes.
 //!
-//! A file is sent only to hosts that do not have its content already, and what arrives counts only if its
-//! hash is right. Host 0 calls [`hand_out`](provision::hand_out) and every other host [`take_in`](provision::take_in), both before any node runs.
+//! A file is sent only to hosts without its content, and accepted only if its hash is right. Host 0 calls
+//! [`hand_out`](provision::hand_out) and every other host [`take_in`](provision::take_in), both before any node runs.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,60 +20,60 @@ use super::partition::Partition;
 use super::store::{self, Arrival, PIECE, Store, StoreError};
 use crate::plan::Plan;
 
-/// How long one listens before looking whether somebody wants to stop.
+/// Time limit of one wait, between checks for a stop.
 const LISTENING: Duration = Duration::from_millis(50);
-/// How long one waits where others take nothing.
+/// Sleep while other hosts receive too slowly.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Why a host does not have what it needs.
+/// Errors of providing files.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvisionError {
     /// A file cannot be sent or kept.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A message cannot be made, or is none.
+    /// A message cannot be encoded or decoded.
     #[error("a message between hosts: {0}")]
     Codec(#[from] CodecError),
     /// A message is too long.
     #[error(transparent)]
     TooLong(#[from] TooLong),
-    /// A host is gone, or says that it cannot.
+    /// A host is lost, or reports an error.
     #[error("host {host}: {why}")]
     Host {
         /// Its name.
         host: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// It was called off.
+    /// The user stopped it.
     #[error("interrupted")]
     Cancelled,
 }
 
-/// Messages that came before they were asked for.
+/// Messages that arrived before they were expected.
 pub(crate) type Early = Vec<(u32, Message)>;
 
-/// What all hosts are given.
+/// The inputs of all hosts.
 pub struct Given {
-    /// The scenario's text, which names files next to it only.
+    /// The scenario's text; the files that it names are next to it.
     pub scenario: String,
-    /// These files besides it, by their names.
+    /// Files next to the scenario, by name.
     pub inputs: BTreeMap<String, PathBuf>,
-    /// The snapshots that nodes are clones of, one for each kind of them.
+    /// The snapshots for clones, one for each kind of nodes.
     pub snapshots: Vec<PathBuf>,
     /// The files of the checkpoint that the run is resumed from, by their names in the run's
     /// folder.
     pub checkpoint: Vec<(String, PathBuf)>,
-    /// Threads that run guests are to be kept from everything else.
+    /// True if threads that run guests are confined.
     pub sandboxed: bool,
-    /// Threads on each host; one for each processor otherwise.
+    /// Threads on each host; by default one for each processor.
     pub threads: Option<usize>,
 }
 
-/// What others are told of the run of `plan`.
+/// The task of other hosts in the run of `plan`.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub(crate) fn task(
     plan: &Plan,
     given: Given,
@@ -110,10 +110,10 @@ pub(crate) fn task(
     })
 }
 
-/// Sends all other hosts `task` and the files that they want.
+/// Sends all other hosts `task` and the files that they request.
 ///
 /// # Errors
-/// When one of them is lost, or cannot use it.
+/// If one of them is lost, or reports an error.
 pub(crate) fn hand_out(
     mesh: &Mesh,
     task: &Task,
@@ -173,11 +173,10 @@ fn send(
     }
 }
 
-/// Waits for what this host is to do, and for the files of it that are not here. Where they
-/// all are, in the order of [`Task::offers`].
+/// Waits for this host's task, and for its missing files. Returns the paths of all files, in the order of [`Task::offers`].
 ///
 /// # Errors
-/// When host 0 is lost, or a file cannot be kept.
+/// If host 0 is lost, or a file cannot be kept.
 pub(crate) fn take_in(
     mesh: &Mesh,
     cancelled: &AtomicBool,

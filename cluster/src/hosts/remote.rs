@@ -1,10 +1,10 @@
-//! What one host knows of nodes that others run.
+//! The known state of nodes on other hosts.
 //!
-//! A host tells of each of its nodes when it does anything next, and how many frames it has
-//! been given by then. Each host has the whole network, and so knows all frames that a
-//! node is going to be given, in the same order as the host that runs it. One that the
-//! other had not given to the node when it told of it may make the node act sooner: until
-//! it is told that the node has it, the earlier of the two times holds.
+//! A host reports for each of its nodes the time of its next action, and the number of
+//! frames delivered to it by then. Each host has the whole network, so it knows all frames
+//! for a node, in the same order as the node's host. A frame that was not delivered at the
+//! time of the report may make the node act sooner. Until a report counts the frame as
+//! delivered, the earlier of the two times holds.
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ use belljar_sim::Time;
 /// A node that another host runs.
 #[derive(Clone, Debug)]
 struct RemoteNode {
-    /// When it does anything next, by what was told.
+    /// The time of its next action, as last reported.
     next: Time,
-    /// Frames that it had been given then.
+    /// Frames delivered to it by then.
     taken: u64,
-    /// Frames that reached it by what is known here.
+    /// Frames for it in this host's network.
     arrived: u64,
-    /// When those arrive that it had not been given, in order.
+    /// Arrival times of undelivered frames, in order.
     waiting: VecDeque<Time>,
 }
 
@@ -30,8 +30,7 @@ pub(crate) struct RemoteNodes {
 }
 
 impl RemoteNodes {
-    /// Of which nothing is known but that they do nothing before `start`; `is_remote` for
-    /// each node.
+    /// Nodes without reports, which do nothing before `start`; `is_remote` for each node.
     pub(crate) fn new(is_remote: impl Iterator<Item = bool>, start: Time) -> Self {
         let unknown = RemoteNode {
             next: start,
@@ -44,8 +43,8 @@ impl RemoteNodes {
         }
     }
 
-    /// The node's host tells of it. When it does anything next, as things stand; `None` for
-    /// a node that is not another's.
+    /// Takes in a report of the node's host. Returns the time of the node's next action;
+    /// `None` if this host runs the node.
     pub(crate) fn told(&mut self, node: u32, next: Time, taken: u64) -> Option<Time> {
         let of = self.nodes.get_mut(node as usize)?.as_mut()?;
         of.next = next;
@@ -57,7 +56,8 @@ impl RemoteNodes {
         Some(of.next())
     }
 
-    /// A frame reaches the node at `time`. When it does anything next, as things stand.
+    /// Counts a frame that reaches the node at `time`. Returns the time of the node's next
+    /// action.
     pub(crate) fn arrives(&mut self, node: u32, time: Time) -> Option<Time> {
         let of = self.nodes.get_mut(node as usize)?.as_mut()?;
         of.arrived += 1;
@@ -92,7 +92,7 @@ mod tests {
         let mut remote = one();
         assert_eq!(remote.told(1, at(900), 0), Some(at(900)));
         assert_eq!(remote.arrives(1, at(500)), Some(at(500)));
-        // Told before it knew of the frame, heard after.
+        // The report was sent before the frame was known, and received after it.
         assert_eq!(remote.told(1, at(950), 0), Some(at(500)));
         assert_eq!(remote.arrives(1, at(600)), Some(at(500)));
         assert_eq!(remote.told(1, at(970), 1), Some(at(600)));

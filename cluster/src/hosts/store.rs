@@ -1,7 +1,7 @@
-//! Files that one host of a run has and others need, found by what is in them.
+//! Files of one host that others need, identified by their content.
 //!
 //! A host that sees the file at the same place (a shared file system) takes it there. Others
-//! keep what they were sent in a folder of the user's cache, under its hash.
+//! keep received files in a folder of the user's cache, under their hashes.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,26 +15,26 @@ use super::message::FileOffer;
 
 /// Bytes of a file that are sent in one message.
 pub(super) const PIECE: usize = 1 << 20;
-/// Files that were sent and are kept, the newest ones.
+/// Maximum number of kept files; the newest ones stay.
 const KEPT: usize = 16;
 
-/// Why a file cannot be offered or kept.
+/// Errors of offering or keeping a file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no folder for what is sent.
+    /// The folder for received files cannot be found.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// The host refuses a file.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was attempted.
+        /// The action.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// The host's reason.
         source: io::Error,
     },
-    /// What came is not what was offered.
+    /// The received file differs from the offered one.
     #[error("the file {0} arrived damaged")]
     Damaged(String),
 }
@@ -48,7 +48,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
     }
 }
 
-/// The file at `path`, as others are told of it.
+/// The offer of the file at `path`.
 pub(super) fn offer(path: &Path) -> Result<FileOffer, StoreError> {
     let path = fs::canonicalize(path).map_err(failed("find", path))?;
     let (length, hash) = digest(&path).map_err(failed("read", &path))?;
@@ -95,7 +95,7 @@ impl Store {
         self.folder.join(format!("{:032x}", offer.hash))
     }
 
-    /// Where the file is on this host, if it is.
+    /// The path of the file on this host, if it exists.
     pub(super) fn find(&self, offer: &FileOffer) -> Option<PathBuf> {
         let is_it = |path: &PathBuf| {
             let same_length = fs::metadata(path).is_ok_and(|file| file.len() == offer.length);
@@ -105,7 +105,7 @@ impl Store {
         places.into_iter().find(is_it)
     }
 
-    /// Begins to take in a file.
+    /// Starts receiving a file.
     pub(super) fn receive(&self, offer: &FileOffer) -> Result<Arrival, StoreError> {
         let file = tempfile::NamedTempFile::new_in(&self.folder)
             .map_err(failed("make a file in", &self.folder))?;
@@ -118,7 +118,7 @@ impl Store {
         })
     }
 
-    /// Removes what is older than the newest files, but for those `of_use`.
+    /// Removes all but the newest files and those `of_use`.
     pub(super) fn prune(&self, of_use: &[PathBuf]) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let dated = entries.filter_map(|entry| {
@@ -132,7 +132,7 @@ impl Store {
             if of_use.contains(&path) {
                 continue;
             }
-            // Another run may have been quicker.
+            // Another run may have stored it first.
             let _ = fs::remove_file(path);
         }
     }
@@ -157,7 +157,7 @@ impl Arrival {
         self.file.write_all(piece).map_err(failed("write", &path))
     }
 
-    /// The file is whole: where it is.
+    /// Completes the file and returns its path.
     pub(super) fn finish(self) -> Result<PathBuf, StoreError> {
         if self.left > 0 || self.hash.finish_128() != self.offer.hash {
             return Err(StoreError::Damaged(self.offer.path));
@@ -189,7 +189,7 @@ mod tests {
         }
         let place = arrival.finish().unwrap();
         assert_eq!(store.find(&offer), Some(place.clone()));
-        // The oldest of more than are kept stays as long as it is of use.
+        // A needed file stays, even if it is the oldest of too many.
         for newer in 0..KEPT {
             fs::write(store.folder.join(format!("newer{newer}")), b"").unwrap();
         }

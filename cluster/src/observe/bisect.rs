@@ -1,9 +1,8 @@
-//! The first instruction at which two runs differ.
+//! Finds the first instruction at which two runs differ.
 //!
-//! The hashes that two runs wrote say between which instructions of which node they
-//! part. Both scenarios are run again up to there, with the same node looked at more
-//! often, until one instruction is left before which the states are equal and after
-//! which they are not.
+//! The hashes of two runs bound the instructions of a node between which they diverge. Both
+//! scenarios are run again up to there, with more frequent samples of that node. This repeats
+//! until one instruction remains, with equal states before it and different ones after it.
 
 use std::fs;
 use std::io;
@@ -24,12 +23,12 @@ use crate::run::coordinator::{Run, Setup};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioError, of_run_directory};
 
-/// Places at which a node is looked at in each repetition.
+/// Samples of a node in each repetition.
 const LOOKS: u64 = 24;
-/// Pages of memory that are shown at most.
+/// Maximum number of listed pages of memory.
 const PAGES: usize = 8;
 
-/// Why two runs cannot be compared.
+/// Errors of comparing two runs.
 #[derive(Debug, thiserror::Error)]
 pub enum BisectError {
     /// A file of a run is missing.
@@ -37,18 +36,18 @@ pub enum BisectError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The host's.
+        /// The host's reason.
         reason: io::Error,
     },
-    /// A file of hashes is none.
+    /// A file of hashes is invalid.
     #[error("{path}: {reason}; run the scenario again with --state-hash")]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The runs looked at their nodes at different instructions, or have different nodes.
+    /// The runs hashed their nodes at different instructions, or have different nodes.
     #[error(
         "node {node} has no hashes at the same instructions in both runs; make both with the same --state-hash N and number of nodes"
     )]
@@ -56,30 +55,30 @@ pub enum BisectError {
         /// The node.
         node: u32,
     },
-    /// The repetitions differ elsewhere than the runs did.
+    /// The repetitions differ at other points than the runs.
     #[error(
-        "{one} and {two} were repeated, and node {node} does not differ up to {instructions} instructions as their hashes say; either one only ended earlier, or a run was made by another version, image or kind of host"
+        "{one} and {two} were repeated, but unlike in their hashes, node {node} does not differ within {instructions} instructions; either one run only ended earlier, or a run was made by another version, image or kind of host"
     )]
     Unlike {
-        /// A run.
+        /// The first run.
         one: PathBuf,
-        /// The other.
+        /// The second run.
         two: PathBuf,
         /// The node.
         node: u32,
-        /// Instructions retired there.
+        /// Instructions retired at that point.
         instructions: u64,
     },
     /// The scenario in a run directory is not usable.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// Its image or network is not.
+    /// Its image or network is not usable.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A repetition failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A repetition has nowhere to put its files.
+    /// A repetition cannot write its files.
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
     /// The host gives no temporary folder.
@@ -87,27 +86,27 @@ pub enum BisectError {
     Temporary(io::Error),
 }
 
-/// Where two runs part.
+/// The first difference of two runs.
 #[derive(Debug)]
 pub struct Difference {
     /// The node.
     pub node: u32,
-    /// Both states at the last boundary at which they are equal; `None` when they
-    /// differ before the first instruction.
+    /// Both states at the last equal boundary; `None` if they differ before the first
+    /// instruction.
     pub before: Option<[Sample; 2]>,
     /// Both states one instruction later.
     pub after: [Sample; 2],
 }
 
-/// What is known of a node from both runs' hashes.
+/// Bounds for the difference of a node, from both runs' hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interval {
     node: u32,
-    /// Instructions at which the states are last equal, if they ever are.
+    /// Instructions at the last equal states, if there are any.
     equal: Option<u64>,
-    /// Instructions at which they differ.
+    /// Instructions at the first differing states.
     differ: u64,
-    /// The clocks there, in cycles.
+    /// The clocks at that point, in cycles.
     cycles: (u64, u64),
 }
 
@@ -118,7 +117,7 @@ struct Repeatable {
     lines: Vec<Vec<StateLine>>,
 }
 
-/// Where runs are repeated, and how guests are kept in there.
+/// The folder for repetitions, and the sandbox of their guests.
 struct Workspace {
     folder: TempDir,
     _registration: Registration,
@@ -126,15 +125,15 @@ struct Workspace {
 }
 
 impl Workspace {
-    /// Every repetition reads its image and its scenario anew, and may make its snapshot; the
-    /// first one closes the process.
+    /// Each repetition reads its image and its scenario, and may make its snapshot; the first
+    /// one confines the process.
     fn new(sandbox: Option<&Sandbox>) -> Result<Self, BisectError> {
         let folder = tempfile::tempdir().map_err(BisectError::Temporary)?;
         let mut reach = Reach::nothing()
             .reading(Path::new("/"))
             .writing(folder.path())
             .renaming_in(folder.path().parent().unwrap_or(Path::new("/")));
-        // Without them a repetition says itself what it lacks.
+        // If they are missing, the repetition reports it.
         for kept in ["snapshots", "files"] {
             if let Ok(kept) = belljar_images::user_folder(kept)
                 && fs::create_dir_all(&kept).is_ok()
@@ -152,7 +151,7 @@ impl Workspace {
     }
 }
 
-/// Compares the runs in two directories; `tell` hears what is being done. `None` when
+/// Compares the runs in two directories; `tell` receives descriptions of the steps. `None` if
 /// all hashes are equal.
 ///
 /// # Errors
@@ -173,7 +172,8 @@ pub fn bisect(
     let Some(first) = intervals.iter().map(|interval| interval.cycles.1).min() else {
         return Ok(None);
     };
-    // What begins after another node's difference cannot come before it.
+    // An interval that begins after the end of another one cannot contain the first
+    // difference.
     intervals.retain(|interval| interval.cycles.0 < first || interval.equal.is_none());
     let mut found: Option<Difference> = None;
     for interval in intervals {
@@ -187,7 +187,7 @@ pub fn bisect(
 }
 
 impl Difference {
-    /// The virtual time at which the states first differ.
+    /// The virtual time of the first differing states.
     pub fn time(&self) -> Time {
         self.after[0].time.min(self.after[1].time)
     }
@@ -225,7 +225,7 @@ fn first_difference(
     let mut equal: Option<&StateLine> = None;
     for (one, two) in one.iter().zip(two) {
         if one.instructions != two.instructions {
-            // One of them ended here.
+            // One run ended here.
             break;
         }
         if one.hashes != two.hashes {
@@ -322,7 +322,7 @@ fn differing_pages([one, two]: &[Sample; 2]) -> Vec<u64> {
     differing.map(|((page, _), _)| *page).take(PAGES).collect()
 }
 
-/// Runs a plan until its node has been looked at everywhere.
+/// Runs a plan until all samples of its node are taken.
 fn repeat(
     run: &Repeatable,
     node: u32,
@@ -388,7 +388,7 @@ mod tests {
             interval(Some(0), 10)
         );
         assert_eq!(find(&[(0, "x"), (10, "x")]), interval(None, 0));
-        // One ends earlier and was the same until then.
+        // One run ends earlier, and is equal until then.
         assert_eq!(
             find(&[(0, "a"), (10, "b"), (18, "x")]),
             interval(Some(10), 18)

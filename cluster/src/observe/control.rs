@@ -1,12 +1,12 @@
-//! Looking at a run while it is under way, and typing into its nodes.
+//! Live observation of a run, and input for its nodes.
 //!
-//! A running `belljar run` listens on a Unix socket, [`SOCKET`](control::SOCKET), in its run directory; whoever
-//! runs it may connect. Both sides send lines of JSON: the run a [`Hello`](control::Hello), then one
-//! [`Reply`](control::Reply) to each [`Request`](control::Request). Looking changes no result. Typing does, so what was typed
-//! is kept with its virtual time in [`INPUT_FILE`](control::INPUT_FILE).
+//! A running `belljar run` listens on a Unix socket, [`SOCKET`](control::SOCKET), in its run directory; only its user may
+//! connect. Both sides send lines of JSON: the run a [`Hello`](control::Hello), then one [`Reply`](control::Reply) to each
+//! [`Request`](control::Request). Observation changes no result. Input does, so it is recorded with its virtual time in
+//! [`INPUT_FILE`](control::INPUT_FILE).
 //!
-//! The run's own thread never touches the socket: it looks at a [`Mailbox`](control::Mailbox) between rounds, which
-//! costs it one load while nobody asks.
+//! The run's own thread never uses the socket: it checks a [`Mailbox`](control::Mailbox) between rounds, at the cost of one
+//! load if there are no requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +14,9 @@ use crate::run::checkpoint::Report;
 
 /// The client's side of the control socket.
 mod client;
-/// Where a run and those who look at it meet.
+/// Requests of clients to a run, and its answers.
 mod mailbox;
-/// The run's side of the socket: threads of their own, which never run a guest.
+/// The run's side of the socket: threads that never run a guest.
 mod server;
 /// The state of a run, as its control socket shows it.
 mod view;
@@ -28,18 +28,18 @@ pub(crate) use view::Viewer;
 
 /// The socket's name in a run directory.
 pub const SOCKET: &str = "control.sock";
-/// What was typed into consoles: a line for each piece, with picoseconds of virtual time, the
-/// node, and the bytes, escaped as in Rust's byte strings.
+/// Input typed into consoles: a line for each piece, with picoseconds of virtual time, the node, and the bytes, escaped as in
+/// Rust's byte strings.
 pub const INPUT_FILE: &str = "input.log";
-/// Version of what is said on the socket.
+/// Version of the socket's protocol.
 pub const VERSION: u32 = 1;
-/// Longest line that either side takes, in bytes.
+/// Longest line in either direction, in bytes.
 const LONGEST_REQUEST: u64 = 64 << 10;
 const LONGEST_REPLY: u64 = 64 << 20;
-/// Bytes that are typed with one request, which tells each in 4 at most.
+/// Most input bytes of one request; each takes at most 4 bytes in JSON.
 pub const MOST_TYPED: usize = 8 << 10;
 
-/// What the run says first.
+/// The first message of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`].
@@ -50,48 +50,47 @@ pub struct Hello {
     pub nodes: u32,
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// How things stand; what nodes wrote to their consoles so far is in their files then.
+    /// Requests the run's state; the consoles' files are then up to date.
     Look,
     /// Types bytes into a node's serial console, at the run's next round.
     Type {
         /// The node.
         node: u32,
-        /// What is typed.
+        /// The input.
         bytes: Vec<u8>,
     },
-    /// The whole run is kept; answered when it is on the disk.
+    /// Requests a checkpoint; answered when it is on the disk.
     Checkpoint,
-    /// Virtual time waits, or continues, until the client says otherwise or leaves.
+    /// Pauses or continues virtual time; ends with the client.
     Pause(bool),
-    /// Virtual time goes no faster than this many times the host's, until the client says
-    /// otherwise or leaves.
+    /// Limits virtual time to this multiple of host time; ends with the client.
     Pace(Option<f64>),
 }
 
-/// What the run answers.
+/// A run's reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// How things stand.
+    /// The run's state.
     Look(Look),
-    /// What was kept.
+    /// The checkpoint that was made.
     Checkpoint(Report),
-    /// It will be done.
+    /// The request is accepted.
     Done,
-    /// It will not be done, and why.
+    /// The request is refused, for this reason.
     Refused(String),
 }
 
-/// How things stand.
+/// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// Virtual time, in picoseconds.
     pub now_ps: u64,
-    /// Whether virtual time waits because somebody asked for it.
+    /// True if virtual time is paused by a request.
     pub paused: bool,
     /// Rounds so far.
     pub rounds: u64,
@@ -99,16 +98,16 @@ pub struct Look {
     pub nodes: Vec<NodeLook>,
     /// Calls entered so far of each MPI function that was called.
     pub functions: Vec<(String, u64)>,
-    /// Links that carried most since the last look at the run, the busiest first.
+    /// The busiest links since the last look, in descending order.
     pub links: Vec<LinkLook>,
 }
 
-/// How a node stands.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLook {
-    /// Whether its init is through.
+    /// True if its init has finished.
     pub ready: bool,
-    /// Whether it has ended.
+    /// True if it has ended.
     pub ended: bool,
     /// Instructions retired.
     pub instructions: u64,
@@ -118,7 +117,7 @@ pub struct NodeLook {
     pub calls: u64,
 }
 
-/// What a link did since the last look.
+/// The traffic of a link since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkLook {
     /// Its name.

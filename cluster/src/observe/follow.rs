@@ -1,7 +1,7 @@
-//! What the command writes, shown while the run continues.
+//! Shows the workload's output while the run continues.
 //!
-//! Reads the files `stdout` and `stderr` of the run directory as they grow, in a thread of its own.
-//! Wherever the nodes run, what is shown is what is kept. Begun by the commands that run a scenario.
+//! A thread reads the files `stdout` and `stderr` of the run directory as they grow. The shown
+//! output equals the kept one, on any host. Begun by the commands that run a scenario.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,24 +15,23 @@ use crate::observe::progress::Line;
 use crate::results::stream::Stream;
 use belljar_files::open_input;
 
-/// Between two looks.
+/// Time between reads.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes that are shown at a time.
 const PIECE: u64 = 1 << 20;
 
-/// The command's output on its way to this process's.
+/// The forwarding of the workload's output.
 pub struct Follower {
     ended: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Follower {
-    /// Shows what is added to the outputs in `directory` from now on, on this process's standard
-    /// output and error, above `line`.
+    /// Shows new output in `directory` on this process's standard output and error, above `line`.
     pub fn start(directory: &Path, line: Line) -> Self {
         Self::hand(directory, move |stream, bytes| {
             line.above(|| {
-                // Nobody who reads is no fault of the run's.
+                // A closed output is no error of the run.
                 let _ = match stream {
                     Stream::Stderr => write_to(io::stderr().lock(), bytes),
                     _ => write_to(io::stdout().lock(), bytes),
@@ -41,12 +40,12 @@ impl Follower {
         })
     }
 
-    /// Hands the same to `show`.
+    /// Passes the same to `show`.
     fn hand(directory: &Path, mut show: impl FnMut(Stream, &[u8]) + Send + 'static) -> Self {
         let streams = [Stream::Stdout, Stream::Stderr];
         let open = |stream: Stream| {
             let mut file = open_input(directory.join(stream.file(0)?)).ok()?;
-            // Of a run that continues, the first part was shown before.
+            // A resumed run has shown the first part before.
             file.seek(SeekFrom::End(0)).ok()?;
             Some((stream, file))
         };
@@ -55,7 +54,7 @@ impl Follower {
         let told = ended.clone();
         let thread = thread::spawn(move || {
             loop {
-                // Looked at first, so that what was written until then is shown.
+                // Read before the files, so that all output up to this moment is shown.
                 let is_last = told.load(Ordering::Acquire);
                 for (stream, file) in &mut files {
                     read_on(file, |bytes| show(*stream, bytes));
@@ -69,16 +68,16 @@ impl Follower {
         Self { ended, thread }
     }
 
-    /// Shows the rest: everything that is in the files by now.
+    /// Shows the rest of the files.
     pub fn finish(self) {
         self.ended.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // One that panicked has shown what it could.
+        // After a panic no more can be shown.
         let _ = self.thread.join();
     }
 }
 
-/// Hands what `file` has more to `show`.
+/// Passes the rest of `file` to `show`.
 fn read_on(file: &mut File, mut show: impl FnMut(&[u8])) {
     loop {
         let mut bytes = Vec::new();
@@ -105,7 +104,7 @@ mod tests {
     fn what_is_written_from_then_on_is_shown_to_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stdout");
-        // There is no file for standard error.
+        // The file for standard error is missing.
         std::fs::write(&path, "before\n").unwrap();
         let shown = Arc::new(Mutex::new(Vec::new()));
         let here = shown.clone();

@@ -1,8 +1,8 @@
 //! Standard input as a guest's keyboard.
 //!
-//! A thread reads it, so a caller waits for a key only as long as it wants to. A terminal is in raw mode as
-//! long as the [`Keyboard`](keyboard::Keyboard) lives and gets its settings back at its end. Used by `belljar boot` and
-//! `belljar console`.
+//! A thread reads it, so a caller can limit its wait for a key. A terminal is in raw mode as long as the
+//! [`Keyboard`](keyboard::Keyboard) lives and gets its settings back at its end. Used by `belljar boot` and `belljar
+//! console`.
 
 use std::io::{self, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,32 +10,32 @@ use std::time::Duration;
 
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 
-/// On a terminal, Ctrl-A and then `x` leaves, `p` has virtual time wait where that can be;
-/// Ctrl-A twice types one.
+/// On a terminal, Ctrl-A and then `x` leaves, `p` pauses virtual time if the run supports it, and a second Ctrl-A types
+/// one.
 const ESCAPE: u8 = 1;
 const LEAVE: u8 = b'x';
 const PAUSE: u8 = b'p';
 const BUFFER: usize = 4096;
 
-/// What was typed since the last look.
+/// Input since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Typed {
     /// For the guest.
     pub bytes: Vec<u8>,
-    /// Whether the person at the terminal wants to leave.
+    /// True if the user wants to leave.
     pub leaves: bool,
-    /// Whether virtual time is to wait if it runs, and to run if it waits.
+    /// True if virtual time should change between running and paused.
     pub pauses: bool,
 }
 
-/// Standard input, read by a thread of its own; a terminal is in raw mode meanwhile.
+/// Standard input, read by a thread; a terminal is in raw mode meanwhile.
 pub struct Keyboard {
     bytes: Option<Receiver<Vec<u8>>>,
     escapes: Option<Escapes>,
     terminal: Option<Termios>,
 }
 
-/// Takes Ctrl-A out of what is typed.
+/// Removes the sequences of Ctrl-A from the input.
 #[derive(Debug, Default)]
 struct Escapes {
     open: bool,
@@ -71,12 +71,12 @@ impl Keyboard {
         }
     }
 
-    /// Whether nothing will ever come.
+    /// True if no more input can come.
     pub fn is_closed(&self) -> bool {
         self.bytes.is_none()
     }
 
-    /// What was typed; waits up to `patience` for the first of it.
+    /// The input so far; waits up to `patience` for its start.
     pub fn typed(&mut self, patience: Duration) -> Typed {
         let mut typed = Typed::default();
         let Some(receiver) = &self.bytes else {
@@ -121,7 +121,7 @@ impl Escapes {
     }
 }
 
-/// Puts the terminal into raw mode; its settings so far.
+/// Puts the terminal into raw mode; returns its previous settings.
 fn make_raw() -> Option<Termios> {
     let before = tcgetattr(io::stdin()).ok()?;
     let mut raw = before.clone();

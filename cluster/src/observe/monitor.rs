@@ -1,7 +1,7 @@
 //! A running cluster on one screen.
 //!
-//! Shows what the last look at the run said and nothing of its own, so it needs no run to be drawn. Control
-//! characters of guests do not reach the terminal. Called by `belljar watch`.
+//! Shows only the last look at the run, so it can be drawn without a run. Control characters of guests do
+//! not reach the terminal. Called by `belljar watch`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 use crate::observe::control::Look;
 use crate::results::stream::Stream;
 
-/// A run that is over, from what it left.
+/// A finished run, from its files.
 mod finished;
 /// The end of a console's file, for a screen that is not the guest's terminal.
 mod tail;
@@ -23,10 +23,10 @@ mod tail;
 pub use finished::{FinishedError, finished};
 pub use tail::tail;
 
-/// Node 0's outputs in the order in which they are shown.
+/// Node 0's outputs, in the order of display.
 const SHOWN: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Console];
 
-/// What the screen shows.
+/// The content of the screen.
 #[derive(Debug, Default)]
 pub struct Monitor {
     name: String,
@@ -36,7 +36,7 @@ pub struct Monitor {
     speed: f64,
     looks: u64,
     selected: usize,
-    /// Which of node 0's outputs is shown; of other nodes it is the console.
+    /// The shown output of node 0; other nodes show their consoles.
     shown: usize,
     output: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl Monitor {
         self.output = lines;
     }
 
-    /// The node, and which of its outputs is shown: at first what the command writes.
+    /// The shown node and output; initially the workload's standard output.
     pub fn shown(&self) -> (u32, Stream) {
         match self.selected {
             0 => (0, SHOWN[self.shown % SHOWN.len()]),
@@ -77,18 +77,18 @@ impl Monitor {
         self.shown += 1;
     }
 
-    /// Whether virtual time waits.
+    /// True if virtual time is paused.
     pub fn is_paused(&self) -> bool {
         self.look.paused
     }
 
-    /// Shows the console of the node that is `by` further.
+    /// Shows the console of the node that is `by` positions further.
     pub fn select(&mut self, by: isize) {
         let last = self.look.nodes.len().saturating_sub(1);
         self.selected = self.selected.saturating_add_signed(by).min(last);
     }
 
-    /// Draws everything.
+    /// Draws the screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let [head, upper, lower, foot] = Layout::vertical([
             Constraint::Length(1),
@@ -147,7 +147,7 @@ impl Monitor {
         }
     }
 
-    /// Virtual seconds between the last two looks; zero when there is one only.
+    /// Virtual seconds between the last two looks; zero after the first.
     fn virtual_seconds(&self) -> f64 {
         if self.looks < 2 {
             return 0.0;

@@ -1,6 +1,6 @@
-//! How a run goes: a line that changes on a terminal, or lines one after another for who reads them elsewhere.
+//! The progress of a run: a changing line on a terminal, or successive lines elsewhere.
 //!
-//! The one place of this crate, with the summary, that looks at the host's clock.
+//! Besides the summary, the only part of this crate that reads the host's clock.
 #![allow(clippy::disallowed_methods)]
 
 use std::io::{self, Write};
@@ -10,35 +10,35 @@ use belljar_sim::Time;
 use belljar_sim::figures::decimal;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How it is shown how a run goes.
+/// The form of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Showing {
-    /// Not at all.
+    /// None.
     Nothing,
-    /// By a line on a terminal.
+    /// A line on a terminal.
     Line,
-    /// By lines on standard error, one each second of the host's.
+    /// Lines on standard error, one per second of host time.
     Lines,
 }
 
-/// Shows virtual time, speed, nodes and events while a run is under way.
+/// Shows virtual time, speed, nodes and events of a running run.
 pub struct Progress {
     bar: ProgressBar,
     showing: Showing,
     started: Instant,
-    /// When it was shown last; the first line comes at once.
+    /// Time of the last display; the first line appears at once.
     shown: Option<Instant>,
     shown_at: Time,
 }
 
-/// How things stand.
+/// The state of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
     /// Virtual time.
     pub now: Time,
     /// Number of nodes.
     pub nodes: usize,
-    /// Nodes whose init is through.
+    /// Nodes whose init has finished.
     pub ready: usize,
     /// MPI calls recorded.
     pub events: u64,
@@ -47,12 +47,12 @@ pub struct Snapshot {
 const INTERVAL: Duration = Duration::from_millis(250);
 const INTERVAL_OF_LINES: Duration = Duration::from_secs(1);
 
-/// The line itself, for who writes above it.
+/// The progress line, for writers above it.
 #[derive(Clone, Debug)]
 pub struct Line(ProgressBar);
 
 impl Line {
-    /// Does `write` while the line is out of the way.
+    /// Calls `write` while the line is hidden.
     pub fn above(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// The line, for who writes above it.
+    /// The line, for writers above it.
     pub fn line(&self) -> Line {
         Line(self.bar.clone())
     }
@@ -87,7 +87,7 @@ impl Progress {
         self.started.elapsed()
     }
 
-    /// Whether a new line is due after this round.
+    /// True if a new line is due after this round.
     pub fn is_due(&self, round: u64) -> bool {
         let interval = match self.showing {
             Showing::Nothing => return false,
@@ -97,7 +97,7 @@ impl Progress {
         round.is_multiple_of(64) && self.shown.is_none_or(|shown| shown.elapsed() >= interval)
     }
 
-    /// Shows how things stand.
+    /// Shows the state.
     pub fn show(&mut self, snapshot: &Snapshot) {
         let virtual_time = snapshot.now.since(self.shown_at).as_secs_f64();
         let since = self.shown.unwrap_or(self.started).elapsed();
@@ -111,7 +111,7 @@ impl Progress {
             snapshot.events
         );
         if self.showing == Showing::Lines {
-            // Who does not read them does not have to.
+            // A closed standard error is no failure.
             let _ = writeln!(io::stderr(), "{line}");
         }
         self.bar.set_message(line);

@@ -1,7 +1,7 @@
 //! Looking at a node's state at given instructions while it runs.
 //!
-//! Looking changes nothing of the node. Equal lines mean equal states of processor and memory, by hashes.
-//! Used by runs with `--state-hash` and by `belljar bisect`, which reads the files of two runs.
+//! Observation changes nothing in the node. Equal lines mean equal states of processor and memory, by
+//! hashes. Used by runs with `--state-hash`, and by `belljar bisect`, which reads the files of two runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -12,27 +12,27 @@ use belljar_sim::Time;
 use belljar_vmm::Node;
 use serde::{Deserialize, Serialize};
 
-/// Folder of a run directory that holds the hashes of nodes' states.
+/// Folder of a run directory with the hashes of nodes' states.
 pub const STATE_FOLDER: &str = "state";
-/// What a file of hashes begins with.
+/// First line of a file of hashes.
 const TITLE: &str = "# belljar state hashes 1";
-/// What its columns are.
+/// Its columns.
 const COLUMNS: &str = "# instructions cycles rip processor memory devices";
 /// Longest instruction.
 const CODE_BYTES: usize = 15;
 /// Index of CS.
 const CS: usize = 1;
 
-/// What is done with a node every so often.
+/// The purpose of periodic samples of a node.
 #[derive(Debug)]
 pub enum Watch {
-    /// Its state's hashes are written down.
+    /// Writes hashes of its state.
     Log(StateLog),
-    /// Its state is kept for comparing.
+    /// Keeps its state for comparison.
     Probe(Probe),
 }
 
-/// A file of hashes, a line every so many instructions and one for the end.
+/// A file of hashes: a line at each interval of instructions, and one for the end.
 #[derive(Debug)]
 pub struct StateLog {
     every: u64,
@@ -41,14 +41,14 @@ pub struct StateLog {
     file: BufWriter<File>,
 }
 
-/// Instructions at which a node's state is wanted, and what was found.
+/// Instructions at which a node's state is sampled, and the samples.
 #[derive(Debug, Default)]
 pub struct Probe {
-    /// Instructions yet to come, ascending.
+    /// Remaining instructions, ascending.
     pub points: VecDeque<u64>,
-    /// Guest-physical addresses of pages whose bytes are wanted.
+    /// Guest-physical addresses of the pages to sample.
     pub pages: Vec<u64>,
-    /// What was found so far.
+    /// Samples so far.
     pub samples: Vec<Sample>,
 }
 
@@ -63,13 +63,13 @@ pub struct Sample {
     pub processor: Vec<StateItem>,
     /// Every page of RAM with its hash.
     pub memory: Vec<(u64, u64)>,
-    /// Pages that were asked for.
+    /// The requested pages.
     pub pages: BTreeMap<u64, Vec<u8>>,
     /// Linear address of the next instruction.
     pub address: u64,
     /// Bits of its code segment: 16, 32 or 64.
     pub bits: u32,
-    /// The bytes there; fewer than an instruction may have when the page ends.
+    /// The bytes there; fewer than the longest instruction at a page's end.
     pub code: Vec<u8>,
 }
 
@@ -80,12 +80,12 @@ pub struct StateLine {
     pub instructions: u64,
     /// The node's clock in cycles.
     pub cycles: u64,
-    /// What must be equal for states to be: the hashes of processor and memory.
+    /// Hashes of processor and memory, which are equal for equal states.
     pub hashes: (String, String),
 }
 
 impl Watch {
-    /// The number of instructions at which the node must be looked at next.
+    /// The number of instructions at the next sample.
     pub fn next(&self) -> Option<u64> {
         match self {
             Self::Log(log) => Some(log.next),
@@ -93,7 +93,7 @@ impl Watch {
         }
     }
 
-    /// Looks at `node`, which is there.
+    /// Samples `node`, which has reached the point.
     pub fn look(&mut self, node: &Node) {
         match self {
             Self::Log(log) => log.note(node),
@@ -102,7 +102,7 @@ impl Watch {
     }
 }
 
-/// How far a file of hashes is.
+/// Progress of a file of hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StateLogState {
     every: u64,
@@ -111,10 +111,10 @@ pub(crate) struct StateLogState {
 }
 
 impl StateLog {
-    /// How far it is.
+    /// Saves its progress.
     ///
     /// # Errors
-    /// When the host refuses what is not written yet.
+    /// If the host cannot write the buffered data.
     pub(crate) fn keep(&mut self) -> io::Result<StateLogState> {
         self.save()?;
         Ok(StateLogState {
@@ -124,7 +124,7 @@ impl StateLog {
         })
     }
 
-    /// Continues `file`, which stands where it was when [kept](Self::keep).
+    /// Continues `file`, positioned where it was when [kept](Self::keep).
     pub(crate) fn resume(saved: StateLogState, file: BufWriter<File>) -> Self {
         Self {
             every: saved.every.max(1),
@@ -168,17 +168,17 @@ impl StateLog {
     /// Writes the last line.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn end(&mut self, node: &Node) -> io::Result<()> {
         self.write_line(node);
         self.save()?;
         self.file.flush()
     }
 
-    /// Moves what was noted into the file.
+    /// Writes the recorded lines to the file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&mut self) -> io::Result<()> {
         self.file.write_all(&std::mem::take(&mut self.lines))
     }
@@ -218,16 +218,16 @@ impl Probe {
 }
 
 impl Sample {
-    /// Whether registers and memory are the same.
+    /// True if registers and memory are equal.
     pub fn agrees(&self, other: &Self) -> bool {
         self.processor == other.processor && self.memory == other.memory
     }
 }
 
-/// Reads a file of hashes; what is wrong with it, in words, otherwise.
+/// Reads a file of hashes; returns the fault in words if it is invalid.
 ///
 /// # Errors
-/// Names the first line that is none.
+/// Names the first invalid line.
 pub fn read_state_lines(text: &str) -> Result<Vec<StateLine>, String> {
     if !text.starts_with(TITLE) {
         return Err(format!("it does not begin with `{TITLE}`"));
@@ -236,7 +236,7 @@ pub fn read_state_lines(text: &str) -> Result<Vec<StateLine>, String> {
     lines
         .filter(|(_, line)| !line.starts_with('#'))
         .map(|(number, line)| {
-            parse_line(line).ok_or_else(|| format!("line {} is no line of hashes", number + 1))
+            parse_line(line).ok_or_else(|| format!("line {} is not a line of hashes", number + 1))
         })
         .collect()
 }

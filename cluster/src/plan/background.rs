@@ -1,7 +1,7 @@
-//! A scenario's background jobs, resolved: what they do is read, and their hosts are numbered.
+//! A scenario's background jobs, resolved: the jobs are read, and their hosts numbered.
 //!
-//! Hosts of background jobs come after the nodes, job by job in the scenario's order. Jobs are read as they were prepared: traces are not looked at here. Called where
-//! a network is built, which only needs their number, and by `Plan::resolve`.
+//! Hosts of background jobs follow the nodes, job by job in the scenario's order. Prepared jobs are read; traces are not needed
+//! here. Called for a network, which needs only the number of hosts, and by `Plan::resolve`.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,29 +15,29 @@ use twox_hash::XxHash3_64;
 
 use crate::scenario::{BackgroundTable, Scenario};
 
-/// Hosts of all background jobs together, at most.
+/// Maximum number of hosts of all background jobs.
 const MOST_HOSTS: u64 = 1 << 20;
 
-/// A job whose traffic shares the network with the nodes'.
+/// A job whose traffic shares the network with the nodes.
 #[derive(Clone, Debug)]
 pub struct BackgroundPlan {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its program and calibration.
     pub job: Arc<PreparedJob>,
-    /// Tells jobs apart.
+    /// Hash that identifies the job.
     pub hash: u64,
     /// Its hosts, by their numbers in the network.
     pub hosts: Range<u32>,
-    /// When it begins, after the nodes do.
+    /// Its start, relative to the nodes' start.
     pub start: Span,
-    /// How often it is played; until the run ends when absent.
+    /// Number of repetitions; until the run ends when absent.
     pub times: Option<u64>,
-    /// What its processors' own work is multiplied by.
+    /// Factor of its processors' work time.
     pub scale: f64,
 }
 
-/// Why there cannot be such a background job. What it says follows the word "background".
+/// Errors of a background job. Messages follow the word "background".
 #[derive(Debug, thiserror::Error)]
 pub enum BackgroundError {
     /// Its file cannot be read.
@@ -48,15 +48,15 @@ pub enum BackgroundError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// It is none.
+    /// Its file is invalid.
     #[error(".run: {path}: {source}")]
     Job {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         source: Box<PreparedError>,
     },
-    /// It was not prepared.
+    /// It is not prepared.
     #[error(
         ".run: {0} is a folder: run directories are prepared by the commands of belljar that take scenarios; start the run with one of them"
     )]
@@ -68,7 +68,7 @@ pub enum BackgroundError {
     Large {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
     /// Too many hosts.
@@ -79,14 +79,14 @@ pub enum BackgroundError {
     Range {
         /// The key.
         key: &'static str,
-        /// What was written.
+        /// The value.
         value: String,
-        /// What may be.
+        /// The valid range.
         limits: &'static str,
     },
 }
 
-/// How many hosts the background jobs of a scenario need together; its paths are relative to `folder`.
+/// The number of hosts of a scenario's background jobs; paths are relative to `folder`.
 ///
 /// # Errors
 /// See [`BackgroundError`].
@@ -105,7 +105,7 @@ pub(super) fn hosts(scenario: &Scenario, folder: &Path) -> Result<u32, Backgroun
     }
 }
 
-/// The background jobs of a scenario; its paths are relative to `folder`.
+/// The background jobs of a scenario; paths are relative to `folder`.
 ///
 /// # Errors
 /// See [`BackgroundError`].

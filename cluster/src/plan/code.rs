@@ -1,8 +1,7 @@
-//! The code that a run's processes may have: the programs and libraries of its image and of the workload, by which stacks
-//! are unwound.
+//! The code of a run's processes: the programs and libraries of its image and of the workload, for unwinding stacks.
 //!
-//! Made once for all nodes of an image on this host, for runs that record frames or samples; of each file its first page is read then,
-//! and more when a process has it. Called when the nodes' parts are loaded.
+//! Made once for all nodes of an image on this host, for runs that record frames or samples. The first page of each file is read
+//! at once, and the rest when a process maps it. Called when the nodes' parts are loaded.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use object::read::ReadCache;
 
 use crate::plan::Plan;
 
-/// The code of the files that nodes of `plan` with `image` have, if frames of its calls, or samples, are recorded.
+/// The code of the files on nodes of `plan` with `image`, if frames of calls, or samples, are recorded.
 ///
 /// # Errors
-/// When the image's root file system can't be read.
+/// If the image's root file system cannot be read.
 pub(crate) fn code_files(plan: &Plan, image: &Image) -> Result<Option<Arc<Files>>, ErofsError> {
     let has_frames = plan.trace.enabled && plan.trace.frames > 0;
     if !has_frames && plan.profile.is_none() {
@@ -40,7 +39,7 @@ pub(crate) fn code_files(plan: &Plan, image: &Image) -> Result<Option<Arc<Files>
     Ok(Some(Arc::new(files)))
 }
 
-/// Where nodes have the workload's file of this name.
+/// The path on nodes of the workload's file of this name.
 pub fn workload_path(name: &str) -> String {
     format!("/root/{name}")
 }

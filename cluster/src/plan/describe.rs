@@ -1,7 +1,6 @@
 //! A plan in words.
 //!
-//! Says what a run would do, defaults included, and nothing that is not in the plan. Printed by `belljar
-//! check`.
+//! Describes the run, including defaults, from the plan alone. Printed by `belljar check`.
 
 use std::collections::BTreeSet;
 use std::{fmt, iter};
@@ -80,7 +79,7 @@ impl fmt::Display for Plan {
         }
         write!(f, "trace      {}", self.describe_trace())?;
         for own in &self.probes {
-            // Of several images most files are the same.
+            // Several images have most files in common.
             let places: BTreeSet<_> = own.places.iter().flatten().collect();
             for (path, places) in places {
                 let places: Vec<String> = places.iter().map(|at| format!("{at:#x}")).collect();
@@ -108,7 +107,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Variables that all nodes have, then those of nodes of single images.
+    /// Variables of all nodes, then variables of single images.
     fn describe_environment(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_all = |name: &String, value: &String| {
             let mut images = self.images.iter();
@@ -195,7 +194,7 @@ impl Plan {
     }
 }
 
-/// What stands before each of several lines: `head`, then nothing.
+/// Prefixes of several lines: `head`, then the empty text.
 fn heads(head: &str) -> impl Iterator<Item = &str> {
     iter::once(head).chain(iter::repeat(""))
 }

@@ -1,6 +1,6 @@
-//! Why a scenario cannot be carried out: by the key, with what may be written instead.
+//! Errors of a scenario: they name the key and the valid values.
 //!
-//! Made where a plan is made, told by all commands that make one.
+//! Made with plans, and printed by all commands that make one.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::probes::own::ProbeError;
 use crate::scenario::FilesError;
 use belljar_workload::ProgramError;
 
-/// Why a scenario cannot be carried out.
+/// An error of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The recipe is not usable.
@@ -24,12 +24,12 @@ pub enum PlanError {
     /// The image cannot be looked up.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The image is not what was built.
+    /// The image differs from its digests.
     #[error("{source}; build the image again with: belljar image build {recipe}")]
     DamagedImage {
         /// Its recipe.
         recipe: PathBuf,
-        /// What is wrong.
+        /// The reason.
         source: ManifestError,
     },
     /// The image was never built.
@@ -38,7 +38,7 @@ pub enum PlanError {
         /// The recipe's file.
         recipe: PathBuf,
     },
-    /// The workload calls Slurm, which is not there.
+    /// The workload calls Slurm, which is missing.
     #[error(
         "the workload calls {name}, and its image has no Slurm; write a table [slurm] into the scenario, or --set 'slurm={{}}', and nodes have it"
     )]
@@ -46,20 +46,20 @@ pub enum PlanError {
         /// The command.
         name: &'static str,
     },
-    /// Another host handed over other images than the scenario needs.
+    /// Another host sent other images than the scenario needs.
     #[error(
-        "the scenario has {needed} images, and {given} were handed over; run the same build of belljar on all hosts"
+        "the scenario has {needed} images, and {given} were sent; run the same build of belljar on all hosts"
     )]
     Images {
-        /// How many it needs.
+        /// Number of needed images.
         needed: usize,
-        /// How many there are.
+        /// Number of given images.
         given: usize,
     },
-    /// The network cannot be.
+    /// The network is invalid.
     #[error("network{0}")]
     Network(#[from] NetworkError),
-    /// A background job cannot be.
+    /// A background job is invalid.
     #[error("background{0}")]
     Background(#[from] BackgroundError),
     /// Files of the workload cannot be found.
@@ -70,7 +70,7 @@ pub enum PlanError {
     File {
         /// Its name in the guest.
         name: String,
-        /// Where it should be.
+        /// Its path.
         path: PathBuf,
         /// The host's reason.
         source: std::io::Error,
@@ -78,37 +78,37 @@ pub enum PlanError {
     /// A program of the workload cannot run on the image.
     #[error("workload.files: {0}")]
     Program(Box<ProgramError>),
-    /// The time model cannot be.
+    /// The time model is invalid.
     #[error("nodes.timing: {0}")]
     Timing(#[from] TimingError),
-    /// The processor cannot be.
+    /// The processor is invalid.
     #[error("nodes.extensions: {0}")]
     Extensions(#[from] IsaError),
     /// This host's processor cannot run the guests'.
     #[error(transparent)]
     Host(#[from] CpuError),
-    /// The choice of calls makes no sense.
+    /// The filter of calls is invalid.
     #[error("trace: {0}")]
     Trace(#[from] SelectionError),
-    /// Probes of the user's cannot be.
+    /// The user's probes are invalid.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// A group of nodes cannot be.
+    /// A group of nodes is invalid.
     #[error("[[nodes.group]] {group}: {source}")]
     Group {
         /// Its name, or its number from 1.
         group: String,
-        /// What is wrong with it.
+        /// The reason.
         source: Box<PlanError>,
     },
-    /// There are other nodes than those of groups.
+    /// The number of nodes differs from the groups' sum.
     #[error(
         "nodes.count is {count}; it must be the sum of the groups' counts, which is {sum}, or be left out"
     )]
     Sum {
-        /// How many there are to be.
+        /// Number of nodes.
         count: u32,
-        /// How many groups have.
+        /// Sum of the groups.
         sum: u32,
     },
     /// A value outside its limits.
@@ -116,9 +116,9 @@ pub enum PlanError {
     Range {
         /// The scenario's key.
         key: &'static str,
-        /// What was written.
+        /// The value.
         value: String,
-        /// What may be written.
+        /// The valid values.
         limits: &'static str,
     },
 }

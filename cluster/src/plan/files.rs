@@ -1,7 +1,7 @@
 //! The files that a scenario names.
 //!
-//! Finds the image and reads the workload's files when the plan is made; large ones are only measured, as
-//! nodes read them from a disk. Names are checked first. Called by `Plan::resolve`.
+//! Finds the image and reads the workload's files when the plan is made. Large files are only measured,
+//! as nodes read them from a disk. Names are checked first. Called by `Plan::resolve`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) fn find_image(recipe: &Path) -> Result<Image, PlanError> {
     }
 }
 
-/// Contents of files by their names in `/root`, and those that are too large to be read here.
+/// Contents of files by their names in `/root`, and large files without their contents.
 pub(super) type Contents = (BTreeMap<String, Vec<u8>>, LargeFiles);
 
 pub(super) fn read_files(

@@ -1,8 +1,8 @@
-//! The images of a run's nodes, and what of the run depends on them.
+//! The images of a run's nodes, and their properties.
 //!
-//! A plan has at least one, and no two of its images are the same: groups of nodes that name the same recipe share
-//! one. Programs of the workload may run on any node, so each must be able to start on one image at least. Made when a
-//! plan is made; asked wherever nodes are made.
+//! A plan has at least one, and no two of its images are the same: groups of nodes that name the same recipe share one.
+//! Programs of the workload may run on any node, so each must be able to start on one image at least. Made with a plan; used
+//! wherever nodes are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,22 +22,22 @@ use belljar_workload::large_files::LargeFiles;
 use belljar_workload::library::{FORMER_PARTS, is_former_part};
 use belljar_workload::{Binary, GuestRoot, ProgramError};
 
-/// An image, and what nodes of it get.
+/// An image, and the additions for its nodes.
 #[derive(Clone, Debug)]
 pub struct ImagePlan {
-    /// What boots.
+    /// The image.
     pub image: Image,
     /// Words for the kernel's command line.
     pub append: String,
     /// The workload's environment, with the image's own.
     pub environment: BTreeMap<String, String>,
-    /// What launchers of MPI need in it besides, where the image has them.
+    /// Variables for MPI launchers, if the image has any.
     pub launchers: BTreeMap<String, String>,
     /// The project's own commands that nodes get, such as `srun`.
     pub commands: Vec<&'static str>,
     /// Empty libraries of an older glibc; the image's glibc has their functions.
     pub former_parts: Vec<&'static str>,
-    /// The image's secure shell server, where nodes run it.
+    /// The image's secure shell server, if nodes run it.
     pub secure_shell: Option<SecureShell>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>) {
     (all, numbers)
 }
 
-/// Refuses any other number of images than `scenario` has; another host may hand over what it likes.
+/// Refuses another number of images than `scenario` has, as another host may send any.
 pub(super) fn check_number(scenario: &Scenario, given: usize) -> Result<(), PlanError> {
     let (tables, _) = tables(scenario);
     match tables.len() + usize::from(scenario.slurm.is_some()) {
@@ -70,7 +70,7 @@ pub(super) fn check_number(scenario: &Scenario, given: usize) -> Result<(), Plan
     }
 }
 
-/// Divides the images of [`find`] into those of nodes and that of Slurm.
+/// Separates the images of [`find`] into the images of nodes and the image of Slurm.
 pub(super) fn apart(scenario: &Scenario, mut images: Vec<Image>) -> (Vec<Image>, Option<Image>) {
     let slurm = scenario.slurm.as_ref().and_then(|_| images.pop());
     (images, slurm)
@@ -91,7 +91,8 @@ pub(super) fn slurm(
         .transpose()
 }
 
-/// The images of `scenario`, which was read from `path`, in the order of [`tables`], followed by the image of Slurm if there is one.
+/// The images of `scenario`, which was read from `path`, in the order of [`tables`], followed by the image of Slurm if there is
+/// one.
 pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let (tables, numbers) = tables(scenario);
@@ -105,7 +106,7 @@ pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanE
     each.chain(slurm).collect()
 }
 
-/// An error that concerns an image, by the first group that has it unless that is the scenario's own.
+/// An error about an image, with the first group that uses it, unless it is the scenario's own image.
 fn blame(scenario: &Scenario, numbers: &[usize], image: usize, error: PlanError) -> PlanError {
     let group = numbers.iter().position(|number| *number == image);
     match group {
@@ -122,7 +123,7 @@ fn blame(scenario: &Scenario, numbers: &[usize], image: usize, error: PlanError)
     }
 }
 
-/// What images are made into plans with.
+/// Inputs for plans of images.
 pub(super) struct Makings<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) kinds: &'a [NodeKind],
@@ -130,10 +131,10 @@ pub(super) struct Makings<'a> {
     pub(super) large_files: &'a LargeFiles,
 }
 
-/// The plans of `images`, whose trees are `roots`, and the workload's programs in words, each with its libraries.
+/// The plans of `images` with the trees `roots`, and the workload's programs in words, each with its libraries.
 ///
 /// # Errors
-/// When an image can run nothing, or a program of the workload can start on none of them.
+/// If an image can run no program, or a program of the workload can start on no image.
 pub(super) fn resolve(
     makings: &Makings<'_>,
     images: Vec<Image>,

@@ -1,7 +1,7 @@
-//! What the nodes of each group are made of.
+//! The properties of the nodes of each group.
 //!
-//! A plan has at least one kind of nodes, and each node is of exactly one: kinds follow one another in the order
-//! of nodes' numbers. Made when a plan is made; asked wherever nodes may differ.
+//! A plan has at least one kind of nodes, and each node has exactly one: kinds follow one another in the order
+//! of nodes' numbers. Made with a plan; used by code for nodes that may differ.
 
 use belljar_cpu::InstructionSet;
 use belljar_exact::{CyclesPerInstruction, Timing};
@@ -17,14 +17,14 @@ pub mod noise;
 /// From a scenario's timing to the engine's time model.
 pub(crate) mod time_model;
 
-/// Nodes that are all alike.
+/// Nodes with equal properties.
 #[derive(Clone, Debug)]
 pub struct NodeKind {
-    /// The group's name, or its number from 1; `None` where there are no groups.
+    /// The group's name, or its number from 1; `None` without groups.
     pub group: Option<String>,
     /// The first of the nodes.
     pub first: u32,
-    /// How many there are.
+    /// Their number.
     pub count: u32,
     /// The number of their image in the plan.
     pub image: usize,
@@ -34,29 +34,29 @@ pub struct NodeKind {
     pub vcpus: u32,
     /// Their clock.
     pub clock: Frequency,
-    /// The instructions that they have.
+    /// The instruction set of the processors.
     pub instruction_set: InstructionSet,
     /// Cycles for each instruction.
     pub ratio: CyclesPerInstruction,
-    /// The time model, if there is one: all kinds have one or none has.
+    /// The time model; either all kinds have one or none.
     pub timing: Option<Timing>,
     /// Ranks that launchers may start on each.
     pub ranks: u32,
 }
 
 impl Plan {
-    /// The kinds of nodes, in the order of nodes' numbers; never none.
+    /// The kinds of nodes, in the order of nodes' numbers; never empty.
     pub fn kinds(&self) -> &[NodeKind] {
         &self.kinds
     }
 
-    /// The number of the kind of which node `node` is.
+    /// The number of the kind of node `node`.
     pub(crate) fn kind_number(&self, node: u32) -> usize {
         let up_to = self.kinds.partition_point(|kind| kind.first <= node);
         up_to.saturating_sub(1)
     }
 
-    /// What node `node` is.
+    /// The kind of node `node`.
     pub fn kind_of(&self, node: u32) -> &NodeKind {
         &self.kinds[self.kind_number(node)]
     }
@@ -72,7 +72,7 @@ impl Plan {
         (0..self.nodes).map(clock).collect()
     }
 
-    /// Whether any node has several processors.
+    /// True if any node has several processors.
     pub fn has_slices(&self) -> bool {
         self.kinds.iter().any(|kind| kind.vcpus > 1)
     }
@@ -83,21 +83,20 @@ impl Plan {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Bytes of the host's memory that nodes with so many bytes of RAM are likely to take: clones
-    /// share what they do not write.
+    /// Bytes of host memory that nodes with this RAM in bytes will probably use: clones share unwritten memory.
     pub fn likely_memory(&self, bytes: u64) -> u64 {
         if self.boot_each { bytes } else { bytes / 2 }
     }
 }
 
-/// What the scenario calls its group number `number`, from 0.
+/// The name of group number `number`, from 0.
 pub(super) fn label(scenario: &Scenario, number: usize) -> Option<String> {
     let group = scenario.nodes.group.get(number)?;
     let name = group.name.clone().filter(|name| !name.is_empty());
     Some(name.unwrap_or_else(|| (number + 1).to_string()))
 }
 
-/// An error that concerns one of the groups, if there are any.
+/// Adds the group to an error that concerns one, if there are any.
 pub(super) fn within(scenario: &Scenario, number: usize, error: PlanError) -> PlanError {
     match label(scenario, number) {
         None => error,
@@ -108,7 +107,7 @@ pub(super) fn within(scenario: &Scenario, number: usize, error: PlanError) -> Pl
     }
 }
 
-/// All kinds of nodes of `scenario`, whose values have been held against their limits.
+/// All kinds of nodes of `scenario`, whose values were checked against their limits.
 pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
     let all = scenario.nodes.kinds(scenario.workload.ranks_per_node);
     let is_timed = all.iter().any(|(nodes, _)| nodes.timing.is_some());
@@ -116,7 +115,7 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
     let (mut kinds, mut first) = (Vec::new(), 0);
     for (number, (mut nodes, ranks)) in all.into_iter().enumerate() {
         if is_timed {
-            // So that accounts of time are there for all nodes or for none.
+            // All nodes then have time accounts, or none.
             nodes.timing.get_or_insert_with(TimingTable::default);
         }
         let made = kind(&nodes, ranks).map_err(|error| within(scenario, number, error))?;
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
     use crate::plan::limits;
 
-    /// The kinds of a scenario with `more` in its `[nodes]`, or what is wrong with it.
+    /// The kinds of a scenario with `more` in its `[nodes]`, or the error.
     fn of(more: &str) -> Result<Vec<NodeKind>, String> {
         let text = format!(
             "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\", ranks-per-node = 3 }}\n\

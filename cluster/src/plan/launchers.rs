@@ -1,9 +1,8 @@
-//! What launchers of MPI need on the nodes, so that nobody has to set it: ranks run as root, other nodes are
-//! reached by `belljar-rsh` and are those of the run's host file, and messages go over `eth0`.
+//! Settings that MPI launchers need on the nodes, so that users need not set them. Ranks run as root, other nodes are reached by
+//! `belljar-rsh` and listed in the run's host file, and messages use `eth0`.
 //!
-//! Scenarios' own `workload.environment` holds where it names the same. What MPICH of Debian needs
-//! stands in the guest's init; container images may have any MPI, wherever, and get what each of them
-//! reads.
+//! A scenario's `workload.environment` takes precedence. The guest's init has the settings for Debian's MPICH. Container images
+//! may have any MPI anywhere, and get the settings of all.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +13,14 @@ use crate::scripts::{COMMANDS, calls};
 use crate::slurm;
 use belljar_workload::{GuestRoot, Mpi, PROGRAMS};
 
-/// Where container images have what is this project's, `container-init`'s `own`.
+/// Path of the project's programs in container images, `own` in `container-init`.
 const OWN: &str = "/run/belljar/system/bin";
-/// Where the run disk has the project's own commands.
+/// Path of the project's commands on the run disk.
 const COMMAND_FOLDER: &str = "/run/belljar/bin";
 /// The host file in the form of Hydra.
 const HYDRA_HOSTS: &str = "/run/belljar/hosts";
 
-/// The variables for a node whose tree is `root`: those of the MPI implementations that it has, and all where
-/// it is a container's.
+/// The variables for a node whose tree is `root`: for the MPI implementations in the tree, or for all in a container.
 pub(super) fn environment(
     root: &GuestRoot,
     is_container: bool,
@@ -40,7 +38,7 @@ pub(super) fn environment(
         variables.open_mpi(&rsh, crowded);
         let memory = match is_new {
             true => Some("sm"),
-            // Where the image has it.
+            // If the image has it.
             false => Some("vader").filter(|_| root.holds("mca_btl_vader.so")),
         };
         variables.transports(memory.filter(|_| several));
@@ -53,8 +51,7 @@ pub(super) fn environment(
     variables.0
 }
 
-/// The project's own commands that nodes get: a script calls them, and the image has none of the name, or
-/// has an `ssh` and nobody to answer it.
+/// The project's commands for the nodes: a script calls them, and the image lacks them, or has an `ssh` without a server.
 pub(super) fn wanted_commands(
     root: &GuestRoot,
     command: &str,
@@ -71,7 +68,7 @@ pub(super) fn wanted_commands(
     wanted.collect()
 }
 
-/// Files by which shells get a function `module`.
+/// Files that define a shell function `module`.
 const MODULES: [&str; 4] = [
     "/etc/profile.d/modules.sh",
     "/etc/profile.d/lmod.sh",
@@ -79,7 +76,7 @@ const MODULES: [&str; 4] = [
     "/usr/share/modules/init/bash",
 ];
 
-/// PATH with the project's own commands first, or Slurm's commands and then those.
+/// PATH with the project's commands first; Slurm's commands precede them.
 pub(super) fn path_with_commands(path: Option<&String>, has_slurm: bool) -> String {
     let path = path.cloned().unwrap_or_else(|| PROGRAMS.join(":"));
     let path = format!("{COMMAND_FOLDER}:{path}");
@@ -89,7 +86,7 @@ pub(super) fn path_with_commands(path: Option<&String>, has_slurm: bool) -> Stri
     }
 }
 
-/// Makes of the variables of launchers those for nodes with Slurm, by which launchers find nodes and start their daemons there.
+/// Adapts the variables for nodes with Slurm, by which launchers find nodes and start their daemons.
 pub(super) fn leave_to_slurm(variables: &mut BTreeMap<String, String>) {
     for name in OF_HOST_FILES {
         variables.remove(name);
@@ -98,8 +95,8 @@ pub(super) fn leave_to_slurm(variables: &mut BTreeMap<String, String>) {
     variables.insert("SLURM_CONF".to_owned(), settings);
 }
 
-/// Variables that give launchers their nodes, or that make them start daemons in another way than by `srun`. Open MPI's agent of rsh stays: its launchers
-/// look for one also where they do not use it.
+/// Variables that name the nodes, or another method than `srun` to start daemons. Open MPI's rsh agent stays, as its launchers
+/// require one even if they do not use it.
 const OF_HOST_FILES: [&str; 5] = [
     "OMPI_MCA_orte_default_hostfile",
     "PRTE_MCA_prte_default_hostfile",
@@ -118,7 +115,7 @@ impl Variables {
         self.0.extend(values);
     }
 
-    /// Open MPI 4 and what is the same in 5.
+    /// Settings of Open MPI 4, and common ones of 5.
     fn open_mpi(&mut self, rsh: &str, crowded: bool) {
         let hosts = format!("/run/belljar/{OPEN_MPI_HOSTS}");
         self.set(&[
@@ -132,7 +129,7 @@ impl Variables {
             ("OMPI_MCA_hwloc_base_binding_policy", "none"),
             ("OMPI_MCA_orte_default_hostfile", &hosts),
         ]);
-        // Ranks that wait would otherwise keep the processor from those that they wait for.
+        // Otherwise waiting ranks would occupy the processors of the ranks that they wait for.
         if crowded {
             self.set(&[("OMPI_MCA_mpi_yield_when_idle", "1")]);
         }
@@ -161,12 +158,12 @@ impl Variables {
         ]);
     }
 
-    /// What MPICH, MVAPICH and Intel MPI send by, where it is not UCX.
+    /// The transport of MPICH, MVAPICH and Intel MPI without UCX.
     fn libfabric(&mut self) {
         self.set(&[("FI_PROVIDER", "tcp"), ("FI_TCP_IFACE", "eth0")]);
     }
 
-    /// Intel MPI has names of its own for what Hydra reads.
+    /// Intel MPI has different names for Hydra's settings.
     fn intel(&mut self, rsh: &str, several: bool) {
         self.set(&[
             ("I_MPI_HYDRA_BOOTSTRAP", "rsh"),

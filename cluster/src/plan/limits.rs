@@ -1,7 +1,7 @@
-//! What a scenario's values may be, all in one place: `check`, `run`, `sweep` and `submit` refuse the
-//! same, by the key, before anything is made.
+//! Limits of a scenario's values, all in one place: `check`, `run`, `sweep` and `submit` refuse the
+//! same ones, by the key, before any file is made.
 //!
-//! What depends on more than one value, such as a network's shape, is checked where it is resolved.
+//! Combinations of values, such as a network's shape, are checked where they are resolved.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use crate::plan::error::PlanError;
 use crate::plan::kinds::within;
 use crate::scenario::{FileSource, HERE, NodeGroup, Nodes, Profile, Scenario, Trace};
 
-/// Shortest time from one checkpoint, or sample, to the next.
+/// Shortest interval of checkpoints or samples.
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
-/// Most nodes of a cluster: what the guests' addresses and the run disk are laid out for.
+/// Maximum number of nodes, from the layout of guests' addresses and of the run disk.
 const MAX_NODES: u32 = 4096;
-/// Most groups of nodes: each boots a node of its own for its clones. And the longest name of one.
+/// Maximum number of groups, as each boots a template, and longest name of a group.
 const MOST_GROUPS: usize = 16;
 const LONGEST_GROUP: usize = 64;
-/// Most patterns of outputs, and bytes of each: what a node takes.
+/// Maximum number of patterns of outputs, and longest one in bytes, as accepted by a node.
 const MOST_PATTERNS: usize = 1000;
 const LONGEST_PATTERN: usize = 4000;
-/// Most ranks that launchers may start on a node.
+/// Maximum number of ranks that launchers may start on a node.
 const MOST_RANKS: u32 = 1024;
-/// Longest part of a file's name in bytes, as Linux has it.
+/// Longest component of a file's name in Linux, in bytes.
 const LONGEST_NAME: usize = 255;
 
 fn fail(key: &'static str, value: impl ToString, limits: &'static str) -> Result<(), PlanError> {
@@ -35,7 +35,7 @@ fn fail(key: &'static str, value: impl ToString, limits: &'static str) -> Result
     Err(PlanError::Range { key, value, limits })
 }
 
-/// Sees that every value of `scenario` is within its limits.
+/// Checks all values of `scenario` against their limits.
 pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
     let name = &scenario.name;
     if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
@@ -80,7 +80,7 @@ fn check_ranks(ranks: u32) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Sees that all of `nodes` together are as many as there can be.
+/// Checks the total number of `nodes`.
 fn check_count(nodes: &Nodes) -> Result<(), PlanError> {
     const KEY: &str = "nodes.count";
     let Some(count) = nodes
@@ -95,7 +95,7 @@ fn check_count(nodes: &Nodes) -> Result<(), PlanError> {
     if !nodes.group.is_empty() && sum != count {
         return Err(PlanError::Sum { count, sum });
     }
-    // A group alone that has none, or too many, is told of by its name.
+    // An error about a single group names the group.
     let is_whole = nodes
         .group
         .iter()
@@ -106,7 +106,7 @@ fn check_count(nodes: &Nodes) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Sees that every group is one that nodes can be of.
+/// Checks every group of nodes.
 fn check_groups(scenario: &Scenario) -> Result<(), PlanError> {
     let groups = &scenario.nodes.group;
     if groups.len() > MOST_GROUPS {
@@ -188,7 +188,7 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanE
         !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name.bytes().all(is_letter)
     };
     if let Some(name) = environment.keys().find(|name| !is_name(name)) {
-        // Shells of nodes drop others, or end at them.
+        // Shells on nodes ignore other names, or fail at them.
         let limits = "names of letters, digits and `_` that do not begin with a digit";
         return fail("workload.environment", format!("{name:?}"), limits);
     }
@@ -199,8 +199,8 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), PlanE
     Ok(())
 }
 
-/// Sees that files can all be there by their names.
-/// `files` without what may stand for several, each with a name of its own: those are looked for later.
+/// `files` without entries called `.`, which stand for several files with names of their own: they are
+/// checked after expansion.
 fn alone(files: &BTreeMap<String, FileSource>) -> BTreeMap<String, FileSource> {
     let is_path = |source: &FileSource| matches!(source, FileSource::Path(_));
     let mut files = files.clone();
@@ -208,7 +208,7 @@ fn alone(files: &BTreeMap<String, FileSource>) -> BTreeMap<String, FileSource> {
     files
 }
 
-/// Sees that all files, each of them one file, can have their names in the guest.
+/// Checks that all files, each a single one, can have their names in the guest.
 pub(super) fn check_names(files: &BTreeMap<String, FileSource>) -> Result<(), PlanError> {
     const KEY: &str = "workload.files";
     for name in files.keys() {
@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a scenario with `overrides`.
+    /// The error of a scenario with `overrides`.
     fn said(overrides: &str) -> Result<(), String> {
         let text = "name = \"x\"\nimage = { recipe = \"r\" }\nworkload = { command = \"\" }\n\
                     nodes = { count = 2, memory = \"1 GiB\", clock = \"1 GHz\" }\n";

@@ -1,7 +1,7 @@
 //! A scenario's network resolved: its topology built, its links' troubles found.
 //!
 //! A key that belongs to another topology, a link that does not exist and a route that the topology lacks
-//! are errors. Links' names are made only if they are asked for: a large network has many. Called by
+//! are errors. Links' names are made only on demand, as a large network has many. Called by
 //! `Plan::resolve`.
 
 use std::collections::BTreeMap;
@@ -30,26 +30,26 @@ pub(super) mod bounded;
 pub(super) mod card;
 /// A network in words.
 mod describe;
-/// Why a network cannot be.
+/// Errors of networks.
 pub(super) mod error;
 /// A topology from a GraphML file.
 mod graph;
 /// Networks without a run.
 mod machine;
-/// What all links and switches have.
+/// Properties of all links and switches.
 pub(super) mod parts;
-/// Links and ports that carry nothing.
+/// Links and ports without traffic.
 mod warnings;
 
 pub(super) use describe::describe;
 pub use warnings::network_warnings;
 
-/// Names that an error lists at most.
+/// Maximum number of names in an error.
 const LISTED: usize = 12;
 /// Bytes of an Ethernet header.
 const ETHERNET_HEADER: usize = 14;
 
-/// A network as it will be operated.
+/// A resolved network.
 pub(super) struct NetworkPlan {
     pub(super) topology: Topology,
     pub(super) settings: Settings,
@@ -59,7 +59,7 @@ pub(super) struct NetworkPlan {
 }
 
 impl NetworkPlan {
-    /// Links and ports that carry nothing.
+    /// Links and ports without traffic.
     pub(super) fn warnings(&self) -> Result<Vec<String>, NetworkError> {
         Ok(network_warnings(&self.topology, &self.settings)?)
     }
@@ -100,7 +100,7 @@ impl NetworkPlan {
     }
 }
 
-/// Reads the user's forwarding tables, where the routing is theirs.
+/// Reads the user's forwarding tables, if the routing uses them.
 fn tables(
     network: &Network,
     topology: &Topology,
@@ -127,7 +127,7 @@ fn tables(
     Ok(Some(Arc::new(tables)))
 }
 
-/// Links' names, made when first asked for.
+/// Links' names, made on first use.
 #[derive(Default)]
 struct Names(std::cell::OnceCell<Vec<String>>);
 
@@ -160,7 +160,7 @@ impl Names {
     }
 }
 
-/// Refuses keys that belong to another topology: who writes them expects something.
+/// Refuses keys of other topologies, as they would have no effect.
 fn check_keys(network: &Network) -> Result<(), NetworkError> {
     use TopologyKind::{Dragonfly, FatTree, Graphml, HyperX, KAryNTree, SlimFly, Torus, Tree};
     let kind = &network.topology;
@@ -319,7 +319,7 @@ fn fat_tree(network: &Network, hosts: u32) -> Result<FatTree, NetworkError> {
     })
 }
 
-/// Bounds what is written down for each frame.
+/// Bounds the statistics written for each frame.
 fn check_statistics(network: &Network, topology: &Topology) -> Result<(), NetworkError> {
     let Some(length) = network.statistics.map(|length| length.0) else {
         return Ok(());

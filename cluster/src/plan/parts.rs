@@ -1,7 +1,7 @@
-//! What the nodes of a run are made of.
+//! Construction of a run's nodes.
 //!
-//! What nodes differ in follows from their index and the scenario's seed. A template knows nothing of what
-//! nodes or runs differ in. Called where a run is prepared and where its snapshot is made.
+//! Differences between nodes follow from their index and the scenario's seed. A template is independent of
+//! the differences between nodes and between runs. Called to prepare a run and to make its snapshot.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,14 +30,14 @@ use belljar_workload::large_files::LargeFilesError;
 pub(crate) const START_DATE: u64 = 1_704_067_200;
 pub(crate) const DISK_LATENCY: Span = Span::from_us(20);
 
-/// The nodes' network, as init is told it; node 0's address in it is the run disk's.
+/// The nodes' network, for init; node 0's address in it is on the run disk.
 const NETWORK: &str = "10.77.0.0/16";
-/// The seed of what all clones share; each continues with its own.
+/// The seed of the template; each clone continues with its own seed.
 const TEMPLATE_SEED: Seed = Seed(0);
-/// Bytes of an archive without files, and of the disk of large files where nobody mounts it.
+/// Bytes of an archive without files, and of an unused disk of large files.
 const EMPTY_ARCHIVE: usize = 1024;
 
-/// Why nodes cannot be made.
+/// Errors of making nodes.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
     /// The kernel is not usable.
@@ -54,10 +54,10 @@ pub enum PartsError {
         /// The host's reason.
         source: io::Error,
     },
-    /// The engine has nothing to work with.
+    /// The engine cannot work on this host.
     #[error(transparent)]
     Engine(#[from] CpuError),
-    /// The programs of the image's root file system can't be read.
+    /// The programs of the image's root file system cannot be read.
     #[error(transparent)]
     Root(#[from] ErofsError),
     /// The disk of large files cannot be made.
@@ -68,39 +68,39 @@ pub enum PartsError {
     RunDisk(io::Error),
 }
 
-/// What nodes share.
+/// Shared parts of nodes.
 pub(crate) struct Parts {
-    /// What those of each image share.
+    /// Shared parts of the nodes of each image.
     images: Vec<ImageParts>,
     makers: Makers,
-    /// Whether nodes that boot take their memory in huge pages.
+    /// True if booted nodes use huge pages.
     huge_pages: bool,
-    /// None where there are none, or only the node to be cloned is made.
+    /// `None` without large files, or if only the template is made.
     large_files: Option<Disk>,
     /// The disk of Slurm, if nodes have it.
     slurm: Option<Disk>,
-    /// Of what runs differ in.
+    /// Hashes of the disks that differ between runs.
     pub(crate) disk_hashes: DiskHashes,
 }
 
-/// What all nodes of an image share.
+/// Shared parts of the nodes of an image.
 pub(crate) struct ImageParts {
     kernel: Arc<KernelImage>,
     initrd: Arc<[u8]>,
     root: Disk,
     run_disk: Disk,
-    /// By what calls are seen, if not by the preloaded library.
+    /// Probes for calls, unless the preloaded library reports them.
     pub(crate) probes: Option<RunProbes>,
-    /// By what stacks of calls are unwound, where frames are recorded.
+    /// Code for unwinding stacks, if frames are recorded.
     pub(crate) code: Option<Arc<Files>>,
 }
 
-/// XXH3 of what is on the disks that a run brings.
+/// XXH3 of the contents of the disks that a run brings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskHashes {
-    /// On the run disk; where nodes have several images, of the hashes of theirs.
+    /// Of the run disk; with several images, a hash of the hashes of their run disks.
     pub(crate) run: u64,
-    /// On the disk of large files, if there is one.
+    /// Of the disk of large files, if there is one.
     pub(crate) large_files: Option<u128>,
 }
 
@@ -116,7 +116,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// The same without large files, which the node to be cloned does not need.
+    /// The same without large files, which the template does not need.
     pub(crate) fn of_template(plan: &Plan) -> Result<Self, PartsError> {
         let (mut images, mut hashes) = (Vec::new(), Vec::new());
         for number in 0..plan.images.len() {
@@ -150,12 +150,12 @@ impl Parts {
         })
     }
 
-    /// What node `index` of `plan` shares with those of its image.
+    /// The shared parts of node `index` of `plan`.
     pub(crate) fn of_node(&self, plan: &Plan, index: u32) -> &ImageParts {
         &self.images[plan.kind_of(index).image]
     }
 
-    /// Builds node `index`, to be booted.
+    /// Builds node `index` for booting.
     pub(crate) fn node(&self, plan: &Plan, index: u32) -> Result<Node, NodeError> {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
@@ -171,8 +171,8 @@ impl Parts {
         Node::new(&config, self.makers.node(plan, kind, index, seed))
     }
 
-    /// Builds the node that clones of kind number `kind` are made of, to be booted: it knows nothing of what
-    /// such nodes or runs differ in.
+    /// Builds the template for clones of kind number `kind`, for booting. It is independent of the
+    /// differences between such nodes or runs.
     pub(crate) fn template(&self, plan: &Plan, kind: usize) -> Result<Node, NodeError> {
         let empty = Disk::from_bytes(vec![0; EMPTY_ARCHIVE]);
         let disks = RunDisks {
@@ -185,8 +185,8 @@ impl Parts {
         Node::new(&config, self.makers.node(plan, kind, 0, TEMPLATE_SEED))
     }
 
-    /// Node `index` as a clone of its kind's template's `snapshot`. It does not know who it is before it is
-    /// [told](Self::tell_identity).
+    /// Makes node `index` as a clone from `snapshot` of its kind's template. It has no identity before
+    /// [`tell_identity`](Self::tell_identity).
     pub(crate) fn clone_of(
         &self,
         snapshot: &Snapshot,
@@ -199,7 +199,7 @@ impl Parts {
         Node::clone_of(snapshot, &config, maker)
     }
 
-    /// Tells the clone `node` at `time` that it is node `index`.
+    /// Sends the clone `node` its identity, node `index`, at `time`.
     pub(crate) fn tell_identity(&self, plan: &Plan, index: u32, node: &mut Node, time: Time) {
         let seed = Seed(plan.seed);
         let mut own = [0; 32];
@@ -210,7 +210,7 @@ impl Parts {
         node.write_control(time, line.into_bytes());
     }
 
-    /// Node `index` that continues with `ram` and the other `state` that it was saved with.
+    /// Makes node `index` with `ram` and the other saved `state`.
     pub(crate) fn restored(
         &self,
         plan: &Plan,
@@ -249,7 +249,7 @@ impl Parts {
         };
         let mut disks = vec![disk(image.root.clone(), "root"), disk(own.run, "run")];
         disks.extend(own.large_files.map(|large| disk(large, "files")));
-        // Always the fourth, which scripts and snapshots rely on.
+        // Always the fourth disk: scripts and snapshots rely on it.
         disks.extend(self.slurm.clone().map(|slurm| disk(slurm, "slurm")));
         NodeConfig {
             index: u64::from(index),
@@ -272,7 +272,7 @@ impl Parts {
     }
 }
 
-/// The network card of the node that clones are made of: its driver lets go of it before the snapshot.
+/// The network card of the template, whose driver is unbound before the snapshot.
 fn template_card() -> NetConfig {
     NetConfig {
         mac: Mac::of_host(0).0,
@@ -283,7 +283,7 @@ fn template_card() -> NetConfig {
 }
 
 impl ImageParts {
-    /// Of image number `number`, and the hash of the run disk that it is given.
+    /// For image number `number`, with the hash of its run disk.
     fn load(plan: &Plan, number: usize) -> Result<(Self, u64), PartsError> {
         let of = &plan.images[number];
         let image = &of.image;
@@ -311,7 +311,7 @@ struct RunDisks {
     large_files: Option<Disk>,
 }
 
-/// What init must know of node `index`.
+/// Words about the identity of node `index` for init.
 fn identity_words(plan: &Plan, index: u32) -> String {
     let nodes = plan.nodes;
     format!("belljar.node={index} belljar.nodes={nodes} belljar.net={NETWORK}")

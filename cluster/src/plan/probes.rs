@@ -1,8 +1,7 @@
-//! Where a run's MPI calls are seen: probes in the libraries of its image and in the workload's
-//! own files, which nodes of the exact engine get.
+//! Probes for MPI calls, in the libraries of a run's image and in the workload's files, for nodes of the exact engine.
 //!
-//! Made once for all nodes of an image on this host, from the very files that the guests see. The template
-//! of clones gets none, as it runs no workload. Called when the nodes' parts are loaded.
+//! Made once for all nodes of an image on this host, from the same files that the guests read. The template of clones
+//! has no probes, as it runs no workload. Called when the nodes' parts are loaded.
 
 /// Probes of the user's.
 pub mod own;
@@ -19,12 +18,12 @@ use crate::plan::Plan;
 use crate::plan::code::workload_path;
 use crate::scenario::engine::Engine;
 
-/// What the nodes of a run are watched with.
+/// Probes of a run's nodes.
 #[derive(Clone)]
 pub(crate) struct RunProbes {
-    /// What an engine looks for.
+    /// The probes for the engine.
     pub(crate) probes: Arc<Probes>,
-    /// What that means.
+    /// Their meaning for the tracer.
     pub(crate) targets: Arc<Targets>,
     /// The user's probes among them.
     pub(crate) own: Arc<[Probe]>,
@@ -34,7 +33,7 @@ impl RunProbes {
     /// The probes for nodes of `plan` with image number `image`: of calls, if these are seen by probes, and of receives.
     ///
     /// # Errors
-    /// When the image's root file system can't be read.
+    /// If the image's root file system cannot be read.
     pub(crate) fn of(plan: &Plan, image: usize) -> Result<Option<Self>, ErofsError> {
         if !plan.trace.enabled || plan.engine != Engine::Exact {
             return Ok(None);
@@ -67,7 +66,7 @@ impl RunProbes {
     }
 }
 
-/// Adds the user's probes, after all others: where there is another one, both are seen.
+/// Adds the user's probes after all others; two probes at one place both record.
 fn add_own(plan: &Plan, image: usize, targets: &mut Targets) -> Result<(), ErofsError> {
     if plan.probes.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
-//! What makes the processors of a run's nodes.
+//! Construction of nodes' processors.
 //!
-//! Nodes of a run share translated code, which changes no result. Whether the host can carry them is found
-//! out once, before any node is made. Called by [`Parts`](crate::plan::parts) and by `belljar boot`.
+//! Nodes of a run share translated code, without an effect on results. The host is checked once, before
+//! any node is made. Called by [`Parts`](crate::plan::parts) and by `belljar boot`.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use crate::plan::Plan;
 use crate::scenario::Results;
 use crate::scenario::engine::{Engine, KvmOptions};
 
-/// Bytes of translated code that nodes share, and of all that each has for itself together.
-/// Tables take three times as much.
+/// Bytes of translated code shared by nodes, and of the total of the nodes' private code. Tables take
+/// three times this size.
 const SHARED_CODE: usize = 256 << 20;
 const OWN_CODE: usize = 768 << 20;
-/// Lets each node translate all its code for itself, which changes no result: tests compare.
+/// Disables shared translations, without an effect on results; tests compare both.
 const OWN_CODE_ONLY: &str = "BELLJAR_OWN_CODE";
 
-/// What makes a node's processors, in order.
+/// Makes a node's processors, in order.
 pub(crate) type Maker = Box<dyn FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>, CpuError>>;
 
-/// What all nodes' processors are made with.
+/// The parts for all nodes' processors.
 #[derive(Clone)]
 pub(crate) enum Makers {
-    /// With translated code that the nodes of each kind share, where they do.
+    /// With translated code that the nodes of each kind share, unless disabled.
     Exact(Vec<CodePool>),
     Kvm(Virtualisation),
 }
 
-/// The host's virtualisation, tried out.
+/// The host's virtualisation, after a test.
 #[derive(Clone)]
 pub(crate) struct Virtualisation {
     host: Arc<Host>,
@@ -41,10 +41,10 @@ pub(crate) struct Virtualisation {
 }
 
 impl Makers {
-    /// Those of the engine of `plan`.
+    /// The makers for the engine of `plan`.
     ///
     /// # Errors
-    /// When the host has nothing for it to work with.
+    /// If the host lacks the requirements of the engine.
     pub(crate) fn open(plan: &Plan) -> Result<Self, CpuError> {
         let shares = plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none();
         Ok(match plan.engine {
@@ -57,8 +57,8 @@ impl Makers {
         })
     }
 
-    /// What makes the processors of a node of `plan` of kind number `kind`, which draws random numbers as
-    /// node `index` does.
+    /// Makes the processors of a node of `plan` of kind number `kind`, with the random numbers of node
+    /// `index`.
     pub(crate) fn node(&self, plan: &Plan, kind: usize, index: u32, seed: Seed) -> Maker {
         match self {
             Self::Exact(pools) => exact(plan, (kind, pools.get(kind)), index, seed),
@@ -91,10 +91,10 @@ fn exact(plan: &Plan, (kind, pool): (usize, Option<&CodePool>), index: u32, seed
 }
 
 impl Virtualisation {
-    /// That of this host, to be used with `options`.
+    /// The virtualisation of this host with `options`.
     ///
     /// # Errors
-    /// When it cannot carry nodes, or not with these.
+    /// If it cannot carry nodes, or not with these options.
     pub(crate) fn open(options: KvmOptions) -> Result<Self, CpuError> {
         let probe = belljar_kvm::probe(options.wanted())?;
         Ok(Self {
@@ -103,7 +103,7 @@ impl Virtualisation {
         })
     }
 
-    /// What makes a node's processors: the first one brings the machine that the others join.
+    /// Makes a node's processors: the first one creates the virtual machine, and the others join it.
     pub(crate) fn maker(self) -> Maker {
         let mut machine: Option<Arc<Machine>> = None;
         Box::new(move |parts| {

@@ -1,4 +1,4 @@
-//! The disk by which a run hands its nodes the workload.
+//! The disk that brings the workload to the nodes.
 //!
 //! A tar archive, the same on every node of an image and byte for byte the same in every run of a plan: it has no
 //! host's date, user or order in it. Called by [`Parts`](crate::plan::parts); the image's init unpacks it.
@@ -17,7 +17,7 @@ use crate::slurm;
 /// Node 0's address; the others' follow.
 pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
-/// The host file in the form of Open MPI; `hosts` is in that of MPICH.
+/// The host file in Open MPI's form; `hosts` has MPICH's.
 pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
 
 /// Folder on nodes of the libraries of an older glibc.
@@ -26,7 +26,7 @@ pub(crate) const FORMER_PARTS_FOLDER: &str = "/run/belljar/glibc";
 /// The archive for nodes of `plan` with `image`, padded to whole disk sectors.
 ///
 /// # Errors
-/// When a name is longer than an archive can hold.
+/// If a name is too long for an archive.
 pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let (command, variables) = (script(&plan.command), exports(&image.environment));
@@ -113,7 +113,7 @@ fn add(
     archive.append_data(&mut header, name, content)
 }
 
-/// A command that is no script already becomes one, of the shell's.
+/// A command that is no script becomes a shell script.
 fn script(command: &str) -> String {
     if command.starts_with("#!") {
         command.to_owned()
@@ -122,7 +122,7 @@ fn script(command: &str) -> String {
     }
 }
 
-/// The workload's environment: what launchers need, unless the scenario's `own` says otherwise.
+/// The workload's environment: the launchers' variables, overridden by the scenario's `own`.
 fn environment(
     nodes: u32,
     launchers: &BTreeMap<String, String>,
@@ -138,7 +138,7 @@ fn environment(
     lines
 }
 
-/// Lines of a shell for variables whose values have several lines, which init does not read.
+/// Shell lines for variables with values of several lines, which init does not read.
 fn exports(environment: &BTreeMap<String, String>) -> String {
     let several = environment.iter().filter(|(_, value)| value.contains('\n'));
     let line = |(name, value): (&String, &String)| {
@@ -147,7 +147,7 @@ fn exports(environment: &BTreeMap<String, String>) -> String {
     several.map(line).collect()
 }
 
-/// For each node a line of `/etc/hosts`; guests would take long to write thousands.
+/// For each node a line of `/etc/hosts`; guests would take long to generate thousands.
 fn names(nodes: u32) -> String {
     let mut lines = "127.0.0.1 localhost\n".to_owned();
     for node in 0..nodes {
@@ -156,7 +156,7 @@ fn names(nodes: u32) -> String {
     lines
 }
 
-/// For each node a line of its addresses, the network's and the network card's.
+/// For each node a line of its network and hardware addresses.
 fn neighbours(nodes: u32) -> String {
     let line = |node| format!("{} {}\n", address(node), Mac::of_host(node));
     (0..nodes).map(line).collect()
@@ -166,7 +166,7 @@ fn address(node: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(FIRST_ADDRESS) + node)
 }
 
-/// For each node a line of how many ranks it may have, `slots` between name and number.
+/// For each node a line with its number of ranks, `slots` between name and number.
 fn host_file(ranks: impl Iterator<Item = u32>, slots: &str) -> String {
     let line = |(node, ranks)| format!("node{node}{slots}{ranks}\n");
     (0_u32..).zip(ranks).map(line).collect()

@@ -1,8 +1,8 @@
 //! A secure shell server on every node, for images that have OpenSSH's.
 //!
-//! Node 0 reaches all others, and each itself, as root and without a question, as on a cluster whose users have
-//! set up keys. The keys are the same in every run and secret to nobody: no guest can be reached from outside.
-//! Decided when plans are made; the run disk brings the files, and init starts the server.
+//! Node 0 reaches all others, and each itself, as root without a prompt, as on a cluster whose users have set up
+//! keys. The keys are the same in every run and no secret: no guest can be reached from outside. Decided when
+//! plans are made; the run disk brings the files, and init starts the server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,29 +13,30 @@ use ssh_key::{LineEnding, PrivateKey};
 use crate::scripts::calls;
 use belljar_workload::{GuestRoot, PROGRAMS};
 
-/// What is called to reach other nodes by it.
+/// Clients by which programs reach other nodes.
 const CLIENTS: [&str; 4] = ["ssh", "scp", "sftp", "rsync"];
-/// Where nodes have the files.
+/// Folder of the files on nodes.
 const FOLDER: &str = "/run/belljar/ssh";
 /// The client's settings, in `/root`.
 const CLIENT_SETTINGS: &str = ".ssh/config";
 
-/// The server of an image, and what runs need to use it.
+/// The server of an image, and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureShell {
     /// The server's path in the guest.
     server: String,
-    /// `PATH` of commands that it starts, where it is not the usual one.
+    /// `PATH` of commands that it starts, if it is not the usual one.
     path: Option<String>,
-    /// Whether the client is told of the keys; not where the image or the scenario has settings of its own.
+    /// True if the client gets settings for the keys; false if the image or the scenario has settings.
     tells_client: bool,
 }
 
-/// A file for nodes: where the run disk has it, its permissions and its text.
+/// A file for nodes: its path on the run disk, its permissions and its text.
 pub(crate) type NodeFile = (String, u32, String);
 
 impl SecureShell {
-    /// The server of the tree `root`, if there is one with its client, and the command or a script calls a client.
+    /// The server of the tree `root`, if the tree has it and its client, and the command or a script calls a
+    /// client.
     pub(crate) fn wanted(
         root: &GuestRoot,
         command: &str,
@@ -55,16 +56,16 @@ impl SecureShell {
         })
     }
 
-    /// The path of OpenSSH's server in `root`; none without its client.
+    /// The path of OpenSSH's server in `root`; `None` without its client.
     pub(crate) fn server(root: &GuestRoot) -> Option<String> {
         root.program("ssh")?;
         root.program("sshd")
     }
 
-    /// What the run disk gets.
+    /// The files for the run disk.
     ///
     /// # Errors
-    /// When keys cannot be written, which no input makes happen.
+    /// If keys cannot be written, which no input causes.
     pub(crate) fn files(&self) -> io::Result<Vec<NodeFile>> {
         let (host, user) = (key(1)?, key(2)?);
         let public = |key: &PrivateKey| key.public_key().to_openssh().map_err(io::Error::other);

@@ -1,8 +1,8 @@
-//! The node of which all nodes of a run are clones.
+//! The template: the node that all nodes of a run are cloned from.
 //!
-//! Booted once, up to where only who it is is missing, and kept as a snapshot for as long as what it is
-//! made of stays the same: a snapshot is used only if its identity fits the plan, and one process at a time
-//! makes it. Called where a run is prepared, and by `belljar snapshot`.
+//! It boots once, until only its identity is missing, and is saved as a snapshot. A snapshot is used only if its
+//! identity fits the plan, and one process at a time makes it. Called to prepare a run, and by `belljar
+//! snapshot`.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,26 +23,25 @@ use crate::plan::parts::{Parts, PartsError};
 use crate::scenario::Results;
 use crate::scenario::engine::Engine;
 
-/// What init says when nothing is missing but who it is.
+/// Message of init when only the identity is missing.
 const WORD: &[u8] = b"snapshot\n";
-/// Virtual time in which a node must get there.
+/// Virtual time limit for that message.
 const PATIENCE: Span = Span::from_ms(120_000);
-/// The same under engine kvm, where virtual time passes for a guest whose host is kept from
-/// running it by a host of its own.
+/// The same under engine kvm, where virtual time also passes while a host's own hypervisor runs other guests.
 const PATIENCE_ON_KVM: Span = Span::from_ms(600_000);
-/// Virtual time in which what the kernel put off comes to its end.
+/// Virtual time for the kernel's deferred work.
 const SETTLING: Span = Span::from_ms(1_000);
-/// Virtual time between two looks at what the node said.
+/// Virtual time between checks for the message.
 const STEP: Span = Span::from_ms(10);
-/// Snapshots that are kept, the newest ones.
+/// Maximum number of kept snapshots; the newest ones stay.
 const KEPT: usize = 24;
 /// The end of the console that an error shows, in bytes.
 const LAST_WORDS: usize = 1_000;
 
-/// Why there is no snapshot for a run.
+/// Errors of snapshots.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// What nodes are made of is not usable.
+    /// Parts of the nodes are not usable.
     #[error(transparent)]
     Parts(#[from] PartsError),
     /// The node cannot run.
@@ -51,22 +50,22 @@ pub enum TemplateError {
     /// The file is not usable.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The node never came to the point.
+    /// The node did not send the message.
     #[error(
-        "the node to be cloned did not say `snapshot` on its control console: {how}; boot every node with --boot-each, or see what images/guest/init does; the end of its console:\n{console}"
+        "the node to be cloned did not write `snapshot` to its control console: {how}; boot every node with --boot-each, or check images/guest/init; the end of its console:\n{console}"
     )]
     NoWord {
-        /// What it did instead.
+        /// Its state instead.
         how: String,
-        /// What it wrote last.
+        /// The end of its console.
         console: String,
     },
-    /// There is no folder for snapshots.
+    /// The folder for snapshots cannot be found.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// The folder cannot be used.
     #[error(
-        "cannot use {path} for snapshots: {source}; check its rights or set XDG_CACHE_HOME to another folder"
+        "cannot use {path} for snapshots: {source}; check its permissions or set XDG_CACHE_HOME to another folder"
     )]
     Folder {
         /// A file or folder in it.
@@ -74,12 +73,12 @@ pub enum TemplateError {
         /// The host's reason.
         source: io::Error,
     },
-    /// The thread that boots it cannot be kept from what it must not do.
+    /// The thread that boots it cannot be confined.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
 }
 
-/// What a snapshot for nodes of `plan` of this `kind` depends on.
+/// The identity of a snapshot for nodes of `plan` of this `kind`.
 pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
     let ImagePlan { image, append, .. } = plan.image_of_kind(kind);
     let manifest = &image.manifest;
@@ -89,7 +88,7 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
         ("engine", plan.engine.name().to_owned()),
         ("image", manifest.key.clone()),
         ("kernel", manifest.kernel_release.clone()),
-        // An image that is built again may have newer packages.
+        // A rebuilt image may have newer packages.
         ("kernel file", manifest.kernel.sha256.clone()),
         ("initramfs", manifest.initrd.sha256.clone()),
         ("root file system", manifest.root.sha256.clone()),
@@ -122,7 +121,7 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
         .collect()
 }
 
-/// The hash of the program itself: another build may boot otherwise.
+/// The hash of this program, as another build may boot differently.
 pub(crate) fn build() -> String {
     static BUILD: OnceLock<String> = OnceLock::new();
     let hash = || {
@@ -133,10 +132,10 @@ pub(crate) fn build() -> String {
     BUILD.get_or_init(hash).clone()
 }
 
-/// Where the snapshot for nodes of `plan` of this `kind` is kept.
+/// The path of the snapshot for nodes of `plan` of this `kind`.
 ///
 /// # Errors
-/// When the environment names no folder.
+/// If the environment names no folder.
 pub fn path_of(plan: &Plan, kind: &NodeKind) -> Result<PathBuf, TemplateError> {
     let mut hash = XxHash3_128::new();
     for (name, value) in identity(plan, kind) {
@@ -146,8 +145,8 @@ pub fn path_of(plan: &Plan, kind: &NodeKind) -> Result<PathBuf, TemplateError> {
     Ok(belljar_images::user_folder("snapshots")?.join(name))
 }
 
-/// The snapshots for `plan`, one for each kind of nodes: those that it names, or those that are kept, which are
-/// made first if need be.
+/// The snapshots for `plan`, one for each kind of nodes: the given ones, or the kept ones, which are made if they
+/// are missing.
 ///
 /// # Errors
 /// See [`TemplateError`].
@@ -169,7 +168,7 @@ fn find(
     let kind = &plan.kinds()[number];
     if let Some(path) = plan.snapshots.get(number) {
         let snapshot = Snapshot::open(path)?;
-        // What was booted under one engine continues under another.
+        // A node booted under one engine can continue under another.
         snapshot.check_but(&identity(plan, kind), &["engine"])?;
         return Ok(snapshot);
     }
@@ -178,8 +177,8 @@ fn find(
     if path.exists() {
         match usable(plan, kind, &path) {
             Ok(snapshot) => return Ok(snapshot),
-            // Whoever runs clones of it keeps what it has mapped.
-            Err(why) => tracing::warn!("{why}; a node boots for another one"),
+            // Runs with clones of it keep their mappings.
+            Err(why) => tracing::warn!("{why}; booting a node for a new snapshot"),
         }
     }
     make(plan, number, parts, sandbox, &path)?;
@@ -187,15 +186,15 @@ fn find(
     Ok(usable(plan, kind, &path)?)
 }
 
-/// The snapshot at `path`, if every byte of it is what was written, for `plan`.
+/// The snapshot at `path` for `plan`, if its content is intact.
 fn usable(plan: &Plan, kind: &NodeKind, path: &Path) -> Result<Snapshot, SnapshotError> {
     let snapshot = Snapshot::open(path)?;
     snapshot.check(&identity(plan, kind))?;
     Ok(snapshot)
 }
 
-/// The files of the snapshots for `plan`, one for each kind of nodes, which are made first if need be; none where
-/// every node boots by itself.
+/// The paths of the snapshots for `plan`, one for each kind of nodes; missing ones are made. Empty if every node
+/// boots.
 ///
 /// # Errors
 /// See [`TemplateError`].
@@ -211,7 +210,7 @@ pub fn files(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Vec<PathBuf>, Tem
     kinds.map(|kind| path_of(plan, kind)).collect()
 }
 
-/// Boots the node that clones of `plan` of kind number `kind` are made of, and writes its snapshot to `path`.
+/// Boots the template for clones of `plan` of kind number `kind`, and writes its snapshot to `path`.
 ///
 /// # Errors
 /// See [`TemplateError`].
@@ -234,7 +233,7 @@ fn make(
     tracing::info!("booting a node for the snapshot {}", path.display());
     let kind = &plan.kinds()[number];
     let node = parts.template(plan, number)?;
-    // In a thread of its own, whose filter ends with it.
+    // In a separate thread, whose filter ends with it.
     let booted = thread::scope(|scope| {
         let boot = scope.spawn(|| {
             sandbox.map_or(Ok(()), Sandbox::enter)?;
@@ -247,8 +246,8 @@ fn make(
     Ok(())
 }
 
-/// Deletes the oldest snapshots next to `path` but for some. Whoever runs clones of one
-/// continues: its memory lives as long as it is mapped.
+/// Deletes the oldest snapshots next to `path`, except a number of the newest. Runs with clones continue, as
+/// mapped memory outlives the file.
 fn prune(path: &Path) {
     let age = |entry: &fs::DirEntry| entry.metadata().and_then(|data| data.modified()).ok();
     let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
@@ -261,14 +260,13 @@ fn prune(path: &Path) {
         .collect();
     snapshots.sort();
     for (_, old) in snapshots.iter().rev().skip(KEPT) {
-        // Somebody else may have been faster.
+        // Another process may have deleted it.
         let _ = fs::remove_file(old);
         let _ = fs::remove_file(old.with_extension("lock"));
     }
 }
 
-/// Runs the node until its init has said the word and it has settled; with what it wrote
-/// to its console.
+/// Runs the node until its init has sent the message and the kernel has settled; returns its console, too.
 fn boot(plan: &Plan, kind: &NodeKind, mut node: Node) -> Result<(Node, Vec<u8>), TemplateError> {
     let (mut log, mut said) = (Vec::new(), Vec::new());
     let patience = match plan.engine {
@@ -279,7 +277,7 @@ fn boot(plan: &Plan, kind: &NodeKind, mut node: Node) -> Result<(Node, Vec<u8>),
         let end = node.now() + STEP;
         let how = match run(&mut node, end)? {
             NodeStop::Limit if said.ends_with(b"ready\n") => {
-                Some("it got ready instead".to_owned())
+                Some("its init finished instead".to_owned())
             }
             NodeStop::Limit if node.now() >= Time::ZERO + patience => {
                 Some("it took too long".to_owned())
@@ -313,7 +311,7 @@ fn boot(plan: &Plan, kind: &NodeKind, mut node: Node) -> Result<(Node, Vec<u8>),
     Ok((node, log))
 }
 
-/// Runs about to `end`; nobody traces calls here.
+/// Runs up to about `end`; calls are not traced here.
 fn run(node: &mut Node, end: Time) -> Result<NodeStop, NodeError> {
     loop {
         match node.run_ahead(end, Span::MAX)? {
@@ -323,7 +321,7 @@ fn run(node: &mut Node, end: Time) -> Result<NodeStop, NodeError> {
     }
 }
 
-/// Lets one process at a time make the snapshot.
+/// The lock that lets one process at a time make the snapshot.
 fn lock(path: &Path) -> Result<File, TemplateError> {
     let lock = path.with_extension("lock");
     let failed = |source| TemplateError::Folder {

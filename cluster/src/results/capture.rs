@@ -1,8 +1,8 @@
 //! Links as pcapng files that Wireshark opens, stamped in virtual time.
 //!
-//! A frame is written once no earlier one can come any more, so a file's frames are in the order of virtual
-//! time, whatever the rounds were. The coordinator hands over what the fabric captured; checkpoints keep
-//! how far each file is.
+//! A frame is written once no earlier one can come, so a file's frames are in the order of virtual time,
+//! independent of the rounds. The coordinator passes captured frames from the fabric; checkpoints contain
+//! each file's length.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -22,14 +22,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 
-/// Why a capture could not be written.
+/// Errors of writing a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file cannot be made.
     #[error(transparent)]
     Directory(#[from] RunDirectoryError),
-    /// Other links are to be captured than were.
-    #[error("the links to capture are not those that were captured before; continue with those")]
+    /// Other links are captured than before.
+    #[error("the links to capture differ from the captured ones; continue with the same links")]
     Others,
     /// The file cannot be written.
     #[error("cannot write the capture of {link}: {source}")]
@@ -51,11 +51,11 @@ struct LinkCapture {
     link: LinkId,
     name: String,
     writer: PcapNgWriter<Output>,
-    /// Frames that later ones may still precede.
+    /// Frames that earlier ones may still follow.
     waiting: Vec<Captured>,
 }
 
-/// How far a capture is, and the frames that wait.
+/// The length of a capture, and the waiting frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CaptureState {
     name: String,
@@ -64,14 +64,13 @@ pub(crate) struct CaptureState {
 }
 
 impl CaptureState {
-    /// Its file in the run directory, and how long that is.
+    /// Its file in the run directory, and the file's length.
     pub(crate) fn file(&self) -> (String, u64) {
         (file_of(&self.name), self.length)
     }
 }
 
-/// A capture's file. What its beginning is made of is written again by a writer that goes
-/// on with one, and must not be there twice.
+/// A capture's file. A writer that continues a file would repeat its header, which must not appear twice.
 struct Output {
     file: BufWriter<File>,
     begun: bool,
@@ -98,7 +97,7 @@ impl Captures {
     /// Starts a capture for each of `links`.
     ///
     /// # Errors
-    /// When a file cannot be made.
+    /// If a file cannot be made.
     pub fn start(
         directory: &RunDirectory,
         fabric: &mut Fabric,
@@ -124,10 +123,10 @@ impl Captures {
         Ok(Self { links: started })
     }
 
-    /// Writes out what is buffered of them all, which is complete.
+    /// Flushes all captures, which are complete.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn finish(&mut self) -> Result<(), CaptureError> {
         for capture in &mut self.links {
             let flushed = capture.writer.get_mut().flush();
@@ -139,10 +138,10 @@ impl Captures {
         Ok(())
     }
 
-    /// How far they all are.
+    /// The states of all captures.
     ///
     /// # Errors
-    /// When the host refuses what is not written yet.
+    /// If the host cannot write buffered data.
     pub(crate) fn save(&mut self) -> Result<Vec<CaptureState>, CaptureError> {
         let save = |capture: &mut LinkCapture| {
             let waiting = capture.waiting.iter();
@@ -163,7 +162,7 @@ impl Captures {
         captures.collect()
     }
 
-    /// Checks that the captures of `links` are those that were [saved](Self::save).
+    /// Checks that the captures of `links` are the [saved](Self::save) ones.
     ///
     /// # Errors
     /// [`CaptureError::Others`].
@@ -179,10 +178,10 @@ impl Captures {
         Err(CaptureError::Others)
     }
 
-    /// Continues the captures of `links` where they were [saved](Self::save).
+    /// Continues the captures of `links` from their [saved](Self::save) states.
     ///
     /// # Errors
-    /// When they are others, or a file cannot be continued.
+    /// If the links differ, or a file cannot be continued.
     pub(crate) fn resume(
         directory: &RunDirectory,
         fabric: &mut Fabric,
@@ -223,11 +222,11 @@ impl Captures {
         Ok(Self { links: resumed })
     }
 
-    /// Takes over captured frames and writes those before `settled`, the time
-    /// before which no frame can be added any more.
+    /// Takes over captured frames and writes frames before `settled`, the time before which no frame can be
+    /// added.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(&mut self, captured: Vec<Captured>, settled: Time) -> Result<(), CaptureError> {
         for frame in captured {
             if let Some(capture) = self

@@ -1,16 +1,16 @@
-//! What links carried over time, as `links.csv`.
+//! Loads of links over time, as `links.csv`.
 //!
-//! A row for each direction of a link and each window of time in which it did anything,
-//! in order of time, then of links; `up` is away from the link's first end:
+//! A row for each direction of a link and each window of time with activity, in order of time, then
+//! of links; `up` is away from the link's first end:
 //!
 //! | column | |
 //! |---|---|
-//! | `time_s` | when the window begins, in seconds |
-//! | `link`, `direction` | which way along which link |
-//! | `frames`, `bytes` | whose last bit went onto the wire; without preamble, checksum, gap |
+//! | `time_s` | beginning of the window, in seconds |
+//! | `link`, `direction` | the link and its direction |
+//! | `frames`, `bytes` | transmitted completely in the window; without preamble, checksum, gap |
 //! | `queue_max`, `queue_end` | the longest queue, and the queue at the window's end, in bytes |
 //! | `dropped`, `lost`, `failed` | frames: queue full; lost by chance; link failed |
-//! | `busy` | share of the window during which the wire was busy |
+//! | `busy` | share of the window with the wire busy |
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -30,13 +30,13 @@ const COLUMNS: &str =
 pub struct LinkLog {
     file: BufWriter<File>,
     names: Vec<String>,
-    /// Of a window, in picoseconds.
+    /// Length of a window, in picoseconds.
     length: u64,
-    /// Before this nothing new is to be had.
+    /// No new window is complete before this time.
     next: Time,
 }
 
-/// How far the file is.
+/// Length of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinkLogState {
     length: u64,
@@ -44,17 +44,17 @@ pub(crate) struct LinkLogState {
 }
 
 impl LinkLogState {
-    /// The file in the run directory, and how long it is.
+    /// The file in the run directory, and its length.
     pub(crate) fn file(&self) -> (String, u64) {
         (LINKS_FILE.to_owned(), self.length)
     }
 }
 
 impl LinkLog {
-    /// Starts the file, whose lines are about windows of this length; none where no length is given.
+    /// Starts the file with windows of this length; no file without a length.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn start(
         window: Option<Span>,
         topology: &Topology,
@@ -72,10 +72,10 @@ impl LinkLog {
         Ok(Some(log))
     }
 
-    /// How far it is.
+    /// Saves the file's length.
     ///
     /// # Errors
-    /// When the host refuses what is not written yet.
+    /// If the host cannot write buffered data.
     pub(crate) fn save(&mut self) -> io::Result<LinkLogState> {
         Ok(LinkLogState {
             length: self.file.stream_position()?,
@@ -83,10 +83,10 @@ impl LinkLog {
         })
     }
 
-    /// Continues the file where it was [saved](Self::save).
+    /// Continues the file from its [saved](Self::save) state.
     ///
     /// # Errors
-    /// When it cannot be continued.
+    /// If it cannot be continued.
     pub(crate) fn resume(
         window: Option<Span>,
         topology: &Topology,
@@ -104,11 +104,10 @@ impl LinkLog {
         }))
     }
 
-    /// Writes the windows that end at `settled` or before; all at `Time::MAX`, which is the
-    /// end of the file.
+    /// Writes the windows that end at `settled` or before; all at `Time::MAX`, the end of the file.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub fn write(&mut self, fabric: &mut Fabric, settled: Time) -> io::Result<()> {
         if settled < self.next {
             return Ok(());
@@ -158,7 +157,7 @@ fn write_row(
         busy_ps,
         ..
     } = record.window;
-    // In millionths, by whole numbers: the same on every host.
+    // In millionths, by whole numbers, for equal results on every host.
     let busy = u128::from(busy_ps) * 1_000_000 / u128::from(length);
     let (whole, millionths) = (busy / 1_000_000, busy % 1_000_000);
     writeln!(

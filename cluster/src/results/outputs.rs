@@ -1,16 +1,15 @@
 //! Files of the nodes for the run directory: `workload.outputs`.
 //!
-//! They are asked for after the run's last cycle, of each node by itself: what it has then is the same
-//! in every run of a scenario, whatever ended the run, and nothing that is asked changes what was
-//! recorded. What a node answers is a guest's word: [`Answer`](outputs::Answer) reads it, [`Received`](outputs::Received) puts files into
-//! the run directory, within the limit, beneath the node's own folder. A [`Keeper`](outputs::Keeper) does that for all
-//! nodes, on the host that has the run directory.
+//! They are requested after the run's last cycle, from each node alone. A node's state then is the same in every run of a
+//! scenario, independent of the cause of the end, and the requests change no records. A node's answer is untrusted:
+//! [`Answer`](outputs::Answer) parses it, [`Received`](outputs::Received) writes files into the run directory, within the limit,
+//! beneath the node's own folder. A [`Keeper`](outputs::Keeper) does that for all nodes, on the host that has the run directory.
 
-/// What a node answers when it is asked for files.
+/// A node's answer to a request for files.
 mod answer;
-/// Where the nodes' files are put, in a thread of its own.
+/// The thread that writes the nodes' files.
 mod keeper;
-/// Files of a node, put into the run directory as they come.
+/// Files of a node, written into the run directory as they arrive.
 mod received;
 
 use belljar_sim::figures::{counted, counted_as};
@@ -25,20 +24,20 @@ pub use received::Refused;
 /// The folder in a run directory.
 pub const FOLDER: &str = "files";
 
-/// Warnings of outputs, all nodes together.
+/// Maximum number of warnings of outputs for all nodes.
 const MOST_WARNINGS: usize = 20;
 
-/// What is asked of a node.
+/// The files requested from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What names match: `belljar-collect.c` has the rules.
+    /// Patterns of names, with the rules of `belljar-collect.c`.
     pub patterns: Vec<String>,
-    /// The most bytes of each node.
+    /// Byte limit of each node.
     pub limit: u64,
 }
 
 impl Wanted {
-    /// The request as it is typed into the control console.
+    /// The request as input of the control console.
     pub(crate) fn request(&self) -> Vec<u8> {
         let mut request = format!("files {}\n", self.limit);
         for pattern in &self.patterns {
@@ -50,7 +49,7 @@ impl Wanted {
     }
 }
 
-/// What came of a node.
+/// The files received from a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeOutputs {
     /// Its number.
@@ -59,15 +58,15 @@ pub struct NodeOutputs {
     pub files: u64,
     /// Bytes in them.
     pub bytes: u64,
-    /// What matched and is not there, and why: the first ones.
+    /// Matching files that were left out, with reasons: the first ones.
     pub left_out: Vec<String>,
-    /// How many of those there are.
+    /// Number of files left out.
     pub left_out_count: u64,
-    /// Why not everything came, if that is so.
+    /// The reason if files are missing.
     pub failed: Option<String>,
 }
 
-/// The lines with which a run warns of what is not there.
+/// A run's warnings about missing files.
 pub(crate) fn warnings(outputs: &[NodeOutputs]) -> Vec<String> {
     let mut warnings: Vec<String> = outputs.iter().flat_map(NodeOutputs::warnings).collect();
     let more = warnings.len().saturating_sub(MOST_WARNINGS);

@@ -1,7 +1,7 @@
-//! Where a run puts what it found.
+//! The run directory.
 //!
-//! The directory is named `*.incomplete` until the run is whole and all of it on the disk, and locked as
-//! long as somebody writes to it. Files are opened beneath it: no link in it leads out. Made by the
+//! The directory is named `*.incomplete` until the run is complete and on the disk. It is locked while a
+//! process writes to it. Files are opened beneath it, without following links out of it. Made by the
 //! commands that run a scenario.
 
 use std::fs::{self, File, TryLockError};
@@ -12,65 +12,64 @@ use std::time::Duration;
 
 use belljar_files::{Folder, open_input};
 
-/// The scenario as it was run, in a run directory: with all overrides applied, and with
-/// copies of the files that it is made of next to it, so that it can be run again.
+/// The scenario of a run, in its directory: with all overrides applied, and next to copies of its files,
+/// so that it can be run again.
 pub const SCENARIO_FILE: &str = "scenario.toml";
 
-/// How many times, and how long between, one tries to lock a directory.
+/// Number of attempts to lock a directory, and the time between them.
 const LOCK_TRIES: u32 = 20;
 const LOCK_NAP: Duration = Duration::from_millis(100);
 
-/// Why results could not be kept.
+/// Errors of the run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirectoryError {
-    /// The directory of an earlier run is in the way.
+    /// The directory of an earlier run exists.
     #[error("{0} exists already; choose another with --out, or remove it")]
     Exists(PathBuf),
-    /// There is no run in it to resume.
-    #[error("{0} is no directory of a run that was broken off; its name would end in .incomplete")]
+    /// There is no interrupted run in it.
+    #[error("{0} is not the directory of an interrupted run, whose name ends in .incomplete")]
     NotBroken(PathBuf),
-    /// The run is under way already.
-    #[error("the run in {0} is under way already; watch it with: belljar watch {0}")]
+    /// The run is already running.
+    #[error("the run in {0} is active already; watch it with: belljar watch {0}")]
     InUse(PathBuf),
-    /// A file ends before it should.
+    /// A file is shorter than recorded.
     #[error("{path} has {is} bytes and had {was} when the checkpoint was made")]
     Shorter {
         /// The file.
         path: PathBuf,
         /// Its length.
         is: u64,
-        /// What it had then.
+        /// Its recorded length.
         was: u64,
     },
     /// The host refuses a file or folder.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was attempted.
+        /// The action.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// The host's reason.
         source: io::Error,
     },
 }
 
-/// A run's directory while it is being filled. Its files are opened beneath it, and nothing
-/// that a link in it leads to.
+/// A run's directory while it is being filled. Its files are opened beneath it, without following links
+/// out of it.
 #[derive(Debug)]
 pub struct RunDirectory {
     final_path: PathBuf,
     path: PathBuf,
-    /// The directory itself, locked as long as this run is under way.
+    /// The directory itself, locked while the run lasts.
     folder: Folder,
 }
 
 impl RunDirectory {
-    /// Makes `wanted.incomplete`; without `wanted`, the first free
-    /// `belljar-runs/NAME` or `belljar-runs/NAME-N`. Whoever asks at the same time gets
-    /// another one, or is refused.
+    /// Makes `wanted.incomplete`; without `wanted`, the first free `belljar-runs/NAME` or
+    /// `belljar-runs/NAME-N`. A simultaneous caller gets another one, or an error.
     ///
     /// # Errors
-    /// When `wanted` exists or cannot be made.
+    /// If `wanted` exists or cannot be made.
     pub fn create(wanted: Option<&Path>, name: &str) -> Result<Self, RunDirectoryError> {
         let directory = match wanted {
             Some(wanted) => Self::make_new(wanted)?,
@@ -96,7 +95,7 @@ impl RunDirectory {
         }
     }
 
-    /// Makes `final_path.incomplete`, where neither is there.
+    /// Makes `final_path.incomplete`, if neither path exists.
     fn make_new(final_path: &Path) -> Result<Self, RunDirectoryError> {
         let exists = |path: &Path| RunDirectoryError::Exists(path.to_owned());
         if is_taken(final_path) {
@@ -109,7 +108,7 @@ impl RunDirectory {
         }
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&path)),
-            // A run that had the name came to its end in between.
+            // A run with this name was completed meanwhile.
             Ok(()) if is_taken(final_path) => {
                 fs::remove_dir(&path).map_err(failed)?;
                 Err(exists(final_path))
@@ -119,10 +118,10 @@ impl RunDirectory {
         }
     }
 
-    /// The directory of a run that was broken off; `path` with or without `.incomplete`.
+    /// Opens the directory of an interrupted run; `path` with or without `.incomplete`.
     ///
     /// # Errors
-    /// When there is none, or somebody else has resumed it.
+    /// If there is none, or another process has resumed it.
     pub fn resume(path: &Path) -> Result<Self, RunDirectoryError> {
         let name = path.file_name().unwrap_or_default();
         let whole = Path::new(name).file_stem().unwrap_or_default();
@@ -146,7 +145,7 @@ impl RunDirectory {
                 TryLockError::WouldBlock if tries == 0 => {
                     return Err(RunDirectoryError::InUse(path));
                 }
-                // One that was killed a moment ago has its memory to give back first.
+                // A killed process holds the lock until its memory is freed.
                 TryLockError::WouldBlock => thread::sleep(LOCK_NAP),
                 TryLockError::Error(source) => return Err(failed("lock", &path)(source)),
             }
@@ -158,20 +157,20 @@ impl RunDirectory {
         })
     }
 
-    /// The directory as it is named now.
+    /// The directory's current path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a new file in it for writing, in place of what stands there.
+    /// Opens a new file in it for writing, and replaces an existing one.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub fn file(&self, name: &str) -> Result<BufWriter<File>, RunDirectoryError> {
         self.create_file(name).map(BufWriter::new)
     }
 
-    /// As [`file`](Self::file), for a caller that buffers by itself.
+    /// As [`file`](Self::file), for a caller with its own buffer.
     ///
     /// # Errors
     /// As [`file`](Self::file).
@@ -180,28 +179,28 @@ impl RunDirectory {
         created.map_err(failed("create", &self.path.join(name)))
     }
 
-    /// Opens a file in it to be written over.
+    /// Opens a file in it for overwriting.
     ///
     /// # Errors
-    /// When it is none of this directory alone, or the host refuses.
+    /// If it is no private file of this directory, or the host refuses.
     pub fn existing_file(&self, name: &str) -> Result<File, RunDirectoryError> {
         let opened = self.folder.existing(name);
         opened.map_err(failed("continue", &self.path.join(name)))
     }
 
-    /// Opens a file in it to be read.
+    /// Opens a file in it for reading.
     ///
     /// # Errors
-    /// When it is no regular file, a link stands in its place, or the host refuses.
+    /// If it is no regular file, is a link, or the host refuses.
     pub fn open_file(&self, name: &str) -> Result<File, RunDirectoryError> {
         let opened = self.folder.open_file(name);
         opened.map_err(failed("open", &self.path.join(name)))
     }
 
-    /// Opens a file in it to be written on from its first `length` bytes, which it keeps.
+    /// Opens a file in it for appending after its first `length` bytes, and truncates it there.
     ///
     /// # Errors
-    /// When it is shorter, or as for [`existing_file`](Self::existing_file).
+    /// If it is shorter, or as for [`existing_file`](Self::existing_file).
     pub fn resume_file(
         &self,
         name: &str,
@@ -214,7 +213,7 @@ impl RunDirectory {
         Ok(BufWriter::new(file))
     }
 
-    /// Checks that [`resume_file`](Self::resume_file) would open this file, and changes nothing.
+    /// Checks that [`resume_file`](Self::resume_file) would open this file, without changing it.
     ///
     /// # Errors
     /// As for [`resume_file`](Self::resume_file).
@@ -222,7 +221,7 @@ impl RunDirectory {
         self.at_least(name, length).map(drop)
     }
 
-    /// A file that is to have `length` bytes or more.
+    /// Opens a file with at least `length` bytes.
     fn at_least(&self, name: &str, length: u64) -> Result<File, RunDirectoryError> {
         let path = self.path.join(name);
         let file = self.existing_file(name)?;
@@ -240,16 +239,16 @@ impl RunDirectory {
     /// Makes a folder in it.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub fn folder(&self, name: &str) -> Result<(), RunDirectoryError> {
         let made = self.folder.folder(name).map(drop);
         made.map_err(failed("make the folder", &self.path.join(name)))
     }
 
-    /// Makes an empty folder in it, in place of one that stands there.
+    /// Makes an empty folder in it, and replaces an existing one.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub(crate) fn new_folder(&self, name: &str) -> Result<Folder, RunDirectoryError> {
         let path = self.path.join(name);
         if fs::symlink_metadata(&path).is_ok_and(|data| data.is_dir()) {
@@ -259,10 +258,10 @@ impl RunDirectory {
         made.map_err(failed("make the folder", &path))
     }
 
-    /// Copies a file into it, making the folders that `name` names.
+    /// Copies a file into it, and makes the folders in `name`.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub fn copy(&self, from: &Path, name: &str) -> Result<(), RunDirectoryError> {
         if let Some((folder, _)) = name.rsplit_once('/') {
             self.folder(folder)?;
@@ -276,22 +275,22 @@ impl RunDirectory {
         copy().map_err(failed("copy", from))
     }
 
-    /// Writes a whole file in it, in place of what stands there; on the disk it is when all of
-    /// the directory is.
+    /// Writes a whole file in it, and replaces an existing one; it reaches the disk with the whole
+    /// directory.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// If the host refuses.
     pub fn write(&self, name: &str, content: &str) -> Result<(), RunDirectoryError> {
         let written = self.folder.write(name, content.as_bytes());
         written.map_err(failed("write", &self.path.join(name)))
     }
 
-    /// Gives it its final name, once everything that is in it is on the disk; then removes
-    /// its folder `no_more`, which a whole run has no use for.
+    /// Syncs the directory and gives it its final name; then removes its folder `no_more`, which is
+    /// useless in a complete run.
     ///
     /// # Errors
-    /// When the host refuses. As long as the disk has not taken everything, the directory
-    /// keeps the name of one that is not whole.
+    /// If the host refuses. After an error of the disk, the directory keeps the name of an incomplete
+    /// one.
     pub fn complete(self, no_more: &str) -> Result<PathBuf, RunDirectoryError> {
         let settled = self.folder.settle();
         settled.map_err(|(path, source)| failed("write to the disk", &path)(source))?;
@@ -300,7 +299,7 @@ impl RunDirectory {
         let path = self.final_path.join(no_more);
         match fs::remove_dir_all(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                // It takes room and does no harm.
+                // Leftovers take space but do no harm.
                 tracing::warn!("{} stays: {source}", path.display());
             }
             _ => {}
@@ -309,10 +308,10 @@ impl RunDirectory {
     }
 }
 
-/// Where runs go of which nobody says where.
+/// Default folder of runs.
 const RUNS: &str = "belljar-runs";
 
-/// What the name of a directory ends in whose run is not whole.
+/// Extension of the directory of an incomplete run.
 const INCOMPLETE: &str = "incomplete";
 
 fn incomplete(path: &Path) -> PathBuf {
@@ -322,7 +321,7 @@ fn incomplete(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Whether anything has this name, if only a link that leads nowhere.
+/// True if the name is in use, even by a dangling link.
 fn is_taken(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

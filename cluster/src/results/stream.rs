@@ -1,8 +1,7 @@
-//! What is kept of each node as it comes, and the files that it goes into: what it writes, as text, and its profile.
+//! Outputs of each node and their files: text, and the node's profile.
 //!
-//! A node has its serial console, `ttyS0`, where its kernel and its init write, and two more to
-//! which the workload's command writes, on node 0 alone: `hvc1` is its standard output, `hvc2` its
-//! standard error.
+//! A node has a serial console, `ttyS0`, for its kernel and its init. The workload's command writes to two more consoles,
+//! on node 0 alone: `hvc1` is its standard output, `hvc2` its standard error.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +14,7 @@ pub enum Stream {
     Stdout,
     /// The command's standard error.
     Stderr,
-    /// What its processors were doing every so often: the host's, not the node's.
+    /// The samples of its processors, recorded by the host.
     Profile,
 }
 
@@ -31,12 +30,12 @@ impl Stream {
         self as usize
     }
 
-    /// Whether a run has it, which has profiles or not.
+    /// True if a run has it; a profile needs `profiled`.
     pub(crate) fn is_of(self, profiled: bool) -> bool {
         profiled || self != Self::Profile
     }
 
-    /// Which of its output consoles the node writes it to; `None` for the serial console, and for what it does not write.
+    /// The index of its output console; `None` for the serial console and for the profile.
     pub(crate) fn device(self) -> Option<usize> {
         match self {
             Self::Console | Self::Profile => None,
@@ -45,7 +44,7 @@ impl Stream {
         }
     }
 
-    /// Its file in the run directory for node `node`, if that node has such a file.
+    /// Its file in the run directory for node `node`, if that node has one.
     pub fn file(self, node: u32) -> Option<String> {
         match (self, node) {
             (Self::Console, _) => Some(format!("console/node{node}.log")),
@@ -56,7 +55,7 @@ impl Stream {
         }
     }
 
-    /// What its files are called, without the node.
+    /// The base name of its files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Console => "console",
@@ -66,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// What it is, in words.
+    /// Its description in words.
     pub fn what(self) -> &'static str {
         match self {
             Self::Console => "console",

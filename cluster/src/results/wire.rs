@@ -1,11 +1,12 @@
-//! Who sent how much to whom, as `wire.csv`.
+//! Traffic between nodes, as `wire.csv`.
 //!
-//! A row for each pair of nodes of which one sent the other anything, in order; made once, at the run's end:
+//! A row for each pair of nodes with traffic from the first to the second, in order; written at the run's
+//! end:
 //!
 //! | column | |
 //! |---|---|
 //! | `from`, `to` | the nodes; `*` for frames to groups, broadcast included |
-//! | `frames`, `bytes` | what the sender's card put onto its link; without preamble, checksum, gap |
+//! | `frames`, `bytes` | sent by the sender's card onto its link; without preamble, checksum, gap |
 //! | `payload` | bytes of data in TCP segments and UDP datagrams |
 
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! Background jobs of a run, and the network that they share with the nodes.
 //!
-//! No node receives a frame of theirs, and they take in none of a node's: they meet in the queues of switches only. What they do depends on the scenario and on
-//! what the nodes send when, so it is the same on every host of a run, each of which plays them all. Called by the coordinator where the network gets on.
+//! Nodes receive no frames of jobs, and jobs no frames of nodes: they interact only in the queues of switches. Their behaviour
+//! depends on the scenario and on the nodes' frames, so it is the same on every host of a run. Each host simulates all jobs.
+//! Called by the coordinator when the network advances.
 
 use belljar_fabric::{Delivery, Fabric, RoutingError, Topology, Traffic};
 use belljar_networks::Sent;
@@ -19,22 +20,22 @@ const SHORTEST: usize = 60;
 /// All background jobs of a run.
 pub struct Backgrounds {
     jobs: Vec<Background>,
-    /// How many nodes there are; hosts of jobs come after them.
+    /// Number of nodes; hosts of jobs follow them.
     nodes: u32,
-    /// By host, after the nodes: which job's it is.
+    /// The job of each host, from the first host after the nodes.
     owners: Vec<u32>,
-    /// The least time that a frame takes on the last link to a host of a job.
+    /// The minimum time of a frame on the last link to a job's host.
     tail: Span,
     sent: Vec<Sent>,
-    /// Host time that all this took.
+    /// Host time of all background jobs.
     watch: Stopwatch,
 }
 
 impl Backgrounds {
-    /// Those of a plan whose nodes begin at `first`.
+    /// The jobs of a plan whose nodes begin at `first`.
     ///
     /// # Errors
-    /// When the routing does not fit the topology.
+    /// If the routing does not fit the topology.
     pub(super) fn begin(plan: &Plan, first: Time) -> Result<Self, RoutingError> {
         let routes = plan.network.routes();
         let jobs = plan.background.iter().map(|own| {
@@ -59,26 +60,26 @@ impl Backgrounds {
         })
     }
 
-    /// What each has done, in the scenario's order.
+    /// Figures of each job, in the scenario's order.
     pub(super) fn figures(&self) -> Vec<BackgroundFigures> {
         self.jobs.iter().map(Background::figures).collect()
     }
 
-    /// Host seconds that they took, and the network with them, if there are any.
+    /// Host seconds for the jobs and the network, if there are any jobs.
     pub(super) fn seconds(&self) -> Option<f64> {
         let total = self.watch.total();
         (!self.jobs.is_empty()).then_some(total.as_secs_f64())
     }
 
-    /// All that changes of them.
+    /// All their changing state.
     pub(super) fn save(&mut self) -> Vec<BackgroundState> {
         self.jobs.iter_mut().map(Background::save).collect()
     }
 
-    /// Continues from `states`, which anybody may have written.
+    /// Restores `states`, which are untrusted.
     ///
     /// # Errors
-    /// When they are none of these jobs.
+    /// If they do not belong to these jobs.
     pub(super) fn restore(
         &mut self,
         states: Vec<BackgroundState>,
@@ -90,7 +91,7 @@ impl Backgrounds {
         pairs.try_for_each(|(job, state)| job.restore(state))
     }
 
-    /// Lets everything happen in the network that happens before `end`, and in all jobs. What will come to nodes is added to `deliveries`.
+    /// Advances the network and all jobs up to `end`. Deliveries to nodes are added to `deliveries`.
     pub(super) fn advance(
         &mut self,
         fabric: &mut Fabric,
@@ -101,7 +102,7 @@ impl Backgrounds {
             return deliveries.extend(fabric.advance(end));
         }
         let lap = self.watch.lap();
-        // What comes of a frame's last hop comes a link later: until then jobs know of all that they could hear of.
+        // A frame's last hop takes effect one link later: until then jobs know all frames that they could receive.
         while let Some(next) = self.next_time(fabric).filter(|next| *next < end) {
             let stop = end.min(next + self.tail);
             for job in &mut self.jobs {
@@ -132,7 +133,7 @@ impl Backgrounds {
                     job.hand_in(time, host, frame.clone());
                 }
             }
-            // Nodes' broadcasts come to all hosts.
+            // Nodes' broadcasts reach all hosts.
             Some(_) => {}
         }
     }
@@ -143,7 +144,7 @@ impl Backgrounds {
     }
 }
 
-/// The least time that a frame takes on the last link to a host after the nodes.
+/// The minimum time of a frame on the last link to a host after the nodes.
 fn tail(topology: &Topology, nodes: u32) -> Span {
     let hosts = nodes..topology.hosts();
     let links = hosts.map(|host| topology.links()[topology.link_of(host) as usize].spec);

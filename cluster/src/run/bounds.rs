@@ -1,94 +1,93 @@
-//! How far each node may run before anybody else must be heard.
+//! Bounds of nodes' turns.
 //!
-//! Conservative synchronisation after Chandy and Misra, with a lookahead for each pair
-//! of nodes: node `i` may run to the least `next_j + distance(j, i)` over all other
-//! nodes `j`, where `next_j` is the first time at which `j` does anything. A chain of
-//! answers that begins at `j` takes no shorter way (the triangle inequality), and one
-//! that begins at `i` itself is bounded while `i` runs: it stops an echo after its
-//! first frame. Nothing of this shows in results; it decides only how often nodes
-//! take turns.
+//! Conservative synchronisation after Chandy and Misra, with a lookahead for each pair of nodes. Node
+//! `i` may run to the least `next_j + distance(j, i)` over all other nodes `j`, where `next_j` is the
+//! time of the next action of `j`. A chain of reactions that begins at `j` takes no shorter path (the
+//! triangle inequality). A chain that begins at `i` itself is bounded while `i` runs: it stops an echo
+//! after its first frame. Bounds do not affect results; they only determine the number of turns.
 
 use belljar_fabric::Distances;
 use belljar_sim::{Random, Seed, Span, Time};
 
 /// Nodes that run past their ends within a round.
 mod ahead;
-/// When each node could first hear of any other, by way of their access switches.
+/// The earliest arrivals from other nodes, by way of access switches.
 mod hearing;
 
 pub(crate) use ahead::{Ahead, NullMessage, Step};
 use hearing::Hearing;
 
-/// Access switches with nodes about to act up to which each pair is looked at. For more, what the
-/// nearest two nodes could do bounds all: then all are busy, and neighbours are what counts.
+/// Maximum number of access switches with soon acting nodes for examining all pairs. With more
+/// switches, the nearest two nodes bound all: then all nodes are busy, and neighbours determine the
+/// bounds.
 const MOST_PAIRED: usize = 48;
 
-/// The variable that has turns cut at random, for tests: a seed, or [`STILL`].
+/// The variable that cuts turns at random, for tests: a seed, or [`STILL`].
 const ROUGH_ROUNDS: &str = "BELLJAR_ROUGH_ROUNDS";
-/// In place of a seed: turns of no length, so that nobody gets anywhere.
+/// Instead of a seed: turns of no length, so that no node advances.
 const STILL: &str = "still";
 
-/// Of a run that stands still, the nodes of which it is told what they wait for.
+/// Maximum number of described nodes in a run that stands still.
 const MOST_TOLD: usize = 4;
 
-/// How far a node runs by itself before the host looks after it again.
+/// Longest turn of a node before the host checks it again.
 const ALONE_AT_MOST: Span = Span::from_ms(2);
 
 /// A node's part of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which node.
+    /// Number of the node.
     pub node: u32,
-    /// It must not go further.
+    /// Its bound.
     pub end: Time,
-    /// Nor further than this after the first frame that it sends.
+    /// Its bound after its first sent frame, relative to that frame.
     pub echo: Span,
-    /// As far as it may run when others let it, in a round in which nodes run past their ends.
+    /// The furthest bound that other nodes may allow, in a round in which nodes run past their ends.
     pub reach: Time,
 }
 
 impl Turn {
-    /// Whether it may run past its end.
+    /// True if it may run past its end.
     pub(crate) fn goes_on(&self) -> bool {
         self.end < self.reach
     }
 
-    /// The least time that anything takes from another node to this one.
+    /// The minimum latency from another node to this one.
     fn nearest(&self) -> Span {
         half(self.echo)
     }
 }
 
-/// What never changes of a node, all in one place: where all are busy and near each other, this
-/// is gone through for each turn.
+/// Constant properties of a node, stored together: if all nodes are busy and close, they are read for
+/// each turn.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     nearest: Span,
     tail: Span,
-    /// Its access switch, and the time to there.
+    /// Its access switch, and the latency to it.
     switch: usize,
     hop: Span,
-    /// Another host runs it: it has no turns here.
+    /// True if another host runs it: it has no turns here.
     elsewhere: bool,
 }
 
-/// What bounds the nodes of a cluster.
+/// The bounds of a cluster's nodes.
 #[derive(Debug)]
 pub struct Bounds {
     distances: Distances,
     places: Vec<Place>,
-    /// When each node does anything next.
+    /// The time of each node's next action.
     next: Vec<Time>,
     least_tail: Span,
-    /// What cuts turns short, for tests: results do not depend on where they end.
+    /// Shortens turns at random, for tests: results do not depend on their ends.
     rough: Option<Rough>,
-    /// Nodes that could act before all have heard of the first.
+    /// Nodes that could act before all could receive a frame of the first.
     soon: Vec<u32>,
     hearing: Hearing,
 }
 
 impl Bounds {
-    /// Of a cluster of `nodes` nodes that are `distances` apart and do nothing before time zero.
+    /// The bounds of a cluster of `nodes` nodes with `distances`, which do nothing before time zero.
     pub fn new(distances: Distances, nodes: u32) -> Self {
         let place = |node| {
             let (switch, hop) = distances.access(node);
@@ -118,27 +117,27 @@ impl Bounds {
         self.places[node as usize].elsewhere = true;
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) fn nodes(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// The distances that it goes by.
+    /// The distances between nodes.
     pub fn distances(&self) -> &Distances {
         &self.distances
     }
 
-    /// Tells when `node` does anything next; [`Time::MAX`] for never.
+    /// Sets the time of the next action of `node`; [`Time::MAX`] for never.
     pub fn set(&mut self, node: u32, next: Time) {
         self.next[node as usize] = next;
     }
 
-    /// When `node` does anything next, as told last.
+    /// The time of the next action of `node`, as last set.
     pub(crate) fn next(&self, node: u32) -> Time {
         self.next[node as usize]
     }
 
-    /// Who waits for whom, of the nodes that act first: in words, for a run that stands still.
+    /// Describes which of the first nodes wait for which others, for a run that stands still.
     pub(crate) fn who_waits(&self) -> String {
         let mut nodes: Vec<(Time, u32)> = self.next.iter().copied().zip(0..).collect();
         nodes.sort_unstable();
@@ -152,32 +151,31 @@ impl Bounds {
             };
             match heard.min() {
                 Some((until, other)) => format!(
-                    "node {node}{place} is at {at} and may go to {until}, when it could hear of node {other}"
+                    "node {node}{place} is at {at} and may run to {until}, when a frame of node {other} could arrive"
                 ),
-                None => format!("node {node}{place} is at {at} and waits for nobody"),
+                None => format!("node {node}{place} is at {at} and waits for no node"),
             }
         };
         let first: Vec<String> = nodes.iter().take(MOST_TOLD).map(waits).collect();
         first.join("; ")
     }
 
-    /// No node does anything before this.
+    /// The time of the first action of any node.
     pub fn first(&self) -> Time {
         self.next.iter().copied().min().unwrap_or(Time::MAX)
     }
 
-    /// No node does anything before this, though frames that are on their way, of which
-    /// the first moves on at `frames`, may yet arrive.
+    /// The time before which no node acts, not even on arrival of frames in flight. The first of these
+    /// moves on at `frames`.
     pub fn settled(&self, frames: Option<Time>) -> Time {
         let arrival = frames.map_or(Time::MAX, |frames| frames + self.least_tail);
         self.first().min(arrival)
     }
 
-    /// The turns of a round: those that are worth their while, and always that of the
-    /// node that is the first to act. Every arrival before `frames` plus a node's tail
-    /// must be known to the node. Nobody goes beyond `cap`. In an `open` round nodes run past
-    /// their ends as far as others let them: there all that act soon have turns, though such a turn may
-    /// begin with its end.
+    /// The turns of a round: all that are worthwhile, and always the turn of the first node to act.
+    /// Every arrival before `frames` plus a node's tail must be known to the node. No turn exceeds
+    /// `cap`. In an `open` round nodes run past their ends as far as others let them. Then all soon
+    /// acting nodes have turns, even if such a turn begins with its end.
     pub fn turns(&mut self, frames: Option<Time>, cap: Time, open: bool, turns: &mut Vec<Turn>) {
         turns.clear();
         let [(first, least), second] = self.least_two();
@@ -205,8 +203,8 @@ impl Bounds {
         self.soon = soon;
     }
 
-    /// A node's turn, if it has one: `others` let it go to there and nothing else lets it go
-    /// further than `reach`. It is worth its while if it `must` be.
+    /// A node's turn, if it has one: `others` bound it, and nothing else below `reach`. With `must` any
+    /// turn is worthwhile.
     fn turn(
         &mut self,
         node: u32,
@@ -237,8 +235,8 @@ impl Bounds {
         end.map(|end| turn(end, end))
     }
 
-    /// The end of a turn that begins at `next`; when turns are cut at random, often an earlier
-    /// one, or none at all unless the node `must` run.
+    /// The end of a turn that begins at `next`. If turns are cut at random, it is often an earlier one,
+    /// or `None` unless the node `must` run.
     fn roughly(&mut self, next: Time, end: Time, must: bool) -> Option<Time> {
         let random = match &mut self.rough {
             None => return Some(end),
@@ -250,16 +248,16 @@ impl Bounds {
             return None;
         }
         if draw.is_multiple_of(16) {
-            // A node of several processors needs a whole one at times.
+            // A node of several processors sometimes needs a whole turn.
             return Some(end);
         }
         let part = u128::from((draw >> 8) % 256 + 1);
-        // Rounded up: down, nobody would ever come to an end that is less than 256 ps away.
+        // Rounded up: rounded down, no node would reach an end that is less than 256 ps away.
         let length = (u128::from(end.since(next).as_ps()) * part).div_ceil(256);
         Some(next + Span::from_ps(length as u64))
     }
 
-    /// The two nodes that act first, and when; the first of equals.
+    /// The two nodes that act first, with their times; of equal nodes the first.
     fn least_two(&self) -> [(u32, Time); 2] {
         let mut two = [(u32::MAX, Time::MAX); 2];
         for (node, &next) in (0..).zip(&self.next) {
@@ -272,8 +270,8 @@ impl Bounds {
         two
     }
 
-    /// The nodes that act before all can have heard of what happens at `least`, which are
-    /// listened to, and when the first of the others does.
+    /// The nodes that act before all could receive a frame of the node at `least`, which are added to
+    /// `hearing`, and the time of the first other node.
     fn who_is_soon(&mut self, least: Time) -> (Vec<u32>, Time) {
         let mut soon = std::mem::take(&mut self.soon);
         soon.clear();
@@ -292,7 +290,7 @@ impl Bounds {
     }
 }
 
-/// How turns are cut short.
+/// Methods of shortening turns.
 #[derive(Clone, Debug)]
 enum Rough {
     Random(Box<Random>),

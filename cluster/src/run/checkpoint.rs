@@ -1,19 +1,17 @@
-//! A whole run at a point between its rounds, as files from which it continues.
+//! A whole run between two rounds, as files from which it continues.
 //!
-//! Between rounds nothing is under way but what the network holds, so that what nodes,
-//! network, tracers and files are then is all there is to keep. In the folder
-//! [`FOLDER`](checkpoint::FOLDER) of a run directory stand
+//! Between rounds only the network has messages in flight, so the state of nodes, network, tracers and files is complete. The
+//! folder [`FOLDER`](checkpoint::FOLDER) of a run directory contains:
 //!
 //! | file | |
 //! |---|---|
-//! | `base.snapshot` | the snapshot that nodes are clones of, if they are; `base-1.snapshot` and so on those of further groups |
+//! | `base.snapshot` | the snapshot of clones; `base-1.snapshot` and so on for further groups |
 //! | `N.pages` | [packs](belljar_vmm::KeptPages) of pages of nodes' RAM |
-//! | `N.checkpoint` | a `record`: the rest, and where each page is |
+//! | `N.checkpoint` | a `record`: all other state, and the place of each page |
 //!
-//! A record is written under another name when all that it speaks of is on the disk, and
-//! then renamed: it is whole or it is not there. Of the files that a run writes all the
-//! time (trace, consoles, captures) it tells how long they were; what follows is
-//! written again, the same, by the run that continues.
+//! A record is written under another name when all data that it refers to is on the disk, and then renamed: it is whole or
+//! absent. For files that a run writes continuously (trace, consoles, captures) it has their lengths; the resumed run writes the
+//! rest again, with the same content.
 
 use std::io;
 use std::path::PathBuf;
@@ -26,15 +24,15 @@ use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
 use crate::run::runner::KeepError;
 
-/// From which checkpoint a run continues: the newest of which everything is whole.
+/// Selects the newest intact checkpoint.
 mod choice;
-/// The checkpoint from which a run continues.
+/// An opened checkpoint.
 mod found;
-/// What was typed into consoles, read again.
+/// Reads the recorded input of consoles.
 mod input;
-/// The thread that makes checkpoints last, while the run continues.
+/// The thread that stores checkpoints while the run continues.
 mod keeper;
-/// Everything of a run that is not in its files or its nodes' pages.
+/// All state of a run outside its files and its nodes' pages.
 mod record;
 /// A run directory with two small checkpoints, for tests and fuzzing.
 pub mod sample;
@@ -47,9 +45,9 @@ pub(crate) use keeper::{Keeper, MOST_HOSTS, Work, pack_of};
 pub use keeper::{Report, Tell};
 pub(crate) use record::{LONGEST, NodeRecord, Record, RunRecord};
 
-/// The folder of a run directory that holds its checkpoints.
+/// The folder of a run directory with its checkpoints.
 pub const FOLDER: &str = "checkpoint";
-/// The name of the snapshot that nodes of kind number `kind` are clones of.
+/// The name of the snapshot for clones of kind number `kind`.
 fn base_name(kind: usize) -> String {
     match kind {
         0 => "base.snapshot".to_owned(),
@@ -61,81 +59,83 @@ fn base_name(kind: usize) -> String {
 const RECORD: &str = "checkpoint";
 const PACK: &str = "pages";
 
-/// Why a checkpoint cannot be made or resumed from.
+/// Errors of making a checkpoint or resuming from it.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The host refuses a file.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was attempted.
+        /// The action.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// The host's reason.
         source: io::Error,
     },
     /// The disk is nearly full.
-    #[error("{free} MiB are free in {folder}, of which a checkpoint wants {wanted}; make room")]
+    #[error(
+        "{free} MiB are free in {folder}, and a checkpoint needs {wanted} MiB; free some space"
+    )]
     Room {
-        /// Where.
+        /// The folder.
         folder: PathBuf,
         /// MiB that are free.
         free: u64,
-        /// MiB that it takes, and leaves for the run.
+        /// MiB that the checkpoint needs, including the reserve for the run.
         wanted: u64,
     },
-    /// A record is larger than can be read again.
-    #[error("{what} is too large to be kept: it has {bytes} bytes, and {most} is the most")]
+    /// A record exceeds the limit of reading.
+    #[error("{what} is too large for a checkpoint: {bytes} bytes, at most {most}")]
     TooLarge {
-        /// What of it.
+        /// The part.
         what: String,
-        /// How large that is.
+        /// Its size.
         bytes: u64,
-        /// The most.
+        /// The limit.
         most: u64,
     },
-    /// It was written, and cannot be read again.
+    /// The written record cannot be read again.
     #[error("it cannot be read again: {0}")]
     Unreadable(String),
-    /// There is none.
+    /// There is no checkpoint.
     #[error(
         "there is no checkpoint in {0}; run it again from its start with: belljar run {0}/scenario.toml"
     )]
     None(PathBuf),
-    /// None is usable.
+    /// No checkpoint is usable.
     #[error(
         "no checkpoint in {folder} is usable ({reason}); run the scenario of the run directory again from its start with: belljar run"
     )]
     Unusable {
-        /// Where they are.
+        /// The folder.
         folder: PathBuf,
-        /// What is wrong with each, the newest first.
+        /// The fault of each, the newest first.
         reason: String,
     },
-    /// It is of another kind of run.
+    /// It belongs to another kind of run.
     #[error(
         "the checkpoint does not fit: its {name} is {found}, here it is {wanted}; continue where it was made, with the same belljar, image and files"
     )]
     Other {
-        /// What differs.
+        /// The differing property.
         name: String,
         /// The checkpoint's.
         found: String,
         /// The scenario's, on this host.
         wanted: String,
     },
-    /// A node's memory cannot be had again.
+    /// A node's memory cannot be restored.
     #[error("node {node}: {source}")]
     Pages {
-        /// Which.
+        /// Number of the node.
         node: u32,
         /// Why.
         source: KeptError,
     },
-    /// There is no memory for a node.
+    /// The host has no memory for a node.
     #[error(transparent)]
     Memory(#[from] NodeError),
-    /// A node cannot be kept, or not resumed.
+    /// A node cannot be saved or resumed.
     #[error(transparent)]
     Node(#[from] KeepError),
     /// The network cannot be restored.
@@ -144,16 +144,16 @@ pub enum CheckpointError {
     /// A background job cannot be restored.
     #[error(transparent)]
     Background(#[from] BackgroundStateError),
-    /// The snapshot that the nodes are clones of is not usable.
+    /// The snapshot of the clones is not usable.
     #[error(transparent)]
     Base(#[from] SnapshotError),
-    /// What waits for the trace cannot be saved.
+    /// The calls that wait for the trace cannot be saved.
     #[error(transparent)]
     Tracer(#[from] StateError),
-    /// There is more state than can be kept, or it is damaged.
+    /// The state is too large, or damaged.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// Whoever keeps checkpoints is gone: a defect, or an earlier failure.
+    /// The keeper of checkpoints has ended: a defect, or an earlier failure.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,9 +1,8 @@
-//! The run: rounds of virtual time in which nodes run side by side.
+//! The run: rounds of virtual time in which nodes run in parallel.
 //!
-//! Within a round no node can hear of what another does in it (see
-//! [`bounds`](crate::run::bounds)). The host's threads only decide who computes a node's
-//! turn, and rounds only decide how far nodes run at once: what comes out is put into the
-//! order of virtual time, and a run ends at a point of virtual time.
+//! Within a round no action of a node can affect another one (see [`bounds`](crate::run::bounds)). Host threads only
+//! determine which thread computes a node's turn, and rounds only determine the length of turns. All results are put
+//! into the order of virtual time, and a run ends at a point of virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,21 +31,21 @@ use belljar_fabric::Fabric;
 use belljar_replay::BackgroundFigures;
 use belljar_sim::{Span, Time};
 
-/// What a run does for those who look at it, between rounds.
+/// Requests of observers, handled between rounds.
 mod attend;
 /// Checkpoints of a run, taken between its rounds.
 mod checkpoint;
-/// The nodes' files, asked for when the run has ended.
+/// The nodes' files, requested after the end of the run.
 mod collect;
 /// Checkpoints of a run on several hosts.
 mod cut;
-/// A run's dealings with the other hosts that it runs on.
+/// The other hosts of a run.
 mod others;
-/// A run's making: from the start, or from a checkpoint.
+/// Construction of a run: from the start, or from a checkpoint.
 mod prepare;
-/// A run made again from a checkpoint, before its directory is touched.
+/// A run restored from a checkpoint, before its directory changes.
 mod restored;
-/// Runs in which no node has anything left to do.
+/// Detection of runs in which no node advances.
 mod standstill;
 
 use checkpoint::Checkpointer;
@@ -56,7 +55,7 @@ use others::Others;
 pub use prepare::Setup;
 use standstill::Standstill;
 
-/// How long a run sleeps that waits for somebody to type.
+/// Sleep of a run that only waits for input.
 const NAP: Duration = Duration::from_millis(10);
 
 /// A run in progress.
@@ -70,25 +69,25 @@ pub struct Run {
     turns: Vec<Turn>,
     recorder: Recorder,
     now: Time,
-    /// Virtual time at which it began here.
+    /// Virtual time of its start here.
     begun_at: Time,
     closing: Closing,
     mailbox: Option<Arc<Mailbox>>,
-    /// The other hosts, if there are any.
+    /// The other hosts, if any.
     others: Option<Others>,
     /// Virtual time from one checkpoint to the next.
     checkpoint_every: Option<Span>,
-    /// Nodes here whose inits are through.
+    /// Nodes here whose init has finished.
     ready: u32,
-    /// What nodes have to say of themselves, when it has ended.
+    /// The nodes' reports, after its end.
     reports: Vec<NodeReport>,
     checkpointer: Option<Checkpointer>,
-    /// Files of the nodes, if any are wanted.
+    /// Files of the nodes, if any are requested.
     collection: Option<Collection>,
     viewer: Viewer,
     standstill: Standstill,
     memory: MemoryGuard,
-    /// Pieces of input typed into consoles, and bytes that writing them down took.
+    /// Number of input pieces typed into consoles, and length of their record.
     typed: u64,
     input: u64,
     /// Rounds so far.
@@ -96,11 +95,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Has every node write hashes of its state into a file of its own in `directory`,
-    /// every `every` instructions and at the end.
+    /// Makes every node write hashes of its state into a file in `directory`, every `every` instructions and at the end.
     ///
     /// # Errors
-    /// When the host refuses the files.
+    /// If the host refuses the files.
     pub fn log_states(&mut self, directory: &RunDirectory, every: u64) -> Result<(), RunError> {
         directory.folder(STATE_FOLDER)?;
         for mut runner in self.workers.runners() {
@@ -110,14 +108,14 @@ impl Run {
         Ok(())
     }
 
-    /// Has a node looked at, and the run ended after the last place.
+    /// Samples a node, and ends the run after the last sample.
     pub fn probe(&mut self, node: u32, probe: Probe) {
         if self.workers.holds(node) {
             self.workers.runner(node).watch(Watch::Probe(probe));
         }
     }
 
-    /// What [`probe`](Self::probe) found at that node.
+    /// The samples that [`probe`](Self::probe) requested of that node.
     pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
         if self.workers.holds(node) {
             self.workers.runner(node).take_samples()
@@ -126,8 +124,7 @@ impl Run {
         }
     }
 
-    /// Virtual time at which it began here: zero, that of the snapshot which its nodes are clones
-    /// of, or that of a checkpoint.
+    /// Virtual time of its start here: zero, the time of its clones' snapshot, or the time of a checkpoint.
     pub fn begun_at(&self) -> Time {
         self.begun_at
     }
@@ -142,7 +139,7 @@ impl Run {
         &self.workers
     }
 
-    /// What all nodes have to say of themselves, in order, when it has ended.
+    /// The reports of all nodes, in order, after its end.
     pub fn reports(&self) -> &[NodeReport] {
         &self.reports
     }
@@ -152,21 +149,21 @@ impl Run {
         &self.fabric
     }
 
-    /// What background jobs have done, in the scenario's order.
+    /// Figures of background jobs, in the scenario's order.
     pub fn background(&self) -> Vec<BackgroundFigures> {
         self.backgrounds.figures()
     }
 
-    /// Host seconds in which these, and the network that they are on, were played, if there are any.
+    /// Host seconds for background jobs and their network, if there are any.
     pub fn background_seconds(&self) -> Option<f64> {
         self.backgrounds.seconds()
     }
 
-    /// Runs to the end, or until `stop` is set, in a thread of its own in `sandbox`, and has the
-    /// nodes' files kept that are wanted.
+    /// Runs to the end, or until `stop` is set, in a thread confined by `sandbox`, and collects the requested files of
+    /// the nodes.
     ///
     /// # Errors
-    /// See [`RunError`]; what was traced so far is kept.
+    /// See [`RunError`]; the trace so far is kept.
     pub fn go_in(
         &mut self,
         sandbox: Option<&Sandbox>,
@@ -198,7 +195,7 @@ impl Run {
     /// Runs to the end, or until `stop` is set.
     ///
     /// # Errors
-    /// See [`RunError`]; what was traced so far is kept.
+    /// See [`RunError`]; the trace so far is kept.
     pub fn go(&mut self, stop: &AtomicBool, progress: &mut Progress) -> Result<Ending, RunError> {
         let ending = loop {
             if stop.load(Ordering::Relaxed) {
@@ -210,7 +207,7 @@ impl Run {
                 break ending;
             }
             match self.round(stop)? {
-                // Something may yet be typed.
+                // Input may still come.
                 Some(Ending::Deadlock) if self.is_attended() => thread::sleep(NAP),
                 Some(ending) => break ending,
                 None => {}
@@ -237,8 +234,8 @@ impl Run {
         self.recorder.events()
     }
 
-    /// One round: the fabric advances as far as nobody can disturb it any more, then
-    /// nodes run as far as nobody can disturb them.
+    /// One round: the fabric advances as far as no frame can change it, then nodes run as far as no frame can reach
+    /// them.
     fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
         let settled = self.bounds.settled(self.fabric.next_for_nodes());
         if settled == Time::MAX && self.closing.is_open() {
@@ -256,7 +253,7 @@ impl Run {
         let end = settled + self.bounds.distances().hop();
         self.advance_fabric(end, settled)?;
         let frames = self.fabric.next_for_nodes();
-        // What other hosts do is heard between rounds only.
+        // Messages of other hosts are received between rounds only.
         let open = self.others.is_none() && self.workers.goes_on();
         self.bounds.turns(frames, cap, open, &mut self.turns);
         if self.others.is_some() && self.is_congested() {
@@ -264,7 +261,7 @@ impl Run {
         }
         if self.others.is_some() && self.turns.is_empty() {
             return match self.bounds.settled(self.fabric.next_for_nodes()) > settled {
-                // The network got on by itself. Hosts that are ahead may have nothing to say until it is where they are.
+                // The network advanced without nodes. Hosts that are ahead may be silent until this host has caught up.
                 true => self.note_round(true),
                 false => self.wait(),
             };
@@ -278,8 +275,8 @@ impl Run {
         self.note_round(moved)
     }
 
-    /// Lets everything happen in the network that happens before `end`. Hosts may yet send
-    /// from `settled` on: what links carried since then is not written down.
+    /// Advances the network up to `end`. Hosts may still send from `settled` on, so loads of links after it are not
+    /// written yet.
     fn advance_fabric(&mut self, end: Time, settled: Time) -> Result<(), RunError> {
         let cut = self
             .others
@@ -309,7 +306,7 @@ impl Run {
         self.log_links(settled)
     }
 
-    /// Writes what links did in the windows that ended before `settled`.
+    /// Writes the links' loads in the windows that ended before `settled`.
     fn log_links(&mut self, settled: Time) -> Result<(), RunError> {
         let Some(log) = &mut self.links else {
             return Ok(());
@@ -318,8 +315,7 @@ impl Run {
             .map_err(RunError::Links)
     }
 
-    /// Takes in what nodes sent, called, and wrote in their turns. Whether any of them got
-    /// anywhere.
+    /// Collects the frames, calls and outputs of nodes' turns. Returns true if any node advanced.
     fn collect(&mut self) -> Result<bool, RunError> {
         let mut moved = false;
         for turn in &self.turns {
@@ -366,8 +362,7 @@ impl Run {
         Ok(moved)
     }
 
-    /// Brings all nodes and the network to one time, and writes out what is left. How the run
-    /// ended, after all.
+    /// Brings all nodes and the network to one time, and writes the remaining records. Returns the final ending.
     fn finish(&mut self, ending: Ending) -> Result<Ending, RunError> {
         self.tell(true)?;
         let end = self.closing.end();

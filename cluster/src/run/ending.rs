@@ -1,8 +1,7 @@
-//! How a run ends: at a point of virtual time that follows from what the guests did.
+//! The end of a run: a point of virtual time that follows from the guests' actions.
 //!
-//! The earliest cause in virtual time wins, then the lowest node, whatever order hosts and threads found
-//! them in. The coordinator lets no node go beyond [`Closing::cap`](ending::Closing::cap), and on several hosts each works out
-//! the same end.
+//! The earliest cause in virtual time wins, then the lowest node, independent of the order in which hosts and threads find
+//! causes. The coordinator lets no node pass [`Closing::cap`](ending::Closing::cap), and several hosts compute the same end.
 
 use std::fmt;
 
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::runner::{Runner, Word};
 
-/// How a run ended.
+/// The ending of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// The workload ended with this exit code.
@@ -21,33 +20,33 @@ pub enum Ending {
     Interrupted,
     /// A node ended before the workload did.
     NodeEnded {
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// How, in words.
+        /// The way in which it ended, in words.
         how: String,
         /// The end of its console.
         last_words: String,
     },
     /// The virtual time limit was reached.
     Limit,
-    /// No node has anything left to do, and no frame is on its way.
+    /// No node has an action left, and no frame is in flight.
     Deadlock,
-    /// Another host of the run is not there any more, or cannot continue.
+    /// Another host of the run is lost, or cannot continue.
     HostLost {
         /// Its name.
         host: String,
-        /// What became of it.
+        /// The reason.
         why: String,
     },
-    /// Nobody gets anywhere, though something is left to do: a fault of this program.
+    /// No node advances, although actions are left: a defect of this program.
     Standstill {
-        /// Who waits for whom, in words.
+        /// Descriptions of the waiting nodes.
         who: String,
     },
 }
 
 impl Ending {
-    /// The run did not get to an end of its own.
+    /// True for an interrupted run.
     pub(crate) fn is_broken_off(&self) -> bool {
         matches!(
             self,
@@ -76,28 +75,27 @@ impl fmt::Display for Ending {
     }
 }
 
-/// What ends a run: when, at which node, and how.
+/// The cause of a run's end: its time, its node, and the ending.
 pub(crate) type Cause = (Time, u32, Ending);
 
-/// The way to a run's end.
+/// The stages of a run's end.
 ///
-/// When the workload says at `t` that it is through, other nodes may be somewhat before
-/// or after `t`. All first run up to `t`, in case one of them ends the run earlier, then
-/// on to the time by which they could all have heard of it, which none can be beyond.
+/// When the workload reports its end at `t`, other nodes may be somewhat before or after `t`. All nodes first run up to `t`,
+/// in case one of them ends the run earlier. Then they run on to the time by which all of them could receive the news, which
+/// none can have passed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Closing {
     cap: Time,
-    /// Caps lie at multiples of this, where nodes have to be brought there by whole slices.
+    /// Caps are multiples of this, if nodes can only be brought there by whole slices.
     slice: Option<Span>,
-    /// What ends the run, when, and at which node.
+    /// The earliest known cause.
     cause: Option<Cause>,
-    /// All nodes got to the cause.
+    /// True when all nodes have reached the cause.
     certain: bool,
 }
 
 impl Closing {
-    /// The way to the end at `limit`, or where slices end that have begun before it,
-    /// unless something ends the run before.
+    /// The end at `limit`, or at the end of the slices that begin before it, unless an earlier cause appears.
     pub(crate) fn at_limit(limit: Time, slice: Option<Span>) -> Self {
         Self {
             cap: reachable(limit, slice),
@@ -107,7 +105,7 @@ impl Closing {
         }
     }
 
-    /// The same, but with another limit if nothing is known yet that ends the run before.
+    /// The same with another limit, if no cause is known yet.
     #[must_use]
     pub(crate) fn with_limit(self, limit: Time) -> Self {
         if self.is_open() {
@@ -117,7 +115,7 @@ impl Closing {
         }
     }
 
-    /// Nothing is known that ends the run before its limit.
+    /// True if no cause before the limit is known.
     pub(crate) fn is_open(&self) -> bool {
         self.cause.is_none()
     }
@@ -127,12 +125,12 @@ impl Closing {
         reachable(at, self.slice)
     }
 
-    /// No node goes further for now.
+    /// The time that no node may pass for now.
     pub(crate) fn cap(&self) -> Time {
         self.cap
     }
 
-    /// The network does not go beyond this.
+    /// The time that the network may not pass.
     pub(crate) fn end_of_network(&self) -> Time {
         if self.certain || self.is_open() {
             self.cap
@@ -141,8 +139,7 @@ impl Closing {
         }
     }
 
-    /// Looks whether what a node did and said ends the run, before anything else that is
-    /// known does.
+    /// Checks whether a node's end, or its messages, are an earlier cause than the known one.
     pub(crate) fn consider(&mut self, runner: &Runner, words: &[Word]) -> bool {
         if self.certain || (runner.ended.is_none() && words.is_empty()) {
             return false;
@@ -153,8 +150,7 @@ impl Closing {
         self.learn((runner.node().now(), runner.index, ending))
     }
 
-    /// Takes what would end the run, if nothing is known that does so before.
-    /// Whether that is so.
+    /// Takes a cause if it is the earliest. Returns true if it is.
     pub(crate) fn learn(&mut self, cause: Cause) -> bool {
         let first = match &self.cause {
             Some((time, other, _)) => (cause.0, cause.1) < (*time, *other),
@@ -168,13 +164,13 @@ impl Closing {
         false
     }
 
-    /// What ends the run before its limit, as far as is known.
+    /// The earliest known cause before the limit.
     pub(crate) fn cause(&self) -> Option<&Cause> {
         self.cause.as_ref()
     }
 
-    /// To be called when all nodes are at the cap. How the run ended, if that was its end;
-    /// `longest` is the time in which all can hear of each other.
+    /// Called when all nodes are at the cap. Returns the ending if this is the end; `longest` is the time in which news reach
+    /// all nodes.
     pub(crate) fn pass(&mut self, longest: Span) -> Option<Ending> {
         match &self.cause {
             None => Some(Ending::Limit),
@@ -187,13 +183,13 @@ impl Closing {
         }
     }
 
-    /// The time to which all are brought in the end, unless the run is broken off.
+    /// The final time of all nodes, unless the run is interrupted.
     pub(crate) fn end(&self) -> Option<Time> {
         (self.certain || self.is_open()).then_some(self.cap)
     }
 }
 
-/// The first end of a slice that is not before `at`.
+/// The first end of a slice at or after `at`.
 fn reachable(at: Time, slice: Option<Span>) -> Time {
     let end = slice.and_then(|slice| at.as_ps().checked_next_multiple_of(slice.as_ps()));
     end.map_or(at, Time::from_ps)

@@ -1,6 +1,5 @@
-//! Why a run ends that could not continue: whatever its nodes, its files, its hosts or the machine
-//! under it refuse. Made by the coordinator, told by the commands; what was recorded is kept in all
-//! cases.
+//! Errors of a run: of its nodes, its files, its hosts or this machine. Returned by the
+//! coordinator, and printed by the commands; the records so far are kept in all cases.
 
 use std::io;
 
@@ -21,21 +20,21 @@ use crate::results::outputs::Refused;
 use crate::results::run_directory::RunDirectoryError;
 use crate::run::checkpoint::CheckpointError;
 
-/// Why a run could not continue.
+/// An error that ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is no node to clone.
+    /// The template cannot be made.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// What the nodes are made of is not usable.
+    /// The parts of the nodes are not usable.
     #[error(transparent)]
     Parts(#[from] PartsError),
     /// A node cannot be built or cannot continue.
     #[error("node {node}: {source}")]
     Node {
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// Why.
+        /// The reason.
         source: NodeError,
     },
     /// The run directory cannot be written.
@@ -44,7 +43,7 @@ pub enum RunError {
     /// A console's or another output's file cannot be written.
     #[error("cannot write the output of node {node}: {source}")]
     Console {
-        /// Which.
+        /// Number of the node.
         node: u32,
         /// The host's reason.
         source: io::Error,
@@ -52,7 +51,7 @@ pub enum RunError {
     /// A file of a node's cannot be kept.
     #[error("workload.outputs: {0}")]
     Outputs(#[from] Refused),
-    /// The scenario's choice of calls makes no sense.
+    /// The scenario's filter of calls is invalid.
     #[error(transparent)]
     Selection(#[from] SelectionError),
     /// The trace cannot be written.
@@ -61,22 +60,22 @@ pub enum RunError {
     /// The host has no memory left for the nodes.
     #[error(transparent)]
     Memory(#[from] Shortage),
-    /// A thread cannot be kept from what it must not do.
+    /// A thread cannot be confined.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     /// A capture cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The network cannot be operated as the plan says.
+    /// The network does not support the plan's routing.
     #[error("network.routing: {0}")]
     Routing(#[from] RoutingError),
-    /// What was typed cannot be written down.
+    /// Input cannot be recorded.
     #[error("cannot write {INPUT_FILE}: {0}")]
     Input(io::Error),
     /// The run cannot continue from the checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The other hosts of the run cannot be dealt with.
+    /// The exchange with other hosts failed.
     #[error(transparent)]
     Hosts(#[from] ExchangeError),
     /// The links' figures cannot be written.

@@ -1,6 +1,6 @@
-//! Calls by which programs wait in loops: they may make up most of a trace and say little.
+//! Calls by which programs poll: they may fill most of a trace with little information.
 //!
-//! Counted by function, recorded or not, so that the line is the same whatever is sampled. Called when the
+//! Counted by function, recorded or not, so that the line does not depend on sampling. Called when the
 //! summary is made.
 
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use belljar_sim::figures::decimal;
 use belljar_trace::Counters;
 use belljar_tracer::Selection;
 
-/// Calls from which on they are told.
+/// Number of calls from which they are reported.
 const MANY: u64 = 1_000_000;
-/// Of so many, one is enough.
+/// Recording one of this number suffices.
 const ENOUGH: u64 = 1000;
 
-/// How often each of these functions was called.
+/// The number of calls of each polling function.
 pub(super) fn of(counters: &Counters) -> BTreeMap<String, u64> {
     let named = counters.calls.iter().filter_map(|(&number, &calls)| {
         let name = FUNCTIONS.get(usize::from(number))?.name;
@@ -24,8 +24,7 @@ pub(super) fn of(counters: &Counters) -> BTreeMap<String, u64> {
     named.collect()
 }
 
-/// A line for each function that was called very often on all nodes together, and what of it is
-/// recorded.
+/// A line for each polling function with very many calls on all nodes together, with the recorded part.
 pub(super) fn told<'a>(
     polls: impl Iterator<Item = &'a BTreeMap<String, u64>>,
     selection: &Selection,

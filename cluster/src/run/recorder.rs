@@ -1,13 +1,13 @@
 //! The calls of all nodes, in the order of virtual time, in one trace.
 //!
-//! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or
-//! rounds. In that order polls that found nothing are folded, unless each is wanted, and iterations of the main loop dropped, if
-//! that is wanted. Where another host writes the trace this only collects for it. The writer is on a thread of its own. Called by the coordinator after
-//! each round and at the end.
+//! Calls wait here until no earlier one can come, so their order does not depend on hosts, threads or rounds. In that order polls
+//! without success are folded, unless each is requested, and iterations of the main loop are dropped on request. If another host
+//! writes the trace, calls are only collected for it. The writer has its own thread. Called by the coordinator after each round
+//! and at the end.
 
-/// What calls pass before they are written.
+/// Filters between the calls and the writer.
 mod passage;
-/// What probes of the user's saw.
+/// Records of the user's probes.
 mod probes;
 
 use belljar_archive::{Contents, QueuedWriter, TraceWriter};
@@ -28,11 +28,10 @@ use crate::run::runner::Runner;
 use passage::{Passage, PassageState};
 use probes::{ProbeRecorder, ProbeRecorderState, ProbesLeft};
 
-/// Calls that wait for earlier ones of other nodes before they are put into order: enough
-/// to do it seldom.
+/// Number of waiting calls before they are sorted: large enough to sort rarely.
 const BATCH: usize = 1024;
 
-/// The nodes' clocks: cycles of two nodes can be compared as times only.
+/// The nodes' clocks, as cycles of two nodes can be compared as times only.
 pub(super) struct Clocks(Vec<Frequency>);
 
 impl Clocks {
@@ -40,7 +39,7 @@ impl Clocks {
         Self(plan.clocks())
     }
 
-    /// When cycle `cycle` of `node` begins.
+    /// The time at which cycle `cycle` of `node` begins.
     pub(super) fn time_of(&self, node: u32, cycle: u64) -> Time {
         let clock = self.0.get(node as usize);
         clock.map_or(Time::MAX, |clock| clock.time_of(cycle))
@@ -50,20 +49,20 @@ impl Clocks {
 /// Collects calls and writes them to the trace.
 pub(crate) struct Recorder {
     writer: Option<QueuedWriter>,
-    /// Another host writes the trace, and takes the calls.
+    /// True if another host writes the trace and receives the calls.
     relays: bool,
     clocks: Clocks,
-    /// Calls which others that are not known yet may precede.
+    /// Calls that unknown earlier ones may precede.
     held: Vec<Event>,
-    /// What calls pass before they are written.
+    /// Filters between the calls and the writer.
     passage: Passage,
-    /// How many may be held until the next look.
+    /// Maximum number of held calls until the next check.
     patience: usize,
     events: u64,
     probes: Option<ProbeRecorder>,
 }
 
-/// What a recorder holds, and how far the trace is.
+/// The held calls of a recorder, and the state of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecorderState {
     writer: Option<Vec<u8>>,
@@ -74,7 +73,7 @@ pub(crate) struct RecorderState {
 }
 
 impl RecorderState {
-    /// Checks that the trace in `directory` can be continued, and changes nothing.
+    /// Checks that the trace in `directory` can be continued, without changing it.
     pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
         let Some(state) = &self.writer else {
             return Ok(());
@@ -93,7 +92,7 @@ impl RecorderState {
 }
 
 impl Recorder {
-    /// Starts the trace of a run, if it is to have one.
+    /// Starts the trace of a run, if it has one.
     pub(crate) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, RunError> {
         let writer = if plan.trace.enabled {
             let path = directory.path().join(belljar_trace::TRACE_FILE);
@@ -114,7 +113,7 @@ impl Recorder {
         })
     }
 
-    /// What collects calls for the host that writes the trace, if there is to be one.
+    /// Collects calls for the host that writes the trace, if there is one.
     pub(crate) fn relay(plan: &Plan, relays: bool) -> Self {
         Self {
             writer: None,
@@ -128,7 +127,7 @@ impl Recorder {
         }
     }
 
-    /// What it holds, and how far the trace is.
+    /// Saves the held calls and the state of the trace.
     pub(crate) fn save(&mut self) -> Result<RecorderState, RunError> {
         let writer = self.writer.as_mut().map(QueuedWriter::save).transpose()?;
         let rest = self.save_but(writer).map_err(CheckpointError::from)?;
@@ -146,7 +145,7 @@ impl Recorder {
         })
     }
 
-    /// Continues the trace of a run where it was [saved](Self::save).
+    /// Continues the trace of a run from its [saved](Self::save) state.
     pub(crate) fn resume(
         plan: &Plan,
         directory: &RunDirectory,
@@ -180,7 +179,7 @@ impl Recorder {
         self.events
     }
 
-    /// Takes what a node called.
+    /// Takes a node's calls.
     pub(crate) fn take(&mut self, runner: &mut Runner) {
         if self.writer.is_some() || self.relays {
             self.accept(runner.take_events());
@@ -190,13 +189,13 @@ impl Recorder {
         }
     }
 
-    /// Takes what nodes of another host called, those of each node in order.
+    /// Takes the calls of another host's nodes, with the calls of each node in order.
     pub(crate) fn accept(&mut self, events: Vec<Event>) {
         self.events += events.len() as u64;
         self.held.extend(events);
     }
 
-    /// What is held for the host that writes the trace.
+    /// The held calls for the host that writes the trace.
     pub(crate) fn take_relayed(&mut self) -> Vec<Event> {
         if self.relays {
             std::mem::take(&mut self.held)
@@ -205,30 +204,30 @@ impl Recorder {
         }
     }
 
-    /// Takes what probes of the user's saw on nodes of another host, those of each node in order.
+    /// Takes records of the user's probes on nodes of another host, with the records of each node in order.
     pub(crate) fn accept_probes(&mut self, records: Vec<ProbeRecord>) {
         if let Some(probes) = &mut self.probes {
             probes.take(records);
         }
     }
 
-    /// What probes saw that is held for the host that writes their file.
+    /// The held records of probes for the host that writes their file.
     pub(crate) fn take_relayed_probes(&mut self) -> Vec<ProbeRecord> {
         let probes = self.probes.as_mut();
         probes.map_or_else(Vec::new, ProbeRecorder::take_relayed)
     }
 
-    /// Whether so much is held that it should be [settled](Self::settle).
+    /// True if so many calls are held that they should be [settled](Self::settle).
     pub(crate) fn is_full(&self) -> bool {
         !self.relays && self.waiting() >= self.patience
     }
 
-    /// How many calls and records are held.
+    /// The number of held calls and records.
     fn waiting(&self) -> usize {
         self.held.len() + self.probes.as_ref().map_or(0, ProbeRecorder::held)
     }
 
-    /// Writes what returned before `settled`, which no call will do any more.
+    /// Writes the calls that returned before `settled`, as no earlier one can come.
     pub(crate) fn settle(&mut self, settled: Time) -> Result<(), TraceError> {
         self.write_before(settled)?;
         if let Some(probes) = &mut self.probes {
@@ -253,8 +252,8 @@ impl Recorder {
         ready.try_for_each(|event| self.passage.take(event, &mut push))
     }
 
-    /// Writes what is held, the calls that did not return, and, for a run that is
-    /// whole, the trace's end; `left` is of all nodes, in their order.
+    /// Writes the held calls, the calls that did not return, and for a complete run the trace's end; `left` has the remains of
+    /// all nodes, in order.
     pub(crate) fn finish(
         &mut self,
         left: Vec<LeftOver>,
@@ -292,14 +291,14 @@ impl Recorder {
     }
 }
 
-/// What a node's tracer has left at the end.
+/// The remains of a node's tracer at the end.
 #[derive(Debug)]
 pub(crate) struct LeftOver {
-    /// Calls that were entered and never left.
+    /// Calls that never returned.
     pub(crate) open: Vec<Event>,
-    /// What it has to say.
+    /// Its summary.
     pub(crate) summary: Option<NodeSummary>,
-    /// What the user's probes have left.
+    /// The remains of the user's probes.
     pub(crate) probes: ProbesLeft,
 }
 
@@ -316,7 +315,7 @@ impl LeftOver {
     }
 }
 
-/// Which calls a run records of a node.
+/// The calls of a node that a run records.
 pub(crate) fn selection(plan: &Plan, node: u32) -> Selection {
     let clock = plan.kind_of(node).clock;
     let cycle = |time: Span| clock.cycle_at(Time::ZERO + time);

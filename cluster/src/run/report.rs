@@ -1,7 +1,7 @@
-//! What a node has to say of itself at the end of a run, wherever it ran.
+//! A node's report at the end of a run, on any host.
 //!
-//! Made on the host that ran the node and sent to the one with the run directory. What depends on the
-//! scenario alone is kept apart from figures about the host.
+//! Made on the node's host and sent to the host with the run directory. Results of the scenario alone
+//! are kept apart from figures about the host.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 use crate::run::polls;
 use crate::run::runner::Runner;
 
-/// What the time of a node's processors went into, in cycles of their clock.
+/// Time of a node's processors by its use, in cycles of their clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeSummary {
-    /// All of it.
+    /// Total time.
     pub cycles: u64,
-    /// The core: what is left.
+    /// The core: the remaining time.
     pub core: u64,
     /// Caches after the first level.
     pub caches: u64,
     /// Memory.
     pub memory: u64,
-    /// Without an instruction.
+    /// Time without an instruction.
     pub idle: u64,
 }
 
 impl TimeSummary {
     fn of(node: &Node) -> Option<Self> {
         let account = node.account()?;
-        // Each processor has its own.
+        // Each processor has a clock.
         let cycles = node.now_cycles() * node.vcpus() as u64;
         let elsewhere = account.caches + account.memory + account.idle;
         Some(Self {
@@ -43,12 +43,12 @@ impl TimeSummary {
     }
 }
 
-/// What detours took from a node's processors.
+/// The effect of detours on a node's processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoiseSummary {
-    /// Detours that a processor took which was executing.
+    /// Detours of executing processors.
     pub detours: u64,
-    /// For how long such processors executed nothing, in picoseconds of all processors together.
+    /// Duration of these detours, in picoseconds, summed over all processors.
     pub stolen_ps: u64,
 }
 
@@ -62,26 +62,26 @@ impl NoiseSummary {
     }
 }
 
-/// One node, as far as it depends on the scenario alone.
+/// One node's results, as far as they depend on the scenario alone.
 #[derive(Debug, Serialize)]
 pub struct NodeSummary {
     /// Its number.
     pub node: u32,
-    /// Its group, where there are groups.
+    /// Its group, if there are groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// When its init was through, in picoseconds.
+    /// Time at which its init finished, in picoseconds.
     pub ready_ps: Option<u64>,
-    /// Instructions retired, stubs left out.
+    /// Retired instructions, without stubs.
     pub instructions: u64,
     /// Frames sent.
     pub frames_sent: u64,
-    /// Frames for it that its network card dropped, as the guest did not take them in time.
+    /// Frames that its network card dropped because the guest received them too slowly.
     pub frames_dropped: u64,
-    /// What its time went into, with a time model.
+    /// Time by its use, with a time model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeSummary>,
-    /// What detours took, where there are any.
+    /// The effect of detours, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseSummary>,
 }
@@ -97,15 +97,15 @@ pub struct NodeReport {
     time: Option<TimeSummary>,
     noise: Option<NoiseSummary>,
     warnings: Vec<String>,
-    /// Instructions retired here, not where it was cloned or resumed from.
+    /// Instructions retired here, not before a clone's or a resumed run's start.
     pub(super) executed: u64,
-    /// Host seconds that it ran.
+    /// Host seconds of its execution.
     pub(super) seconds: f64,
-    /// Calls by which its programs waited in loops.
+    /// Calls by which its programs polled.
     polls: BTreeMap<String, u64>,
-    /// Of both, what came after its init was through.
+    /// Both after its init had finished.
     pub(super) worked: (u64, f64),
-    /// What its engine counted of its own doings.
+    /// Counters of its engine.
     pub(super) counters: BTreeMap<String, u64>,
 }
 
@@ -139,12 +139,12 @@ impl NodeReport {
         self.node
     }
 
-    /// What a person should read before trusting the results.
+    /// Warnings for users about the results.
     pub(super) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Frames for it that its network card dropped.
+    /// Frames that its network card dropped.
     pub(super) fn frames_dropped(&self) -> u64 {
         self.frames_dropped
     }
@@ -153,7 +153,7 @@ impl NodeReport {
         &self.polls
     }
 
-    /// What depends on the scenario alone, of a node of this `group`.
+    /// The results of a node of this `group` that depend on the scenario alone.
     pub(super) fn summary(&self, group: Option<String>) -> NodeSummary {
         NodeSummary {
             node: self.node,
@@ -168,10 +168,10 @@ impl NodeReport {
     }
 }
 
-/// Most programs that a node's warnings name.
+/// Maximum number of programs in a node's warnings.
 const MOST_PROGRAMS: usize = 8;
 
-/// Programs whose calls, if they made any, were not seen.
+/// Programs whose calls, if any, were not observed.
 fn hidden_programs(runner: &Runner) -> Vec<String> {
     let programs = runner
         .tracer()
@@ -189,7 +189,7 @@ fn hidden_programs(runner: &Runner) -> Vec<String> {
     if programs.len() > MOST_PROGRAMS {
         let more = programs.len() - MOST_PROGRAMS;
         lines.push(format!(
-            "node {}: so it is with {more} more programs",
+            "node {}: the same holds for {more} more programs",
             runner.index
         ));
     }
@@ -212,7 +212,7 @@ fn warnings(runner: &Runner) -> Vec<String> {
     }
     for stream in runner.logs.full() {
         warnings.push(format!(
-            "node {} wrote more to its {} than is kept of it, see its end",
+            "node {} wrote more to its {} than is kept; see the end of its file",
             runner.index,
             stream.what()
         ));
@@ -225,7 +225,7 @@ fn warnings(runner: &Runner) -> Vec<String> {
     }
     if let Some(line) = &runner.refused_memory {
         warnings.push(format!(
-            "node {} had no memory for what a program asked for; raise nodes.memory if it does not bear that; its kernel says: {line}",
+            "node {} refused memory to a program; raise nodes.memory if the program cannot handle that; its kernel says: {line}",
             runner.index
         ));
     }

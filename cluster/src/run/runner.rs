@@ -1,8 +1,8 @@
 //! One node of a run, with its tracer and its console file.
 //!
-//! One thread at a time has a runner. What guests say on the control channel is a guest's word: only lines
-//! that are known count, and they have a limit. Run by the workers in turns, and looked at by the
-//! coordinator between them.
+//! One thread at a time has a runner. Messages of guests on the control channel are untrusted: only known
+//! lines count, and they have a limit. Executed by the workers in turns, and examined by the coordinator
+//! between them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,17 +16,17 @@ use crate::observe::watch::{Sample, Watch};
 use crate::results::stream::Stream;
 use crate::run::stopwatch::Stopwatch;
 
-/// A node that is asked for its files once the run has ended.
+/// Requests for a node's files after the end of the run.
 mod asked;
-/// Where a node's MPI calls are handed to its tracer.
+/// Passes a node's MPI calls to its tracer.
 mod calls;
-/// Where one output of a node goes.
+/// The destination of one output of a node.
 mod console;
 /// All outputs of one node, each with its file in the run directory.
 mod logs;
-/// What a node's processors are doing every so often.
+/// Samples of a node's processors.
 mod profile;
-/// A node's state and the host's state that belongs to it, saved and taken over.
+/// A node's state and the related state of the host, saved and restored.
 mod saved;
 
 pub use console::ConsoleLog;
@@ -37,17 +37,17 @@ pub(crate) use saved::RunnerState;
 
 /// Lines of a console that an error message shows.
 const TAIL_LINES: usize = 12;
-/// Turns that are shorter are not each measured.
+/// Shorter turns are not each measured.
 const SHORT: Span = Span::from_us(20);
-/// Longest line that is kept for that.
+/// Longest kept line of the console.
 const TAIL_WIDTH: usize = 200;
 /// Longest line on the control channel.
 const CONTROL_LINE: usize = 256;
 
-/// What a node said on its control channel.
+/// A message of a node on its control channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Its init is through.
+    /// Its init has finished.
     Ready,
     /// The workload ended with this code.
     Exit(i32),
@@ -65,29 +65,29 @@ pub struct Runner {
     control: Vec<u8>,
     watch: Option<Watch>,
     profiler: Option<profile::Profiler>,
-    /// How it ended, once it has.
+    /// The reason of its end, if it has ended.
     pub ended: Option<NodeStop>,
-    /// When its init was through.
+    /// Time at which its init finished.
     pub ready: Option<Time>,
     /// Frames sent so far.
     pub sent: u64,
-    /// What its kernel killed for want of memory first, in the kernel's words.
+    /// The first process that its kernel killed for lack of memory, in the kernel's words.
     pub out_of_memory: Option<String>,
-    /// What its kernel had no memory for first, in the kernel's words.
+    /// The first allocation that its kernel refused, in the kernel's words.
     pub refused_memory: Option<String>,
-    /// The words with which its kernel panicked.
+    /// The words of its kernel's panic.
     pub panicked: Option<String>,
     busy: Stopwatch,
-    /// Where its last turn ended at the latest.
+    /// Latest end of its last turn.
     limit: Time,
-    /// Instructions that it had retired before it began here.
+    /// Instructions that it had retired before its start here.
     before: u64,
-    /// Instructions that it retired here before its init was through, and host time for them.
+    /// Instructions that it retired here before its init had finished, and their host time.
     booting: (u64, std::time::Duration),
 }
 
 impl Runner {
-    /// A node about to start; without `tracer`, its MPI calls go their way unseen.
+    /// A node before its start; without `tracer`, its MPI calls are not observed.
     pub(crate) fn new(index: u32, node: Node, tracer: Option<NodeTracer>, logs: Logs) -> Self {
         Self {
             before: node.retired(),
@@ -117,18 +117,18 @@ impl Runner {
         &self.node
     }
 
-    /// The node itself, to put frames in and take them out.
+    /// The node itself, for exchanging frames.
     pub fn node_mut(&mut self) -> &mut Node {
         &mut self.node
     }
 
-    /// Looks at the node's state as `watch` says, from now on.
+    /// Samples the node's state by `watch`, from now on.
     pub fn watch(&mut self, watch: Watch) {
         self.node.pause_at(watch.next().unwrap_or(u64::MAX));
         self.watch = Some(watch);
     }
 
-    /// What was kept of the node's states.
+    /// The kept samples of the node's states.
     pub fn take_samples(&mut self) -> Vec<Sample> {
         match &mut self.watch {
             Some(Watch::Probe(probe)) => std::mem::take(&mut probe.samples),
@@ -136,7 +136,7 @@ impl Runner {
         }
     }
 
-    /// Looks at the node, which paused for it, and says where it pauses next.
+    /// Samples the paused node, and sets the next pause.
     fn look(&mut self) {
         let Some(watch) = &mut self.watch else {
             self.node.pause_at(u64::MAX);
@@ -145,7 +145,7 @@ impl Runner {
         watch.look(&self.node);
         match watch.next() {
             Some(next) => self.node.pause_at(next),
-            // Whoever asked knows enough.
+            // All requested samples are taken.
             None => self.ended = Some(NodeStop::Paused),
         }
     }
@@ -155,18 +155,18 @@ impl Runner {
         self.tracer.as_ref()
     }
 
-    /// What the trace's end says of this node.
+    /// This node's summary for the trace's end.
     pub fn trace_summary(&self) -> Option<NodeSummary> {
         self.tracer
             .as_ref()
             .map(|tracer| tracer.summary(self.node.now_cycles()))
     }
 
-    /// Runs the node as [`Node::run_ahead`] does. Whether anything may have come out of it: a
-    /// frame, a call, something on a console, its end.
+    /// Runs the node as [`Node::run_ahead`] does. Returns true if the node may have had an effect: a
+    /// frame, a call, output on a console, or its end.
     ///
     /// # Errors
-    /// When the host fails it.
+    /// If the host fails for the node.
     pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
         let is_short = limit.since(self.limit) < SHORT;
         self.limit = limit;
@@ -181,34 +181,34 @@ impl Runner {
         result
     }
 
-    /// Instructions that it retired here, not where it was cloned or resumed from.
+    /// Instructions that it retired here, not before a clone's or a resumed run's start.
     pub fn executed(&self) -> u64 {
         self.node.retired() - self.before
     }
 
-    /// Instructions that it retired here once its init was through, and host time for them.
+    /// Instructions that it retired here after its init had finished, and their host time.
     pub fn worked(&self) -> (u64, std::time::Duration) {
         let (instructions, time) = self.booting;
         let time = self.host_time().saturating_sub(time);
         (self.executed() - instructions, time)
     }
 
-    /// Host time that the node took so far.
+    /// Host time of the node so far.
     pub fn host_time(&self) -> std::time::Duration {
         self.busy.total()
     }
 
-    /// Whether the node does nothing by itself for so long.
+    /// True if the node does nothing by itself for this span.
     pub fn sleeps_for(&self, span: Span) -> bool {
         let now = self.node.now();
         let next = self.node.next_event();
         next.is_none_or(|next| next.since(now) >= span)
     }
 
-    /// Brings the node to `end` exactly, unless it has ended.
+    /// Brings the node exactly to `end`, unless it has ended.
     ///
     /// # Errors
-    /// When the host fails it.
+    /// If the host fails for the node.
     pub fn run_to(&mut self, end: Time) -> Result<(), NodeError> {
         if self.ended.is_none() {
             while let NodeStop::Sample {
@@ -245,11 +245,10 @@ impl Runner {
         Ok(true)
     }
 
-    /// Moves what the node wrote to its console and its streams into their files, and returns
-    /// what it said on its control channel.
+    /// Moves the node's outputs into their files, and returns its messages on the control channel.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
         let bytes = self.node.take_console();
         self.log(&bytes)?;
@@ -273,7 +272,7 @@ impl Runner {
     /// Writes `bytes` to the console's file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn log(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.logs.write(Stream::Console, bytes)?;
         self.remember(bytes);
@@ -331,36 +330,36 @@ impl Runner {
         words
     }
 
-    /// Calls completed since the last time.
+    /// Calls completed since the last call of this function.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.tracer
             .as_mut()
             .map_or_else(Vec::new, NodeTracer::take_events)
     }
 
-    /// What probes of the user's saw since the last time.
+    /// Records of the user's probes since the last call of this function.
     pub fn take_probe_records(&mut self) -> Vec<ProbeRecord> {
         let tracer = self.tracer.as_mut();
         tracer.map_or_else(Vec::new, NodeTracer::take_probe_records)
     }
 
-    /// What the node wrote, where another host keeps that.
+    /// The node's outputs, if another host keeps them.
     pub fn take_relayed(&mut self) -> Vec<(Stream, Vec<u8>)> {
         self.logs.take()
     }
 
-    /// Writes out what is buffered of what it wrote.
+    /// Flushes the node's outputs.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.logs.flush()
     }
 
-    /// Writes out what is buffered of what it wrote, the last state, and the end of its profile.
+    /// Flushes the node's outputs, and writes the last state and the end of its profile.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(Watch::Log(log)) = &mut self.watch {
             log.end(&self.node)?;

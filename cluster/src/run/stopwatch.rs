@@ -1,16 +1,15 @@
-//! Host time that nodes take, for reports alone: no result depends on it.
+//! Host time of nodes, for reports alone: no result depends on it.
 //!
-//! One of the few files that may read the host's clock. Of short laps only some are measured and stand for
-//! the others. Used by runners and where checkpoints are taken.
+//! One of the few files that may read the host's clock. Of short laps only some are measured, and count
+//! for the others. Used by runners and by checkpoints.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::{Duration, Instant};
 
-/// Short laps of which one is measured, for all of them: to read the host's clock takes a
-/// good part of a short turn.
+/// Short laps per measured one, as reading the host's clock takes a good part of a short turn.
 const SAMPLED: u32 = 16;
 
-/// Adds up how long something took.
+/// Adds up durations.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     total: Duration,
@@ -20,7 +19,7 @@ pub(crate) struct Stopwatch {
 /// A lap that is measured.
 pub(crate) struct Lap {
     since: Instant,
-    /// Laps for which it stands.
+    /// Number of laps that it counts for.
     weight: u32,
 }
 
@@ -33,7 +32,7 @@ impl Stopwatch {
         }
     }
 
-    /// Starts a lap of a kind that is short, if this one is to be measured.
+    /// Starts a short lap, if this one is measured.
     pub(crate) fn short_lap(&mut self) -> Option<Lap> {
         self.short = (self.short + 1) % SAMPLED;
         (self.short == 0).then(|| Lap {

@@ -1,7 +1,7 @@
-//! What is told of a run at its end.
+//! The summary of a run.
 //!
-//! `summary.json` is the same for equal scenarios; all that depends on the host is in `host.json`; a few
-//! lines are for people. Made by the commands that run a scenario, once the run has ended.
+//! `summary.json` is the same for equal scenarios. `host.json` has all figures that depend on the host.
+//! A few lines are printed. Made by the commands that run a scenario, once the run has ended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,28 +32,28 @@ pub struct Summary {
     pub scenario: String,
     /// Seed.
     pub seed: u64,
-    /// How it ended, in words.
+    /// Its ending, in words.
     pub ending: String,
-    /// The workload's exit code, if it came to that.
+    /// The workload's exit code, if it ended.
     pub exit_code: Option<i32>,
     /// Virtual time at the end, in picoseconds.
     pub virtual_time_ps: u64,
     /// MPI calls recorded.
     pub mpi_calls: u64,
-    /// By which means they were seen; absent where none were to be recorded.
+    /// Method of tracing calls; absent if none were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traced_by: Option<TraceBy>,
     /// The nodes.
     pub nodes: Vec<NodeSummary>,
-    /// What links carried.
+    /// Loads of links.
     pub links: Vec<LinkSummary>,
-    /// What background jobs did, where there are any.
+    /// Figures of background jobs, if there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundSummary>,
-    /// What came of the nodes' files, where any are wanted.
+    /// The nodes' files, if any are requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<NodeOutputs>,
-    /// What to know before trusting the results.
+    /// Warnings about the results.
     pub warnings: Vec<String>,
 }
 
@@ -62,15 +62,15 @@ pub struct Summary {
 pub struct LinkSummary {
     /// Its name.
     pub link: String,
-    /// Away from the host.
+    /// In the direction away from the host.
     pub up: LinkStatistics,
-    /// Towards it.
+    /// In the direction towards it.
     pub down: LinkStatistics,
 }
 
-/// What background jobs did.
+/// Figures of background jobs.
 mod background;
-/// How far virtual time was from what it should have been.
+/// Errors of virtual time.
 mod clock;
 
 pub use background::BackgroundSummary;
@@ -81,39 +81,40 @@ pub use clock::ClockSummary;
 pub struct HostSummary {
     /// Host seconds.
     pub seconds: f64,
-    /// Of these, host seconds until all nodes were made.
+    /// Host seconds until all nodes were made, included above.
     pub prepared: f64,
     /// Processor seconds of this host, of all threads together.
     pub processor_seconds: f64,
-    /// Virtual time that passed here, not where nodes were cloned or resumed from, over host time.
+    /// Virtual time that passed here, without the time before clones' snapshots or checkpoints, over
+    /// host time.
     pub speed: f64,
     /// Million guest instructions per host second, all nodes together.
     pub mips: f64,
-    /// Million guest instructions per second of host time in which a core ran nodes, boot apart.
+    /// Million guest instructions per second of host time of cores that ran nodes, without boot.
     pub core_mips: f64,
     /// For each node, per host second that it ran.
     pub node_mips: Vec<f64>,
-    /// For each node, what its engine counted of its own doings.
+    /// For each node, the counters of its engine.
     pub engines: Vec<BTreeMap<String, u64>>,
-    /// How far virtual time was from what it should have been, under engine kvm.
+    /// Errors of virtual time, under engine kvm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSummary>,
-    /// Host seconds in which background jobs and the network that they are on were played.
+    /// Host seconds for background jobs and their network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<f64>,
-    /// Rounds, in each of which some nodes had their turn.
+    /// Number of rounds.
     pub rounds: u64,
-    /// The hosts' names, where there were several.
+    /// The hosts' names, if there were several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Host threads, on this one.
+    /// Threads of this host.
     pub threads: usize,
-    /// Checkpoints that were kept.
+    /// Finished checkpoints.
     pub checkpoints: Vec<Report>,
 }
 
 impl Summary {
-    /// Gathers the results of `run`, which has ended.
+    /// Collects the results of `run`, which has ended.
     pub fn of(plan: &Plan, run: &Run, ending: &Ending) -> Self {
         let group = |report: &NodeReport| plan.kind_of(report.node()).group.clone();
         let nodes = run.reports().iter();
@@ -154,7 +155,7 @@ impl Summary {
     }
 }
 
-/// What a person should read before trusting the results.
+/// Warnings for users about the results.
 fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
@@ -179,7 +180,7 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     warnings
 }
 
-/// What became of frames that did not arrive.
+/// Warnings about frames that did not arrive.
 fn lost_frames(fabric: &Fabric, at_cards: u64) -> impl Iterator<Item = String> {
     let statistics = fabric.statistics();
     let sum = |count: fn(&LinkStatistics) -> u64| statistics.iter().flatten().map(count).sum();
@@ -253,7 +254,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         let count = host.checkpoints.len();
         let _ = writeln!(
             text,
-            "{}, for each of which the run stood still for {} ms at most",
+            "{}, each with a pause of {} ms at most",
             number_of(count as u64, "checkpoint"),
             decimal(longest * 1e3, 0)
         );
@@ -278,7 +279,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     text
 }
 
-/// What detours took from nodes' processors, where there are any.
+/// The effect of detours on nodes' processors, if there are any.
 fn of_noise(nodes: &[NodeSummary]) -> String {
     let noise: Vec<NoiseSummary> = nodes.iter().filter_map(|node| node.noise).collect();
     if noise.is_empty() {
@@ -295,7 +296,7 @@ fn of_noise(nodes: &[NodeSummary]) -> String {
     )
 }
 
-/// How many nodes each group has, where there are groups.
+/// The number of nodes of each group, if there are groups.
 fn of_groups(nodes: &[NodeSummary]) -> String {
     let groups = nodes.chunk_by(|one, next| one.group == next.group);
     let told =
@@ -307,7 +308,7 @@ fn of_groups(nodes: &[NodeSummary]) -> String {
     }
 }
 
-/// How fast each node ran while it ran, in million instructions per second; of many, the slowest and
+/// The speed of each running node in million instructions per second; for many nodes, the slowest and
 /// the fastest.
 fn node_speeds(mips: &[f64]) -> String {
     const FEW: usize = 8;
@@ -322,8 +323,8 @@ fn node_speeds(mips: &[f64]) -> String {
 }
 
 impl HostSummary {
-    /// Figures for a run with the results `summary`; what `took` how long is making the
-    /// nodes, and all.
+    /// Figures for a run with the results `summary`; `took` has the durations of making the nodes, and
+    /// of the whole run.
     pub fn of(
         plan: &Plan,
         summary: &Summary,
@@ -363,7 +364,7 @@ impl HostSummary {
     }
 }
 
-/// What this process took of the host's processors; zero where the host does not tell.
+/// Processor time of this process; zero if the host does not report it.
 fn processor_seconds() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF);
     usage.map_or(0.0, |usage| {

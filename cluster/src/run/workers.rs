@@ -1,9 +1,8 @@
-//! Host threads that run nodes side by side.
+//! Host threads that run nodes in parallel.
 //!
-//! A round is short, some ten microseconds of work, so threads wait for the next
-//! one awake, and only doze off when none comes. A node stays with one thread, in whose
-//! caches its state is, unless that thread has more to do than others. Nothing depends
-//! on who runs what.
+//! A round is short, some ten microseconds of work, so threads wait for the next one awake, and only sleep if
+//! none comes. A node stays with one thread, whose caches have its state, unless that thread has more work than
+//! others. No result depends on the assignment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -18,72 +17,71 @@ use crate::run::bounds::{Ahead, NullMessage, Step, Turn};
 use crate::run::runner::Runner;
 use crate::scenario::engine::Engine;
 
-/// What the run and its threads tell each other of a node.
+/// State of a node that is shared by the run and its threads.
 mod known;
-/// How threads wait for the next round.
+/// Waiting of threads for the next round.
 mod pause;
 
 use known::Known;
 use pause::pause;
 
-/// Nodes from which on those that sleep long give host memory back.
+/// Number of nodes from which long-sleeping ones release host memory.
 const MANY: usize = 16;
-/// Looks of a thread whose node waits for others to get further, some hundred microseconds, before
-/// it takes it that the host has set one of their threads aside.
+/// Polls of a thread whose node waits for others, some hundred microseconds, after which it assumes that the
+/// host has descheduled another thread.
 const PATIENCE: u32 = 10_000;
-/// Rounds after that in which nodes do not run past their ends, so that their turns are taken by whichever
-/// threads run: where the host has too few processors for all, a node in whose turn a thread waits
-/// would come to stand when that is set aside.
+/// Rounds after that without running past ends, so that any running thread can take any turn. With too few
+/// processors of the host, a node would stall with the descheduled thread that waits in its turn.
 const REST: u32 = 1_000;
 
 /// The nodes of this host, and the state of the present round.
 struct Shared {
     runners: Vec<Mutex<Runner>>,
-    /// Their numbers.
+    /// Numbers of the nodes.
     numbers: Vec<u32>,
-    /// Where in that list a node is, by its number; [`ELSEWHERE`] for others.
+    /// Index of each node in that list, by its number; [`ELSEWHERE`] for others.
     places: Vec<u32>,
-    /// What is known of each node since its last turn, and its next one.
+    /// State of each node since its last turn, and its next turn.
     known: Vec<Known>,
-    /// What nodes let each other know in rounds in which they run past their ends.
+    /// Null messages of nodes in open rounds.
     null_messages: Vec<NullMessage>,
-    /// Whether a thread waited too long in such a round.
+    /// True if a thread waited too long in such a round.
     lost_patience: AtomicBool,
     /// Number of threads.
     lanes: usize,
-    /// A thread that has nothing to do takes turns of others.
+    /// True if an idle thread takes turns of others.
     lends: bool,
     call: Call,
-    /// Whether there is a failure.
+    /// True after a failure.
     failed: AtomicBool,
     failure: Mutex<Option<(u32, NodeError)>>,
 }
 
-/// What all threads look at while they wait: nothing else lies in its cache lines.
+/// State that all threads poll while they wait, alone in its cache lines.
 #[repr(align(128))]
 struct Call {
-    /// Counts rounds, to wake who waits.
+    /// Number of rounds; wakes waiting threads.
     round: AtomicU64,
     quit: AtomicBool,
 }
 
-/// The place of a node that another host runs.
+/// The index of a node that another host runs.
 const ELSEWHERE: u32 = u32::MAX;
 
 /// The nodes that this host runs, and the threads that run them.
 pub struct Workers {
     shared: Arc<Shared>,
-    /// Rounds to come in which nodes do not run past their ends.
+    /// Remaining rounds without running past ends.
     rest: u32,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
-    /// `runners`, in order of their numbers, run by `threads` threads, the caller's among them; the others enter
-    /// `sandbox` before they do anything else.
+    /// Runs `runners`, in order of their numbers, on `threads` threads, including the caller's; the others first
+    /// enter `sandbox`.
     ///
     /// # Errors
-    /// When the host refuses a thread its filter.
+    /// If the host refuses the filter of a thread.
     pub fn new(
         runners: Vec<Runner>,
         threads: usize,
@@ -98,7 +96,7 @@ impl Workers {
             numbers: runners.iter().map(|runner| runner.index).collect(),
             runners: runners.into_iter().map(Mutex::new).collect(),
             lanes: threads.max(1),
-            // KVM makes whoever changes a processor's thread wait, for milliseconds.
+            // KVM delays a change of a processor's thread by milliseconds.
             lends: engine == Engine::Exact,
             call: Call {
                 round: AtomicU64::new(0),
@@ -113,9 +111,9 @@ impl Workers {
             thread::spawn(move || {
                 let entered = sandbox.map_or(Ok(()), |sandbox| sandbox.enter());
                 let may_work = entered.is_ok();
-                // Nobody listens any more once another thread was refused.
+                // The receiver is gone after the refusal of another thread.
                 let _ = tell.send(entered);
-                // Whoever starts the workers waits until all are through here.
+                // The constructor waits until all senders are dropped.
                 drop(tell);
                 if may_work {
                     shared.work(lane);
@@ -137,19 +135,19 @@ impl Workers {
         self.shared.runners.len()
     }
 
-    /// Whether `node` runs here.
+    /// True if `node` runs here.
     pub fn holds(&self, node: u32) -> bool {
         let place = self.shared.places.get(node as usize);
         place.is_some_and(|place| *place != ELSEWHERE)
     }
 
-    /// Whether there are none.
+    /// True if there are no nodes here.
     pub fn is_empty(&self) -> bool {
         self.shared.runners.is_empty()
     }
 
-    /// Whether nodes should run past their ends, as far as others let them, in the next round. Each
-    /// of them needs a thread that waits for the others while it is in the node's turn.
+    /// True if the next round should be open: nodes run past their ends as far as others let them. Each of them
+    /// needs a thread, which waits for the others within the node's turn.
     pub(crate) fn goes_on(&self) -> bool {
         let Shared { lends, lanes, .. } = *self.shared;
         lends && lanes > 1 && self.len() <= lanes && self.rest == 0
@@ -158,7 +156,7 @@ impl Workers {
     /// A node, between rounds.
     ///
     /// # Panics
-    /// When it is not [here](Self::holds).
+    /// If it is not [here](Self::holds).
     pub fn runner(&self, node: u32) -> MutexGuard<'_, Runner> {
         lock(&self.shared.runners[self.shared.place(node)])
     }
@@ -173,17 +171,17 @@ impl Workers {
         self.shared.numbers.iter().copied()
     }
 
-    /// When a node does something next.
+    /// The time of a node's next action.
     pub fn next(&self, node: u32) -> Time {
         self.shared.known(node).next()
     }
 
-    /// Whether anything may have come out of a node in its last turn.
+    /// True if the node may have had an effect in its last turn.
     pub(crate) fn spoke(&self, node: u32) -> bool {
         self.shared.known(node).spoke()
     }
 
-    /// Gives a node a frame that arrives at `time`.
+    /// Delivers a frame to a node at `time`.
     pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) {
         let mut runner = self.runner(node);
         runner.node_mut().deliver_frame(time, frame);
@@ -197,7 +195,7 @@ impl Workers {
         self.shared.note(node, &runner);
     }
 
-    /// Runs nodes as `turns` say, no node twice.
+    /// Runs the nodes of `turns`, with one turn at most for each.
     ///
     /// # Errors
     /// The failure of the node with the lowest number, with that number.
@@ -209,7 +207,7 @@ impl Workers {
         if let [turn] = turns
             && (shared.lends || shared.lane_of(turn.node) == 0)
         {
-            // Not worth waking anybody, and there is no other node that could let it run further.
+            // A single turn is not worth waking threads, and no other node could let it run further.
             let reach = turn.end;
             shared.take(Turn { reach, ..*turn });
         } else {
@@ -229,7 +227,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.call.quit.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
-            // A panic there was met as a poisoned node already.
+            // The panic has shown as a poisoned node already.
             let _ = thread.join();
         }
     }
@@ -244,12 +242,12 @@ impl Shared {
         &self.known[self.place(node)]
     }
 
-    /// The thread that a node stays with.
+    /// The thread of a node.
     fn lane_of(&self, node: u32) -> usize {
         self.place(node) % self.lanes
     }
 
-    /// Calls all threads to a round.
+    /// Starts a round on all threads.
     fn offer(&self, turns: &[Turn]) {
         if turns.iter().any(Turn::goes_on) {
             self.null_messages.iter().for_each(NullMessage::clear);
@@ -258,16 +256,16 @@ impl Shared {
                 self.null_messages[place].begin(self.known[place].next(), turn);
             }
         }
-        // Those of the others first: the caller's lane is the first.
+        // The others' turns first, as the caller starts with its own lane.
         for turn in turns.iter().rev() {
             self.known(turn.node).offer(turn);
         }
-        // Nobody else counts. An addition would wait until all of the above is seen.
+        // No other thread counts. An addition would wait until all stores above are visible.
         let round = self.call.round.load(Ordering::Relaxed);
         self.call.round.store(round + 1, Ordering::Release);
     }
 
-    /// Waits until all `turns` are done with.
+    /// Waits until all `turns` are finished.
     fn wait_for(&self, turns: &[Turn]) {
         let mut waited = 0;
         for turn in turns {
@@ -283,7 +281,7 @@ impl Shared {
         let mut waited = 0;
         while !self.call.quit.load(Ordering::Acquire) {
             let round = self.call.round.load(Ordering::Acquire);
-            // The lane's first turn is there a little before the call.
+            // The lane's first turn may be visible before the call.
             if round == seen && !self.known.get(lane).is_some_and(Known::waits) {
                 pause(&mut waited, true);
                 continue;
@@ -294,8 +292,8 @@ impl Shared {
         }
     }
 
-    /// Takes turns until none is left, those of its own lane first. What a thread finds
-    /// that comes late from an earlier round belongs to the present one.
+    /// Executes turns until none is left, first the turns of its own lane. A thread that is late from an earlier
+    /// round only finds turns of the present one.
     fn take_turns(&self, lane: usize) {
         for other in 0..if self.lends { self.lanes } else { 1 } {
             let first = (lane + other) % self.lanes;
@@ -318,7 +316,7 @@ impl Shared {
         drop(done);
     }
 
-    /// Runs the node through its turn and as far past its end as others let it.
+    /// Runs the node through its turn, and past its end as far as others let it.
     fn run(&self, place: usize, runner: &mut Runner, mut turn: Turn) -> Result<(), NodeError> {
         let (known, is_large) = (&self.known[place], self.is_large());
         let ahead = turn.goes_on();
@@ -334,8 +332,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until others let a node run further that does nothing before `next`. To where; none if
-    /// they will not in this round.
+    /// Waits until others let a node run further that does nothing before `next`. Returns the bound; `None` if
+    /// the round ends first.
     fn next_end(&self, ahead: &mut Ahead<'_>, next: Time) -> Option<Time> {
         for _ in 0..PATIENCE {
             match ahead.step(next) {
@@ -348,8 +346,8 @@ impl Shared {
         None
     }
 
-    /// Runs nodes as `turns` say where there is but one thread: locks and atomic counters would
-    /// take a good part of a short turn.
+    /// Runs `turns` on a single thread without locks and atomic counters, which would take a good part of a
+    /// short turn.
     fn run_all(&mut self, turns: &[Turn]) -> Result<(), (u32, NodeError)> {
         let is_large = self.is_large();
         for turn in turns {
@@ -363,7 +361,7 @@ impl Shared {
         self.outcome()
     }
 
-    /// How the round went: the failure of the node with the lowest number.
+    /// The result of the round: the failure of the node with the lowest number.
     fn outcome(&self) -> Result<(), (u32, NodeError)> {
         if !self.failed.load(Ordering::Relaxed) {
             return Ok(());
@@ -371,7 +369,7 @@ impl Shared {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
-    /// Whether there are so many nodes that those which sleep give memory back.
+    /// True if there are so many nodes that sleeping ones release memory.
     fn is_large(&self) -> bool {
         self.runners.len() >= MANY
     }
@@ -398,7 +396,7 @@ fn places(runners: &[Runner]) -> Vec<u32> {
     places
 }
 
-/// A node whose thread panicked is in no state to continue: the panic is passed on.
+/// A node whose thread panicked cannot continue: the panic is passed on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
         drop(poisoned);

@@ -1,7 +1,7 @@
-//! Which engine carries a scenario's nodes.
+//! The engine of a scenario's nodes.
 //!
-//! A choice of `auto` is settled once for a run, when its plan is made; from there on an [`Engine`](engine::Engine) is
-//! known. Called by plans, `belljar boot` and what makes processors.
+//! A choice of `auto` is resolved once for a run, when its plan is made; afterwards the [`Engine`](engine::Engine) is
+//! fixed. Called by plans, `belljar boot` and the construction of processors.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// An engine as a scenario asks for it.
+/// Choice of an engine in a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineChoice {
@@ -20,13 +20,12 @@ pub enum EngineChoice {
     Exact,
     /// The host's virtualisation.
     Kvm,
-    /// The host's virtualisation where it works, the translator elsewhere.
+    /// The host's virtualisation if it works, otherwise the translator.
     Auto,
 }
 
 impl EngineChoice {
-    /// The engine that it comes to on this host. A choice of `auto` tries KVM out, which
-    /// takes less than a second.
+    /// The engine for this host. `auto` tests KVM, which takes less than a second.
     pub fn resolve(self, kvm: KvmOptions) -> Engine {
         match self {
             Self::Exact => Engine::Exact,
@@ -42,18 +41,18 @@ impl EngineChoice {
     }
 }
 
-/// How the host's virtualisation is used, where it is.
+/// Options of the host's virtualisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct KvmOptions {
-    /// What stops guests at traced calls.
+    /// Method to stop guests at traced calls.
     pub breakpoints: BreakpointChoice,
-    /// What moves guests' time stamp counters.
+    /// Method to move guests' time stamp counters.
     pub tsc: TscChoice,
 }
 
 impl KvmOptions {
-    /// What a host must have.
+    /// Requirements of the host.
     pub fn wanted(self) -> Wanted {
         Wanted {
             breakpoints: self.breakpoints.wanted(),
@@ -62,14 +61,14 @@ impl KvmOptions {
     }
 }
 
-/// What stops guests at traced calls under engine kvm.
+/// Method to stop guests at traced calls under engine kvm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BreakpointChoice {
-    /// Hardware breakpoints where they work, INT3 elsewhere.
+    /// Hardware breakpoints if they work, otherwise INT3.
     #[default]
     Auto,
-    /// Debug registers, which guests then cannot use.
+    /// Debug registers, which are then unavailable to guests.
     Hardware,
     /// Breakpoint instructions.
     Int3,
@@ -85,11 +84,11 @@ impl BreakpointChoice {
     }
 }
 
-/// What moves guests' time stamp counters under engine kvm.
+/// Method to move guests' time stamp counters under engine kvm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TscChoice {
-    /// Their offsets where the host has such (Linux 5.16), the counters elsewhere.
+    /// Their offsets if the host has them (Linux 5.16), otherwise the counters.
     #[default]
     Auto,
     /// Their offsets.
@@ -126,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// How long each of a node's processors runs before it is the next one's turn, where
-    /// nobody says: KVM's are entered and left for each turn, which costs microseconds.
+    /// The default time slice of a node's processors. KVM enters and leaves a guest for each slice, which costs
+    /// microseconds.
     pub(crate) fn slice(self) -> Span {
         match self {
             Self::Exact => Span::from_us(5),

@@ -1,7 +1,7 @@
-//! Files of a workload that a scenario names together: whole folders, and patterns.
+//! Files of a workload given as folders and patterns.
 //!
-//! Made into single files before anything else looks at them: by the plan, which reads them, and by
-//! the standalone scenario, which brings copies. Both see the same.
+//! They are expanded into single files before any other use: by the plan, which reads them, and by the
+//! standalone scenario, which copies them. Both see the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,25 +12,25 @@ use glob::{MatchOptions, Pattern};
 
 use super::FileSource;
 
-/// The name under which a folder's files, or those that match, come straight into the command's folder.
+/// The name that puts a folder's files, or matching files, directly into the command's folder.
 pub(crate) const HERE: &str = ".";
-/// The most files of one workload.
+/// Maximum number of files of one workload.
 const MOST: usize = 100_000;
 
-/// Why files cannot be found.
+/// Errors of finding files.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// A pattern is none.
-    #[error("workload.files: `{name}`: {path:?} is no pattern: {reason}")]
+    /// An invalid pattern.
+    #[error("workload.files: `{name}`: {path:?} is not a pattern: {reason}")]
     Pattern {
         /// Its name in the guest.
         name: String,
         /// The pattern.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Nothing matches.
+    /// A pattern without matches.
     #[error(
         "workload.files: `{name}`: nothing matches {path}; write a path or a pattern that is there"
     )]
@@ -45,12 +45,12 @@ pub enum FilesError {
     Io {
         /// Its name in the guest.
         name: String,
-        /// What cannot be read.
+        /// The path.
         path: PathBuf,
         /// The host's reason.
         source: io::Error,
     },
-    /// There are too many.
+    /// Too many files.
     #[error(
         "workload.files: `{name}`: {path} has more than {MOST} files; pack them into an archive"
     )]
@@ -60,8 +60,8 @@ pub enum FilesError {
         /// The folder.
         path: PathBuf,
     },
-    /// A file's name is no text.
-    #[error("workload.files: `{name}`: the name of {path:?} is no UTF-8 text; give it another one")]
+    /// A file's name is no valid text.
+    #[error("workload.files: `{name}`: the name of {path:?} is not UTF-8; rename the file")]
     Name {
         /// The folder's name in the guest.
         name: String,
@@ -70,11 +70,11 @@ pub enum FilesError {
     },
 }
 
-/// `files` with each folder and pattern replaced by the files that it stands for; paths are from
-/// `folder`. What matches a pattern keeps its path from the last folder before the first wildcard.
+/// `files` with each folder and pattern expanded into its files; paths are relative to `folder`. A
+/// matching file keeps its path from the last folder before the first wildcard.
 ///
 /// # Errors
-/// See [`FilesError`]. What is a single file is not looked at.
+/// See [`FilesError`]. Single files are not accessed.
 pub(crate) fn expand(
     files: &BTreeMap<String, FileSource>,
     folder: &Path,
@@ -105,7 +105,7 @@ fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-/// A pattern, and how many parts a path can have that matches, if that is known.
+/// A pattern, and the number of components of matching paths, if it is fixed.
 struct Matching {
     glob: Pattern,
     deepest: Option<usize>,
@@ -121,7 +121,7 @@ impl Matching {
         self.glob.matches_path_with(path, options)
     }
 
-    /// Whether anything in the folder `path` can match.
+    /// True if a file in the folder `path` can match.
     fn goes_below(&self, path: &Path) -> bool {
         let parts = path.to_string_lossy().split('/').count();
         self.deepest.is_none_or(|deepest| parts < deepest)
@@ -136,7 +136,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Adds what matches `pattern`, by its path from the last folder before the first wildcard.
+    /// Adds the matches of `pattern`, by their paths from the last folder before the first wildcard.
     fn add_matches(&mut self, pattern: &Path) -> Result<(), FilesError> {
         let wrong = |reason: String| FilesError::Pattern {
             name: self.name.to_owned(),
@@ -163,7 +163,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// Adds what matches of the folder `path`, which is called `own` in the guest.
+    /// Adds the matches in the folder `path`, which is called `own` in the guest.
     fn add_below(&mut self, own: &str, path: &Path, matching: &Matching) -> Result<(), FilesError> {
         for entry in self.entries(path)? {
             let (below, at) = (self.below(own, &entry.path())?, entry.path());
@@ -180,7 +180,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// What is in a folder, in any order.
+    /// The entries of a folder, in any order.
     fn entries(&self, path: &Path) -> Result<Vec<fs::DirEntry>, FilesError> {
         let read = fs::read_dir(path).and_then(Iterator::collect);
         read.map_err(|source| FilesError::Io {
@@ -190,11 +190,11 @@ impl Found<'_> {
         })
     }
 
-    /// Adds what is in the folder `path`, which is called `own` in the guest.
+    /// Adds the content of the folder `path`, which is called `own` in the guest.
     fn add_folder(&mut self, own: &str, path: &Path) -> Result<(), FilesError> {
         for entry in self.entries(path)? {
             let (below, at) = (self.below(own, &entry.path())?, entry.path());
-            // A link to a folder above would be followed for ever.
+            // A link to a parent folder would be followed for ever.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.add_folder(&below, &at)?;
             } else if at.is_file() {
@@ -215,7 +215,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// What `path` is called in the guest's folder `own`.
+    /// The name of `path` in the guest's folder `own`.
     fn below(&self, own: &str, path: &Path) -> Result<String, FilesError> {
         let last = path.file_name().and_then(|last| last.to_str());
         let last = last.ok_or_else(|| FilesError::Name {
@@ -278,12 +278,12 @@ mod tests {
             ["x/a.dat=in/a.dat", "x/deep/c.dat=in/deep/c.dat"]
         );
         assert_eq!(of("x", "in/d*"), ["x/deep/c.dat=in/deep/c.dat"]);
-        // What is there under that very name is meant, and what is not there is nobody's pattern.
+        // An existing file of that very name takes precedence over a pattern.
         assert_eq!(of("x", "what[1].dat"), ["x=what[1].dat"]);
         assert_eq!(of("x", "missing"), ["x=missing"]);
         let error = expanded(at, "x", "in/*.none").unwrap_err();
         assert!(error.contains("nothing matches"), "{error}");
         let error = expanded(at, "x", "in/***").unwrap_err();
-        assert!(error.contains("is no pattern"), "{error}");
+        assert!(error.contains("is not a pattern"), "{error}");
     }
 }

@@ -1,7 +1,6 @@
-//! What connects the nodes: the section `[network]` and its tables of links.
+//! The nodes' network: the section `[network]` and its tables of links.
 //!
-//! Says what was written and checks words only; what belongs to which topology is checked by
-//! `plan/network.rs`, which builds it.
+//! Parses values and checks words only; `plan/network.rs` checks the keys of each topology and builds it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,74 +13,74 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use crate::scenario::quantity::{Bandwidth, Bytes, Duration};
 
-/// What connects the nodes. What belongs to one topology only is absent for the others.
+/// The nodes' network. Keys of one topology are absent for others.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Network {
-    /// Its shape.
+    /// Topology.
     #[schemars(with = "TopologyNames")]
     pub topology: TopologyKind,
-    /// Of a tree: ports downward of each switch; 8 when absent.
+    /// Tree: downward ports of each switch; 8 when absent.
     pub fanout: Option<u32>,
-    /// Of a fat tree: ports of each of its switches, in three levels.
+    /// Fat tree: ports of each of its switches, in three levels.
     pub ports: Option<u32>,
-    /// Of a fat tree: children of each switch, from the lowest level up.
+    /// Fat tree: children of each switch, from the lowest level up.
     pub children: Option<Vec<u32>>,
-    /// Of a fat tree: parents of each place, from the nodes up; the first is 1.
+    /// Fat tree: parents of each switch or node, from the nodes up; the first is 1.
     pub parents: Option<Vec<u32>>,
-    /// Of a k-ary n-tree: children, and parents, of each switch.
+    /// K-ary n-tree: children, and parents, of each switch.
     pub arity: Option<u32>,
-    /// Of a k-ary n-tree: levels of switches.
+    /// K-ary n-tree: levels of switches.
     pub levels: Option<u32>,
-    /// Of a Slim Fly: a prime; there are twice its square switches.
+    /// Slim Fly: a prime; the number of switches is twice its square.
     pub order: Option<u32>,
-    /// Of a torus and a HyperX: switches along each dimension.
+    /// Torus and HyperX: switches along each dimension.
     pub dimensions: Option<Vec<u32>>,
-    /// Of a torus, a HyperX, a dragonfly and a Slim Fly, and of a graph that names no hosts: nodes at each
-    /// switch; 1 when absent.
+    /// Torus, HyperX, dragonfly, Slim Fly, and a graph without hosts: nodes at each switch; 1 when absent.
     pub hosts_per_switch: Option<u32>,
-    /// Of a dragonfly: switches in each group.
+    /// Dragonfly: switches in each group.
     pub switches_per_group: Option<u32>,
-    /// Of a dragonfly: links of each switch to other groups.
+    /// Dragonfly: links of each switch to other groups.
     pub global_links_per_switch: Option<u32>,
-    /// Of a dragonfly: groups; as few as have room when absent.
+    /// Dragonfly: number of groups; the minimum for the nodes when absent.
     pub groups: Option<u32>,
-    /// Of a dragonfly: how many links join each two groups; as many as the ports allow when absent.
+    /// Dragonfly: number of links between each two groups; as many as the ports allow when absent.
     pub global_wiring: Option<GlobalWiringName>,
-    /// Of a dragonfly's links between groups; those between switches when absent.
+    /// Dragonfly: bandwidth of links between groups; as between switches when absent.
     pub global_bandwidth: Option<Bandwidth>,
-    /// Of a dragonfly's links between groups; those between switches when absent.
+    /// Dragonfly: latency of links between groups; as between switches when absent.
     pub global_latency: Option<Duration>,
-    /// Of the nodes' links, each way.
+    /// Bandwidth of the nodes' links, in each direction.
     pub bandwidth: Bandwidth,
-    /// Of the nodes' links.
+    /// Latency of the nodes' links.
     pub latency: Duration,
-    /// Of links between switches; the nodes' when absent.
+    /// Bandwidth of links between switches; as the nodes' links when absent.
     pub uplink_bandwidth: Option<Bandwidth>,
-    /// Of links between switches; the nodes' when absent.
+    /// Latency of links between switches; as the nodes' links when absent.
     pub uplink_latency: Option<Duration>,
-    /// From the last bit in to the first bit out.
+    /// Latency of a switch, from the last bit in to the first bit out.
     pub switch_latency: Duration,
-    /// Room at each output port of a switch.
+    /// Queue of each output port of a switch.
     pub switch_queue: Bytes,
     /// Bytes that a frame carries after the Ethernet header, from 576 to 9216.
     pub mtu: u16,
-    /// True for cards that compute checksums, cut large TCP packets into frames (TSO) and join received ones (LRO).
+    /// True for network cards that compute checksums, cut large TCP packets into frames (TSO) and join received ones (LRO).
     pub offload: bool,
-    /// The place of each node in the network, node 0 first, then of each host of background jobs: the number of the place that it would have otherwise. As they are numbered when absent.
+    /// Place of each node in the network, node 0 first, then of each host of background jobs. A place is given by the number of
+    /// the node or host that has it by default.
     pub places: Option<Vec<u32>>,
-    /// Choice among several routes; by default d-mod-k in fat trees and k-ary n-trees, ecmp in
-    /// dragonflies, and shortest in all others.
+    /// Selection among several routes. By default d-mod-k in fat trees and k-ary n-trees, ecmp in dragonflies, and shortest in
+    /// all others.
     #[schemars(with = "Option<RoutingNames>")]
     pub routing: Option<RoutingName>,
-    /// With routing `tables`: a file that says which link each switch sends frames to each node over.
+    /// With routing `tables`: a file with the link of each switch towards each node.
     pub tables: Option<PathBuf>,
-    /// How nodes get to know each other's hardware addresses.
+    /// Resolution of hardware addresses.
     pub arp: Arp,
-    /// What goes wrong on links.
+    /// Losses, jitter and failures of links.
     #[serde(rename = "link")]
     pub links: Vec<LinkTable>,
-    /// Length of the windows for which `links.csv` has figures; no file when absent.
+    /// Length of the windows in `links.csv`; no file when absent.
     pub statistics: Option<Duration>,
     /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
     pub pcap: Vec<String>,
@@ -98,14 +97,14 @@ pub enum GlobalWiringName {
 }
 
 impl Network {
-    /// The routing in force: the one that is named, or the shape's default.
+    /// The effective routing: the given one, or the topology's default.
     pub fn routing(&self) -> Routing {
         let named = self.routing.map(|RoutingName(routing)| routing);
         named.unwrap_or_else(|| self.topology.usual_routing())
     }
 
-    /// Assignments that name the defaults of the shape, where they are not those of all shapes: a scenario
-    /// with them means the same to a version with other defaults.
+    /// Assignments of the topology's defaults that differ from the general ones. A scenario with them has the same meaning in a
+    /// version with other defaults.
     pub fn defaults_of_shape(&self) -> Vec<String> {
         let mut named = Vec::new();
         let routing = RoutingName(self.routing());
@@ -124,34 +123,34 @@ impl Network {
     }
 }
 
-/// How nodes get to know each other's hardware addresses.
+/// Resolution of hardware addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arp {
-    /// They ask all others when they need one, as Ethernet's nodes do.
+    /// Nodes request an address when they need it, as Ethernet nodes do.
     Dynamic,
-    /// They know all from the start, and never ask.
+    /// Nodes know all addresses from the start.
     Static,
 }
 
-/// What goes wrong on some links. Of several tables for a link, each adds its failure, and
-/// the last one that has a loss or a jitter holds.
+/// Losses, jitter and failures of some links. If several tables match a link, each adds its failure, and the last one with a loss
+/// or a jitter applies.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LinkTable {
-    /// The link's name, or a pattern with `*` and `?` for several.
+    /// Link name, or a pattern with `*` and `?`.
     pub name: String,
-    /// Share of frames lost on the wire, each way; none when absent.
+    /// Share of frames lost in each direction; none when absent.
     pub loss: Option<f64>,
-    /// The most by which a frame is late; never when absent.
+    /// Longest delay of a frame; none when absent.
     pub jitter: Option<Duration>,
-    /// Virtual time at which the link fails; never when absent.
+    /// Virtual time of the link's failure; never when absent.
     pub fail_at: Option<Duration>,
-    /// Virtual time at which it works again; never when absent.
+    /// Virtual time of the link's repair; never when absent.
     pub repair_at: Option<Duration>,
 }
 
-/// Shapes of a network.
+/// Topologies of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopologyKind {
     /// All nodes on one switch.
@@ -160,15 +159,15 @@ pub enum TopologyKind {
     Tree,
     /// A tree whose switches have several parents.
     FatTree,
-    /// A grid of switches whose edges are joined.
+    /// A grid of switches with joined edges.
     Torus,
-    /// Groups of switches, all joined within and each two joined by links.
+    /// Groups of fully connected switches, with links between each two groups.
     Dragonfly,
     /// A fat tree with as many parents as children.
     KAryNTree,
     /// A grid of switches, each joined to all others along each dimension.
     HyperX,
-    /// Switches with ways of two links at most.
+    /// Switches with paths of two links at most.
     SlimFly,
     /// A graph from a file, relative to the scenario's.
     Graphml(PathBuf),
@@ -186,7 +185,7 @@ impl TopologyKind {
         ("slim-fly", Self::SlimFly),
     ];
 
-    /// The routing of a shape for which none is named: one that uses its links.
+    /// The default routing of a topology, which uses all of its links.
     pub fn usual_routing(&self) -> Routing {
         match self {
             Self::FatTree | Self::KAryNTree => Routing::DModK,
@@ -206,7 +205,7 @@ impl fmt::Display for TopologyKind {
     }
 }
 
-/// Reads a name or a table, so that errors say what could have been written.
+/// Parses a name or a table, so that errors list the valid values.
 struct TopologyVisitor;
 
 impl<'de> Visitor<'de> for TopologyVisitor {
@@ -274,7 +273,7 @@ impl fmt::Display for RoutingName {
     }
 }
 
-/// What `topology` may be, for a schema.
+/// Values of `topology`, for a schema.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[expect(dead_code, reason = "described, and never made")]
@@ -292,7 +291,7 @@ enum TopologyNames {
     Graphml(PathBuf),
 }
 
-/// What `routing` may be, for a schema.
+/// Values of `routing`, for a schema.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[expect(dead_code, reason = "described, and never made")]

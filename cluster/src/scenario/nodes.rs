@@ -1,7 +1,7 @@
-//! `[nodes]` and its groups: the machines as a scenario's file says them.
+//! `[nodes]` and its groups, as a scenario's file defines them.
 //!
-//! Values as they were written; `limits` says which may be, and `kinds` of a plan what they mean. Groups only
-//! hold what differs from `[nodes]`.
+//! Values as written; `limits` checks them, and a plan's `kinds` resolves them. Groups have only the
+//! differences from `[nodes]`.
 
 use belljar_cpu::{IsaError, Level};
 use schemars::JsonSchema;
@@ -10,74 +10,73 @@ use serde::Deserialize;
 use super::{Image, NoiseTable, TimingTable};
 use crate::scenario::quantity::{Bytes, Duration, Rate};
 
-/// The nodes: all alike, but for what groups say.
+/// Nodes, with equal properties except for groups.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Nodes {
-    /// How many; as many as all groups together when absent.
+    /// Number of nodes; the sum of all groups when absent.
     pub count: Option<u32>,
     /// RAM of each.
     pub memory: Bytes,
     /// Processors of each.
     #[serde(default = "one_vcpu")]
     pub vcpus: u32,
-    /// How long each of several processors runs before it is the next one's turn; what
-    /// suits the engine when absent.
+    /// Time slice of each processor, if there are several; the engine's default when absent.
     pub slice: Option<Duration>,
     /// Processor clock.
     pub clock: Rate,
-    /// The level of the x86-64 psABI that the processors have.
+    /// Processor level of the x86-64 psABI.
     #[serde(default)]
     #[schemars(with = "String")]
     pub level: LevelName,
-    /// Extensions besides the level, such as `aes`.
+    /// Extensions of the level, such as `aes`.
     #[serde(default)]
     pub extensions: Vec<String>,
-    /// Whether nodes are clones of one that booted, or boot each by itself.
+    /// Method to start nodes: as clones of a booted one, or by booting each.
     #[serde(default)]
     pub boot: BootKind,
-    /// Whose approximations and undefined flags they have.
+    /// Origin of approximate results and undefined flags.
     #[serde(default)]
     pub results: Results,
     /// Virtual cycles for each retired instruction; 1 when absent.
     pub cycles_per_instruction: Option<f64>,
-    /// What time is made of besides instructions; nothing else when absent.
+    /// Time model; only instructions take time when absent.
     pub timing: Option<TimingTable>,
-    /// Nodes that differ, in the order of their numbers; all alike when there are none.
+    /// Groups of nodes with differences, in the order of their numbers; none when absent.
     #[serde(default)]
     pub group: Vec<NodeGroup>,
-    /// What takes their processors for a while.
+    /// Detours of their processors.
     #[serde(default)]
     pub noise: Vec<NoiseTable>,
 }
 
-/// Some of the nodes. What is absent is as `[nodes]` has it.
+/// A group of nodes. Absent values are those of `[nodes]`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NodeGroup {
-    /// What reports call it; its number, from 1, when absent.
+    /// Name in reports; the group's number, from 1, when absent.
     pub name: Option<String>,
-    /// How many nodes, whose numbers follow those of the group before.
+    /// Number of nodes, which follow the nodes of the group before.
     pub count: u32,
-    /// What they boot; the scenario's image when absent.
+    /// Image; the scenario's when absent.
     pub image: Option<Image>,
     /// RAM of each.
     pub memory: Option<Bytes>,
     /// Processors of each.
     pub vcpus: Option<u32>,
-    /// Ranks that launchers may start on each; as many as `vcpus` where the group has that, else
+    /// Ranks that launchers may start on each; the group's `vcpus` if it has that key, else
     /// `workload.ranks-per-node`.
     pub ranks_per_node: Option<u32>,
     /// Processor clock.
     pub clock: Option<Rate>,
-    /// The level of the x86-64 psABI that the processors have.
+    /// Processor level of the x86-64 psABI.
     #[schemars(with = "Option<String>")]
     pub level: Option<LevelName>,
-    /// Extensions besides the level.
+    /// Extensions of the level.
     pub extensions: Option<Vec<String>>,
     /// Virtual cycles for each retired instruction.
     pub cycles_per_instruction: Option<f64>,
-    /// What time is made of besides instructions.
+    /// Time model.
     pub timing: Option<TimingTable>,
 }
 
@@ -86,15 +85,15 @@ fn one_vcpu() -> u32 {
 }
 
 impl Nodes {
-    /// How many nodes there are; 0 where nothing says so.
+    /// The number of nodes; 0 if it is absent.
     pub fn count(&self) -> u32 {
         let counts = self.group.iter().map(|group| group.count);
         let sum = || counts.fold(0, u32::saturating_add);
         self.count.unwrap_or_else(sum)
     }
 
-    /// The nodes of each group as if all were of it, with the ranks that launchers may start on each of
-    /// them where `ranks` is what the workload says; all nodes where there are no groups.
+    /// The settings of each group's nodes, with the ranks that launchers may start on each. `ranks` is the
+    /// workload's number; without groups, all nodes are one kind.
     pub fn kinds(&self, ranks: u32) -> Vec<(Self, u32)> {
         if self.group.is_empty() {
             return vec![(self.clone(), ranks)];
@@ -127,31 +126,31 @@ impl Nodes {
         (nodes, ranks)
     }
 
-    /// Virtual cycles for each retired instruction, where those have no cost of their own.
+    /// Virtual cycles for each retired instruction without a cost of its own.
     pub fn ratio(&self) -> f64 {
         self.cycles_per_instruction.unwrap_or(1.0)
     }
 }
 
-/// Where results come from of which manuals say how exact they are, or that they are undefined.
+/// Origin of results that manuals define approximately or not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Results {
-    /// The exact engine defines them, the same on every make of processor.
+    /// Defined by the exact engine, the same on all processors.
     #[default]
     Defined,
-    /// The host's processor has them.
+    /// Computed by the host's processor.
     Host,
 }
 
-/// How nodes come up.
+/// Method to start nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootKind {
-    /// One boots, and all are clones of it that then learn who they are.
+    /// One boots, and all are clones of it, which then get their identities.
     #[default]
     Clone,
-    /// Each boots by itself.
+    /// Each boots.
     Each,
 }
 

@@ -1,64 +1,64 @@
-//! `[[nodes.noise]]`: detours of nodes' processors as a scenario's file says them.
+//! `[[nodes.noise]]`: detours of nodes' processors, as a scenario's file defines them.
 //!
-//! Values as they were written; what they mean together, and for which nodes, is found out when a plan is made.
+//! Values as written; a plan resolves their combination and the nodes.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::scenario::quantity::Duration;
 
-/// Detours: something takes a node's processor for a while.
+/// Detours of nodes' processors.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NoiseTable {
-    /// On which nodes, as `"0-3,7"`; on all when absent.
+    /// Node numbers, as `"0-3,7"`; all nodes when absent.
     pub nodes: Option<String>,
-    /// Only on nodes of this group, by its name or number.
+    /// Name or number of a group of nodes.
     pub group: Option<String>,
-    /// Time from the beginning of one detour to that of the next, on average.
+    /// Mean time from the beginning of one detour to the beginning of the next.
     pub period: Duration,
-    /// How these times are spread.
+    /// Distribution of these times.
     #[serde(default)]
     pub spacing: Spacing,
-    /// How long a detour lasts, on average.
+    /// Mean duration of a detour.
     pub length: Option<Duration>,
-    /// Instead, several lengths, one of which is drawn each time.
+    /// Several durations instead; each detour draws one.
     #[serde(default)]
     pub lengths: Vec<Duration>,
-    /// How lengths are spread.
+    /// Distribution of durations.
     #[serde(default)]
     pub distribution: LengthDistribution,
-    /// The shape of a Pareto distribution; 2 when absent.
+    /// Shape of a Pareto distribution; 2 when absent.
     pub shape: Option<f64>,
-    /// All processors of all these nodes have their detours at the same times.
+    /// True for detours at the same times on all processors of all these nodes.
     #[serde(default)]
     pub synchronised: bool,
 }
 
-/// How times from one detour to the next are spread.
+/// Distributions of times between detours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spacing {
-    /// All are the period.
+    /// Always the period.
     #[default]
     Periodic,
-    /// Detours know nothing of each other.
+    /// Independent detours.
     Exponential,
-    /// Evenly from zero to twice the period.
+    /// Uniform from zero to twice the period.
     Uniform,
 }
 
-/// How lengths of detours are spread.
+/// Distributions of durations of detours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LengthDistribution {
-    /// They are as they are given.
+    /// Always the given value.
     #[default]
     Fixed,
-    /// Exponentially.
+    /// Exponential.
     Exponential,
-    /// Evenly from zero to twice the mean.
+    /// Uniform from zero to twice the mean.
     Uniform,
-    /// Few that are much longer than most.
+    /// Pareto: few that are much longer than most.
     Pareto,
 }

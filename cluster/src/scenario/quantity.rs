@@ -1,8 +1,7 @@
 //! Values with units, as scenarios write them: `"2.6 GHz"`, `"10 us"`, `"512 MiB"`.
 //!
-//! A value is a whole number of its base unit, rounded to the nearest; what is too large, or nothing at all
-//! in it, is an error and never a guess. Parsed where scenarios and arguments are read, and printed by
-//! `belljar check`.
+//! A value is a whole number of its base unit, rounded to the nearest. Values that are too large, or that
+//! round to zero, are an error. Parsed for scenarios and arguments, and printed by `belljar check`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,18 +12,18 @@ use belljar_sim::{Frequency, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Why a text is not a quantity.
+/// Errors of a quantity's text.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// No number at the start.
     #[error("`{text}` does not start with a number; write for example \"{example}\"")]
     NotANumber {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What could have been.
+        /// An example.
         example: &'static str,
     },
-    /// A unit of another kind, or none.
+    /// No unit, or a unit of another kind.
     #[error("`{unit}` is not a unit of {kind}; known are {known}; write for example \"{example}\"")]
     WrongUnit {
         /// The unit as written.
@@ -33,24 +32,24 @@ pub enum QuantityError {
         kind: &'static str,
         /// Units of this kind.
         known: String,
-        /// What could have been written.
+        /// An example.
         example: &'static str,
     },
-    /// Too large, or nothing at all in the base unit.
+    /// Too large, or rounded to zero in the base unit.
     #[error("`{text}` is out of range for {kind}, which is {least} to {most}")]
     OutOfRange {
-        /// What was written.
+        /// The text.
         text: String,
         /// The kind of quantity.
         kind: &'static str,
-        /// The least but zero.
+        /// The smallest value above zero.
         least: String,
-        /// The largest.
+        /// The largest value.
         most: &'static str,
     },
 }
 
-/// A kind of quantity: its units with their size in the base unit, which is the first.
+/// A kind of quantity: its units with their sizes in the base unit, which is the first.
 struct Kind {
     name: &'static str,
     example: &'static str,
@@ -86,7 +85,7 @@ const TIME: Kind = Kind {
         ("min", 60_000_000_000_000),
         ("h", 3_600_000_000_000_000),
     ],
-    // Half of what 64 bits of picoseconds hold: times are added to.
+    // Half of the range of 64 bits of picoseconds, as times are added to.
     most: "2500 h",
 };
 const RATE: Kind = Kind {
@@ -161,8 +160,8 @@ fn most_of(kind: &Kind) -> u64 {
     number * kind.size(unit).expect("a unit of its own")
 }
 
-/// `whole.fraction` times `size`, rounded to the nearest; none if that is too large, or nothing
-/// though the number is not zero. In whole numbers: a double holds 2.5 hours of picoseconds.
+/// `whole.fraction` times `size`, rounded to the nearest; `None` if that is too large, or zero for a number
+/// other than zero. In integers, as a double represents only 2.5 hours of picoseconds.
 fn in_base_units(whole: &str, fraction: &str, size: u64) -> Option<u64> {
     let fraction = fraction.replace('_', "");
     let digits = whole.replace('_', "") + &fraction;
@@ -173,7 +172,7 @@ fn in_base_units(whole: &str, fraction: &str, size: u64) -> Option<u64> {
     (value > 0 || number == 0).then_some(value)
 }
 
-/// Defines a quantity: what it wraps, and how a scenario writes it.
+/// Defines a quantity: its inner type and its form in scenarios.
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident($inner:ty), $kind:expr, $make:expr) => {
         $(#[$doc])*
@@ -252,7 +251,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// `10 Gb/s, 1.000 us`, for people.
+/// `10 Gb/s, 1.000 us`, for display.
 pub fn describe_link(link: &LinkSpec) -> String {
     format!("{}, {}", Bandwidth(link.bandwidth), link.latency)
 }

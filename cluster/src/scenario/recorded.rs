@@ -1,15 +1,15 @@
-//! The defaults that belong to a network's shape, in scenarios that are kept.
+//! Defaults of a network's topology in kept scenarios.
 //!
-//! A default may change from one version to the next, and a run directory means the network that the run had. So a
-//! kept scenario names them, and one that does not is of a version whose defaults were others. Called where
-//! scenarios are put into run directories and where they are read from there.
+//! A default may change from one version to the next, but a run directory keeps the network of its run. So a kept
+//! scenario states its defaults; one without them is of a version with other defaults. Called when scenarios are
+//! written into run directories and read from them.
 
 use belljar_fabric::Routing;
 use toml::Value;
 
 use super::{RoutingName, TopologyKind};
 
-/// The shape of a scenario's network; `None` for a shape in error, which the parser of scenarios reports.
+/// The topology of a scenario's network; `None` for an invalid one, which the parser of scenarios reports.
 fn topology(scenario: &toml::Table) -> Option<TopologyKind> {
     match scenario.get("network").and_then(|it| it.get("topology")) {
         Some(topology) => topology.clone().try_into().ok(),
@@ -26,7 +26,7 @@ fn name_routing(network: &mut toml::Table, routing: Routing) {
     network.entry("routing").or_insert_with(name);
 }
 
-/// Names the defaults of a scenario's shape, where they are not those of all shapes.
+/// States the topology's defaults in a scenario, if they differ from the general ones.
 pub(super) fn name_defaults(scenario: &mut toml::Table) {
     let Some(topology) = topology(scenario) else {
         return;
@@ -44,8 +44,8 @@ pub(super) fn name_defaults(scenario: &mut toml::Table) {
     }
 }
 
-/// Leaves the routing to a new shape, where overrides change the shape alone and the routing was the old shape's
-/// default.
+/// Resets the routing to a new topology's default, if overrides change only the topology and the routing was the
+/// old one's default.
 pub(super) fn follow_shape(before: &toml::Table, scenario: &mut toml::Table, overrides: &[String]) {
     let (Some(old), Some(new)) = (topology(before), topology(scenario)) else {
         return;
@@ -63,9 +63,9 @@ pub(super) fn follow_shape(before: &toml::Table, scenario: &mut toml::Table, ove
     }
 }
 
-/// The text of a scenario from a run directory, with the defaults of the version that wrote it: one that
-/// names no routing of a fat tree or a dragonfly had the shortest ways, and one that names no wiring of a
-/// dragonfly had one link between each two groups.
+/// The text of a scenario from a run directory, with the defaults of the version that wrote it. An unstated
+/// routing of a fat tree or a dragonfly is `shortest`, and an unstated wiring of a dragonfly has one link between
+/// each two groups.
 pub fn of_run_directory(text: String) -> String {
     let Ok(mut scenario) = text.parse::<toml::Table>() else {
         return text;

@@ -1,6 +1,6 @@
 //! Slurm on the nodes: the table `slurm` of a scenario.
 //!
-//! Its presence starts Slurm before the workload. Names are checked where a plan is made.
+//! Its presence starts Slurm before the workload. Names are checked when a plan is made.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Slurm {
-    /// The recipe of the image that has Slurm, relative to the scenario's file, or the name of a built-in one.
+    /// Recipe of the image with Slurm, relative to the scenario's file, or the name of a built-in one.
     pub recipe: PathBuf,
-    /// Partitions, the default one first; all nodes are in each.
+    /// Partitions, the default one first; each has all nodes.
     pub partitions: Vec<String>,
-    /// Features of every node, which jobs name in `--constraint`.
+    /// Features of every node, which jobs select by `--constraint`.
     pub features: Vec<String>,
     /// Licences, each with a number, such as `solver:2`.
     pub licenses: Vec<String>,

@@ -1,7 +1,8 @@
-//! Scenarios that stand by themselves, with what they are made of.
+//! Standalone scenarios: with copies of all their files.
 //!
-//! A standalone scenario names no file elsewhere but the image's recipe, so it runs the same from another
-//! folder or host. Called by the commands that put a scenario into a run directory or a job's folder.
+//! A standalone scenario names no file elsewhere except the image's recipe, so it runs the same from
+//! another folder or host. Called by the commands that put a scenario into a run directory or a job's
+//! folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,21 +11,21 @@ use super::background::name_of;
 use super::recorded::name_defaults;
 use super::{FileSource, FilesError, Scenario, ScenarioError, TopologyKind, expand, overridden};
 
-/// A scenario that can be moved, with the files that it is made of.
+/// A movable scenario, with its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standalone {
-    /// Its text. The image's recipe, which names further files, has its absolute path, or the
-    /// name of a built-in one.
+    /// Its text. The image's recipe, which names further files, has its absolute path, or the name of a
+    /// built-in one.
     pub text: String,
     /// Files next to it, and their names there.
     pub inputs: Vec<(PathBuf, String)>,
 }
 
-/// The folder next to a standalone scenario that holds what it is made of.
+/// The folder next to a standalone scenario with its files.
 const INPUTS: &str = "inputs";
 
 impl Scenario {
-    /// The files next to a standalone scenario that it is made of, by their names.
+    /// The files of a standalone scenario, by their names next to it.
     pub fn inputs(&self) -> Vec<String> {
         let files = self
             .workload
@@ -48,8 +49,7 @@ impl Scenario {
         named.map(str::to_owned).collect()
     }
 
-    /// What it takes to have the same scenario elsewhere, with `overrides` applied;
-    /// `folder` is where it stood.
+    /// Makes a standalone copy of a scenario in `folder`, with `overrides` applied.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -108,7 +108,7 @@ impl Scenario {
     }
 }
 
-/// Names the recipes of all images by whole paths, but for built-in ones.
+/// Makes the paths of all images' recipes absolute, except for built-in ones.
 fn place_images(table: &mut toml::Table, folder: &Path) {
     let place = |holder: &mut toml::Value| {
         if let Some(toml::Value::String(recipe)) = holder.get_mut("recipe")
@@ -131,7 +131,7 @@ pub fn job_name(number: usize) -> String {
     format!("{INPUTS}/background-{number}.job")
 }
 
-/// Puts single files in the place of folders and patterns.
+/// Replaces folders and patterns with single files.
 fn replace_together(files: &mut toml::Table, folder: &Path) -> Result<(), FilesError> {
     let paths = files.iter().filter_map(|(name, value)| {
         let path = FileSource::Path(value.as_str()?.into());

@@ -1,7 +1,6 @@
-//! `[nodes.timing]`: the time model as a scenario's file says it.
+//! `[nodes.timing]`: the time model, as a scenario's file defines it.
 //!
-//! Numbers as they were written; whether caches of such a size can be is checked by `time_model`, which
-//! makes the engine's model of them.
+//! Numbers as written; `time_model` checks the sizes of caches, and makes the engine's model.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +13,10 @@ use crate::scenario::quantity::Bytes;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimingTable {
-    /// Cycles by class of instructions. Classes that are not named have their defaults;
-    /// without this table every instruction costs `cycles-per-instruction`.
+    /// Cycles by class of instructions. Absent classes have their defaults; without this table every
+    /// instruction costs `cycles-per-instruction`.
     pub costs: Option<BTreeMap<String, f64>>,
-    /// The caches; not modelled when absent.
+    /// Caches; not modelled when absent.
     pub caches: Option<CachesTable>,
 }
 
@@ -25,17 +24,17 @@ pub struct TimingTable {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CachesTable {
-    /// The first level.
+    /// First level.
     pub l1d: FirstCache,
-    /// The second, if there is one.
+    /// Second level, if present.
     pub l2: Option<FartherCache>,
-    /// The third, if there is one; needs a second.
+    /// Third level, if present; needs a second.
     pub l3: Option<FartherCache>,
-    /// Cycles of an access that misses all of them, besides its instruction's cost.
+    /// Cycles of an access that misses all caches, in addition to its instruction's cost.
     pub memory_latency: u32,
 }
 
-/// The first level of caches, whose hits cost nothing besides their instructions.
+/// The first level of caches, whose hits add no cost to their instructions.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstCache {
@@ -53,6 +52,6 @@ pub struct FartherCache {
     pub size: Bytes,
     /// Its associativity.
     pub ways: u32,
-    /// Cycles of a hit besides its instruction's cost.
+    /// Cycles of a hit, in addition to its instruction's cost.
     pub latency: u32,
 }

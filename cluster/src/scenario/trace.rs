@@ -1,7 +1,6 @@
-//! What is recorded: the table `trace` of a scenario, and the probes of the user's in it.
+//! The table `trace` of a scenario, with the user's probes.
 //!
-//! As the file says it: files and functions are looked for where a plan is made. Read by
-//! `Scenario::parse`.
+//! Values as written: a plan finds the files and functions. Read by `Scenario::parse`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::engine::Engine;
 use crate::scenario::quantity::Duration;
 
-/// What is recorded.
+/// Trace settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Trace {
-    /// Whether MPI calls are recorded.
+    /// True if MPI calls are recorded.
     pub enabled: bool,
-    /// By which means calls are seen. When absent, by probes where the engine has them, by the library elsewhere.
+    /// Method of tracing calls. By default probes if the engine has them, otherwise the library.
     pub by: Option<TraceBy>,
     /// The same as a choice of `by`: true for the library, false for probes.
     pub library: Option<bool>,
@@ -34,13 +33,13 @@ pub struct Trace {
     pub until: Option<Duration>,
     /// For a function, record only every Nth call.
     pub sample: BTreeMap<String, u64>,
-    /// How many frames of its program's stack a call tells, from where it was made on: from 0 to 64.
+    /// Most stack frames of a call, from its call site on: from 0 to 64.
     pub frames: u8,
-    /// What becomes of calls that polled and found nothing, alike and one after another in a thread.
+    /// Recording of consecutive equal polls of a thread without success.
     pub polls: Polls,
-    /// How many iterations of the program's main loop are kept; all when absent. Of the others there are sums.
+    /// Number of kept iterations of the program's main loop; all when absent. The other iterations become sums.
     pub collect: Option<Iterations>,
-    /// Whether the messages are recorded that the MPI library sends, as its layer for point-to-point messages sends them.
+    /// True if messages of the MPI library are recorded, as its point-to-point layer sends them.
     pub messages: bool,
     /// Functions besides MPI's whose calls are recorded.
     pub probe: Vec<ProbeTable>,
@@ -66,7 +65,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// By which means calls are seen on nodes of `engine`; `None` where `by` and `library` contradict each other.
+    /// The method of tracing calls on nodes of `engine`; `None` if `by` and `library` contradict each other.
     pub fn means(&self, engine: Engine) -> Option<TraceBy> {
         let alias = self.library.map(|library| match library {
             true => TraceBy::Library,
@@ -82,11 +81,11 @@ impl Trace {
     }
 }
 
-/// By which means calls are seen.
+/// Methods of tracing calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum TraceBy {
-    /// A preloaded library of stubs, which come to a magic instruction.
+    /// A preloaded library of stubs, which execute a magic instruction.
     Library,
     /// Probes at functions of the MPI libraries.
     Probes,
@@ -102,18 +101,18 @@ impl TraceBy {
     }
 }
 
-/// What becomes of calls that polled and found nothing, alike and one after another in a thread.
+/// Recording of consecutive equal polls of a thread without success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Polls {
-    /// They are one record, which tells how many they were, from when to when, and the time in all of them.
+    /// One record with their number, their first and last times, and their total time.
     #[default]
     Folded,
-    /// Each is a record of its own.
+    /// A record for each.
     Each,
 }
 
-/// How many iterations of a loop, such as `"10 iterations"`: from 2 to a billion.
+/// A number of iterations of a loop, such as `"10 iterations"`: from 2 to a billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iterations(pub u64);
 
@@ -126,7 +125,7 @@ impl FromStr for Iterations {
         let known = number.filter(|number| (2..=1_000_000_000).contains(number));
         known.map(Self).ok_or_else(|| {
             format!(
-                "`{text}` is no number of iterations from 2 to 1000000000; write for example \"10 iterations\""
+                "`{text}` is not a number of iterations from 2 to 1000000000; write for example \"10 iterations\""
             )
         })
     }
@@ -160,38 +159,37 @@ impl JsonSchema for Iterations {
     }
 }
 
-/// A place in a file of the guest at which calls are recorded, of whatever program.
+/// A place in a file of the guest at which calls of any program are recorded.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ProbeTable {
-    /// The file: a path in the image, or the name of a file of the workload; or a pattern with `*` and `?`; or `kernel`.
+    /// File: a path in the image, or the name of a file of the workload; or a pattern with `*` and `?`; or `kernel`.
     pub file: String,
-    /// The function's name, as the file's symbols have it.
+    /// Function name in the file's symbols.
     pub symbol: Option<String>,
-    /// Instead, an address as the file has it, such as `"0x1234"`.
+    /// Address in the file instead, such as `"0x1234"`.
     pub address: Option<String>,
-    /// Its name in listings; the symbol or the address when absent.
+    /// Name in listings; the symbol or the address when absent.
     pub name: Option<String>,
-    /// When it records.
+    /// Events to record.
     #[serde(default)]
     pub at: ProbeTime,
-    /// Types of the function's arguments, as far as they are to be recorded: `u8` to `u64`, `i8` to `i64`, `f32`,
-    /// `f64`, `pointer`, `string`.
+    /// Types of the recorded arguments: `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, `pointer`, `string`.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// The type of the result, if that is to be recorded.
+    /// Type of the result, if it is recorded.
     pub result: Option<String>,
 }
 
-/// When a probe records.
+/// Events that a probe records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeTime {
-    /// When the function is entered.
+    /// Entry of the function.
     Entry,
-    /// When it returns.
+    /// Return of the function.
     Return,
-    /// Both, in one record with how long it took.
+    /// Both, in one record with the duration.
     #[default]
     Call,
 }

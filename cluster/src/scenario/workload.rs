@@ -1,7 +1,6 @@
-//! What nodes run: the table `workload` of a scenario.
+//! The table `workload` of a scenario.
 //!
-//! As its file says it: limits are checked, and files looked for, where a plan is made. Read by
-//! `Scenario::parse`.
+//! Values as written: a plan checks limits and finds files. Read by `Scenario::parse`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,13 +10,13 @@ use serde::Deserialize;
 
 use crate::scenario::quantity::{Bytes, Duration};
 
-/// What runs, and until when.
+/// Workload and its limits.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Workload {
-    /// A shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
+    /// Shell script, run on node 0. `mpiexec.hydra -n N PROGRAM` reaches all nodes.
     pub command: String,
-    /// Ranks that launchers may start on each node, as the host files of the run say.
+    /// Ranks that launchers may start on each node, in the host files of the run.
     #[serde(default = "one_rank")]
     pub ranks_per_node: u32,
     /// Environment of the command and of all MPI ranks.
@@ -27,14 +26,13 @@ pub struct Workload {
     /// a path relative to the scenario's file or `{ text = "..." }`.
     #[serde(default)]
     pub files: BTreeMap<String, FileSource>,
-    /// Virtual time after which the run is given up.
+    /// Virtual time limit of the run.
     #[serde(default = "default_limit")]
     pub limit: Duration,
-    /// Files that every node hands out when the run is over: patterns of paths in `/root`, or
-    /// from `/`.
+    /// Files that every node returns after the run: patterns of paths in `/root`, or from `/`.
     #[serde(default)]
     pub outputs: Vec<String>,
-    /// The most bytes of such files of each node.
+    /// Byte limit of such files of each node.
     #[serde(default = "default_output_limit")]
     pub output_limit: Bytes,
 }
@@ -51,7 +49,7 @@ fn default_limit() -> Duration {
     Duration(belljar_sim::Span::from_ps(3_600_000_000_000_000))
 }
 
-/// Where a workload's file comes from.
+/// Source of a workload's file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     untagged,

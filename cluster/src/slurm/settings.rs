@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 /// The key by which munge authenticates messages between the daemons of a run; no other host reaches them.
 const MUNGE_KEY: &[u8] = b"This key joins the munge daemons of one run. It is no secret, as nobody but the nodes of the run can reach them, and they trust it.";
 
-/// The files by name, and whether each is a program; `command` is the workload's script.
+/// The files by name, and whether each is executable; `command` is the workload's script.
 pub(crate) fn files(
     plan: &SlurmPlan,
     kinds: &[NodeKind],
@@ -28,14 +28,14 @@ pub(crate) fn files(
     ]
 }
 
-/// Nodes have no hierarchy of control groups; slurmd starts with this plugin as long as nothing asks for one.
+/// Nodes have no hierarchy of control groups; slurmd starts with this plugin if no setting requires one.
 const CGROUP_CONF: &str = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n";
 
 /// Slurm's own settings.
 fn slurm_conf(plan: &SlurmPlan, kinds: &[NodeKind]) -> String {
     let mut text = include_str!("slurm.conf").to_owned();
     text.push_str(&format!("MpiDefault={}\n", plan.mpi));
-    // Tasks are bound to cores where each has one.
+    // Tasks are bound to cores if each has one.
     let is_crowded = kinds.iter().any(|kind| kind.ranks > kind.vcpus);
     let binding = if is_crowded { "none" } else { "affinity" };
     text.push_str(&format!("TaskPlugin=task/{binding}\n"));
@@ -57,7 +57,7 @@ fn slurm_conf(plan: &SlurmPlan, kinds: &[NodeKind]) -> String {
     text
 }
 
-/// A line for the nodes of each kind. A node has as many cores as processors, or as tasks may run on it where these are more.
+/// A line for the nodes of each kind. A node has as many cores as processors, or as tasks if these are more.
 fn node_lines(kinds: &[NodeKind], features: &[String]) -> String {
     let features = match features {
         [] => String::new(),

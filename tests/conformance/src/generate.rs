@@ -33,7 +33,7 @@ struct Generator<'a> {
     kinds: &'a Kinds,
     random: Random,
     job: Job,
-    /// By actor, operations whose requests were not waited for.
+    /// Operations of each actor whose requests were not waited for.
     open: Vec<Vec<OperationId>>,
     disciplines: BTreeMap<(CommunicatorId, u32), Discipline>,
     plans: Plans,
@@ -107,7 +107,7 @@ impl Generator<'_> {
         });
     }
 
-    /// The node of each rank: its own, or shared, where neighbours share one or ranks go round.
+    /// The node of each rank: separate nodes, or shared ones by blocks or in cyclic order.
     fn nodes(&mut self) -> Vec<u32> {
         let ranks = 0..self.job.ranks;
         match self.below(4) {

@@ -74,9 +74,9 @@ pub(crate) enum Action {
         from: Option<u32>,
         /// `None`: with any tag.
         tag: Option<i32>,
-        /// Bytes that there is room for.
+        /// Size of the receive buffer in bytes.
         room: u64,
-        /// True if the completing call asks for a status.
+        /// True if the completing call requests a status.
         status: bool,
     },
     /// A send to or a receive from `MPI_PROC_NULL`, which moves nothing.
@@ -97,7 +97,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// True for a receive whose completing call asks for a status.
+    /// True for a receive whose completing call requests a status.
     pub(crate) fn asks_for_status(self) -> bool {
         match self {
             Self::Receive { status, .. } => status,
@@ -153,7 +153,7 @@ pub(crate) enum Form {
     Wait,
     /// Calls this function until they are over.
     Each(Each),
-    /// Asks until they are over, by `MPI_Test` or `MPI_Testall`.
+    /// Polls until they are complete, by `MPI_Test` or `MPI_Testall`.
     Test,
     /// Cancels a receive.
     Cancel,

@@ -40,9 +40,9 @@ kinds! {
     polls,
     /// Polls that follow one another as one record, in some jobs.
     folded_polls,
-    /// Receives with wildcards that ask for a status.
+    /// Receives with wildcards and a status.
     wildcards,
-    /// Receives with wildcards that ask for no status.
+    /// Receives with wildcards and without a status.
     wildcards_without_status,
     /// Nonblocking and persistent receives with wildcards: other receives are posted before their sources are known.
     pending_wildcards,

@@ -1,4 +1,4 @@
-//! Random MPI jobs whose matching is known, and every reader of traces compared with it.
+//! Random MPI jobs with known matching, compared with every reader of traces.
 //!
 //! `generate` makes a job from a seed, `simulate` executes it by MPI's rules and so knows the matching, `record` has the real tracer decode its calls.
 //! `readers` compare each reader of the resulting trace with that matching: an equal match passes, an unknown one passes where MPI leaves it open, a

@@ -190,8 +190,8 @@ impl Rank {
         );
     }
 
-    /// The call with which each rank ends. It waits for all, so in a job that is cut off it never returns, and ranks that are in a call do not
-    /// come to it.
+    /// The call with which each rank ends. It waits for all ranks, so in a job that is cut off it never returns, and ranks that
+    /// are blocked in a call do not reach it.
     fn finalize(&mut self, tracers: &mut [NodeTracer], last: u64, is_cut: bool) {
         let tracer = &mut tracers[self.node];
         self.guest.thread = THREAD;
@@ -265,7 +265,7 @@ fn only(call: &Call) -> OperationId {
     call.operations[0]
 }
 
-/// True if any of a call's receives asks for a status.
+/// True if any of a call's receives requests a status.
 fn asks_for_status(job: &Job, call: &Call) -> bool {
     let mut actions = call
         .operations

@@ -1,7 +1,8 @@
 //! Execution of a job by MPI's rules.
 //!
-//! Actors, and messages under way, take turns in the order of time. Messages of a pair of ranks arrive in the order of their sending; a receive gets
-//! the first that it takes, and a message goes to the first receive that takes it (MPI-4.0, 3.5). Standard sends of few bytes are eager.
+//! Actors, and messages in flight, are processed in the order of time. Messages of a pair of ranks arrive in the order of their
+//! sending; a receive gets the first that it takes, and a message goes to the first receive that takes it (MPI-4.0, 3.5).
+//! Standard sends of few bytes are eager.
 
 /// Messages, receives and their matching.
 pub(crate) mod matching;
@@ -36,7 +37,7 @@ pub(crate) struct Executed {
     pub(crate) exit: Option<u64>,
     /// False for a poll that found its operation not over.
     pub(crate) found: bool,
-    /// The operations whose requests it completes.
+    /// The operations whose requests the call completes.
     pub(crate) completed: Vec<OperationId>,
     /// For a call that prepares another one (a probe), that it does.
     pub(crate) probe: bool,
@@ -65,7 +66,7 @@ impl Execution {
     }
 }
 
-/// An actor under way.
+/// The progress of an actor.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     clock: u64,
@@ -87,7 +88,7 @@ struct Simulation<'a> {
     ready: BTreeMap<OperationId, u64>,
     /// By operation, when it is over, once that is known.
     over: Vec<Option<u64>>,
-    /// Entries by rank: no two threads of a rank enter calls at one time, which readers do not tell apart.
+    /// Entries by rank: no two threads of a rank enter calls at the same time, as readers could not distinguish them.
     entries: BTreeSet<(u32, u64)>,
     out: Execution,
 }
@@ -95,7 +96,7 @@ struct Simulation<'a> {
 /// Executes `job`, with times that follow from `seed`.
 ///
 /// # Panics
-/// When a job comes to a deadlock that is not to be cut off.
+/// If a job that is not cut off has a deadlock.
 pub(crate) fn execute(job: &Job, seed: u64) -> Execution {
     let mut simulation = Simulation {
         job,

@@ -99,7 +99,7 @@ impl Truth {
         rank_of(&self.job, &self.job.operations[operation])
     }
 
-    /// The rank that a send goes to; its own rank for other operations.
+    /// The destination of a send; the own rank for other operations.
     pub(crate) fn target(&self, send: OperationId) -> u32 {
         match self.action(send) {
             Action::Send { to, .. } => to,
@@ -166,7 +166,7 @@ impl Truth {
         has_request && siblings.any(cancels)
     }
 
-    /// True if the call that completes a receive asks for the statuses of others, and so for its own.
+    /// True if the call that completes a receive requests the statuses of others, and so its own.
     fn asked_together(&self, receive: OperationId) -> bool {
         let calls = self.job.actors[self.job.operations[receive].actor]
             .calls
@@ -228,7 +228,7 @@ impl Truth {
         operation.is_of_neighbors() && matches!(communicator.topology, Some(Topology::Graph(_)))
     }
 
-    /// False for a part in an operation whose partners the trace does not tell.
+    /// False for a part in an operation whose partners the trace lacks.
     pub(crate) fn is_told(&self, operation: OperationId) -> bool {
         !self.has_unknown_neighbors(&self.job.operations[operation])
     }
@@ -314,7 +314,7 @@ impl Truth {
         self.execution.begun[operation].unwrap_or(0)
     }
 
-    /// A short name of a pair, for people.
+    /// A short name of a pair, for messages.
     pub(crate) fn named(&self, send: OperationId) -> String {
         format!(
             "send #{send} of rank {} ({} B)",

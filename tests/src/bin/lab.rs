@@ -1,15 +1,15 @@
-//! A lab that does what it is told, line by line: `lab HOSTS PROGRAM`.
+//! A lab controlled by lines of orders: `lab HOSTS PROGRAM`.
 //!
-//! | order | what it does | answer |
+//! | order | effect | answer |
 //! |---|---|---|
-//! | `links` | hosts hear each other over the lab's own links | `round-trip NANOSECONDS`, as measured |
-//! | `wire MICROSECONDS` | from now on over a wire on which each packet is late by this much | the same |
+//! | `links` | hosts communicate over the lab's links | `round-trip NANOSECONDS`, as measured |
+//! | `wire MICROSECONDS` | hosts communicate over a wire with this delay of each packet | the same |
 //! | `start ARGUMENT...` | starts `PROGRAM ARGUMENT...` on the head | `started` |
-//! | `stop` | interrupts what was started last, as Ctrl-C does, and waits for its end | `exit STATUS` |
+//! | `stop` | interrupts the last started program, as Ctrl-C does, and waits for its end | `exit STATUS` |
 //!
-//! The head is called `head`, the hosts `h0` and on; they have the files of this machine. At
-//! the end of its input it is gone. What it prints last where there can be no lab, or where an
-//! order fails, is the reason, on standard error.
+//! The head is called `head`, the hosts `h0` and on; they have the files of this machine. The lab ends
+//! with its input. If a lab is impossible, or an order fails, the last line on standard error is the
+//! reason.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::env;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use belljar_tests::lab::{Lab, Wire, round_trip};
 
-/// Echoes of which the median is told.
+/// Echoes of one measurement, whose median is reported.
 const ECHOES: usize = 501;
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn obey(lab: &Lab, program: &str) -> Result<(), Box<dyn Error>> {
                 tell_round_trip(lab)?;
             }
             ["wire", late] => {
-                // Its devices make room for those of the next.
+                // Its devices are removed before the next ones are made.
                 drop(wire.take());
                 let late = Duration::from_secs_f64(late.parse::<f64>()? / 1e6);
                 wire = Some(lab.wire(late)?);
@@ -95,7 +95,7 @@ fn start(lab: &Lab, program: &str, arguments: &[&str]) -> io::Result<Child> {
 }
 
 fn stop(lab: &Lab, program: &str, child: Child) -> io::Result<i32> {
-    // What entered the head's namespaces has a child in them, which is the program.
+    // The process that entered the head's namespaces has the program as its child.
     lab.head().interrupt(program);
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,7 @@
 //! Starts agents as a run does, for tests: `launcher srun|ssh HOST,... PROGRAM [ARGUMENT]...`.
 //!
-//! Its own input goes to all agents; at the end of it they are ended. It prints
-//! `HOST line TEXT` for each line and `HOST exit HOW` for each end.
+//! Its input goes to all agents; the end of the input ends them. It prints `HOST line TEXT`
+//! for each line and `HOST exit HOW` for each end.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::env;
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use belljar_launch::{Agent, AgentCommand, Allocation, Launch, Srun, Ssh};
 
-/// How often an agent's lines, its end and its orders are looked at.
+/// Interval of checks of agents' lines, ends and orders.
 const TURN: Duration = Duration::from_millis(20);
-/// How long agents have to end by themselves.
+/// Time that agents have to end by themselves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Hands orders on to all agents and prints what comes, until all have ended.
+/// Passes orders to all agents and prints their lines, until all have ended.
 fn carry(agents: Vec<Agent>) {
     let (orders, threads): (Vec<_>, Vec<_>) = agents
         .into_iter()
@@ -66,7 +66,7 @@ fn carry(agents: Vec<Agent>) {
     thread::spawn(move || {
         for line in io::stdin().lines() {
             let line = line.expect("orders are text");
-            // An agent that has ended takes no order.
+            // An agent that has ended accepts no order.
             orders.iter().for_each(|to| drop(to.send(line.clone())));
         }
     });

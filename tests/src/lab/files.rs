@@ -1,7 +1,7 @@
 //! The files of a lab's hosts: users, keys, the settings of Slurm, munge and sshd.
 //!
-//! All are made anew for each lab, keys too, and speak of its own network only. Called once, before any
-//! host starts.
+//! All are made anew for each lab, including keys, and concern its own network only. Called once,
+//! before any host starts.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// The network inside; nobody else sees it.
+/// The inner network, which is not visible outside.
 const NETWORK: [u8; 3] = [10, 77, 0];
 
 /// The address of the host of this number, from 1 on.
@@ -20,7 +20,7 @@ pub(super) fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, number)
 }
 
-/// Writes all files for hosts of these names, the first of which is the head.
+/// Writes all files for hosts with these names; the first one is the head.
 pub(super) fn write(folder: &Path, names: &[String]) {
     let put = |name: &str, text: &str| put(&folder.join(name), text, 0o644);
     let mut hosts = "127.0.0.1 localhost\n".to_owned();
@@ -116,7 +116,7 @@ Subsystem sftp internal-sftp
     )
 }
 
-/// Users, root at home in `home`.
+/// Users, with root's home at `home`.
 fn passwd(home: &Path) -> String {
     let users = fs::read_to_string("/etc/passwd").expect("the host has users");
     let root = format!("root:x:0:0:root:{}:/bin/sh\n", home.display());
@@ -133,7 +133,7 @@ fn key(path: &Path) {
     assert!(made.expect("ssh-keygen starts").success());
 }
 
-/// The head's user is let in everywhere, and knows all hosts, by hashed names.
+/// The head's user may log in everywhere, and has all hosts' keys, under hashed names.
 fn log_ins(folder: &Path, names: &[String]) {
     let ssh = folder.join(&names[0]).join("home/.ssh");
     key(&ssh.join("id_ed25519"));

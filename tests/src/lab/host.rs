@@ -18,10 +18,11 @@ use nix::sched::{CloneFlags, setns};
 use super::files;
 
 const SCRIPT: &str = include_str!("host.sh");
-/// Between two passes over a host's processes; what one forks meanwhile, the next finds.
+/// Time between two passes over a host's processes; the next pass finds processes that were forked
+/// meanwhile.
 const PASS: Duration = Duration::from_millis(5);
 
-/// A host: what runs on it has its network, name, processes and home folder.
+/// A host with its own network, name, processes and home folder.
 #[derive(Debug)]
 pub struct Host {
     name: String,
@@ -29,20 +30,20 @@ pub struct Host {
     folder: PathBuf,
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Its first process, as this process sees it.
+    /// Its first process, by its id outside.
     process: u32,
 }
 
 /// A process of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id, as the test sees it.
+    /// Its id outside.
     pub id: u32,
     /// Its command line.
     pub command: String,
 }
 
-/// What a command left.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// Standard output.
@@ -59,7 +60,7 @@ pub(super) fn link_of(name: &str) -> String {
 }
 
 impl Host {
-    /// Starts one in the lab of `keeper`, whose files are in `folder`.
+    /// Starts a host in the lab of `keeper`, whose files are in `folder`.
     pub(super) fn start(keeper: u32, folder: &Path, name: &str, number: usize) -> Self {
         let role = if number == 1 { "head" } else { "host" };
         let log = fs::File::create(folder.join(name).join("host.log"));
@@ -146,18 +147,18 @@ impl Host {
         self.command_in(&self.home(), program)
     }
 
-    /// A program on it in `folder`; the working folder of the command itself does not count.
+    /// A program on it in `folder`; the working folder of the command itself does not matter.
     pub fn command_in(&self, folder: &Path, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command
             .args(["--net", "--mount", "--pid", "--ipc", "--uts"])
             .args(["--target", &self.process.to_string()])
-            // Who enters a namespace of mounts is in its top folder.
+            // A process that enters a mount namespace is in its root folder.
             .args(["sh", "-c", "cd \"$0\" && exec \"$@\""])
             .arg(folder)
             .arg(program)
             .env("HOME", self.home())
-            // Images are built once, for all.
+            // Images are built once for all hosts.
             .env("XDG_CACHE_HOME", cache());
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
@@ -168,7 +169,7 @@ impl Host {
         command
     }
 
-    /// Runs a shell's script on it to the end.
+    /// Runs a shell script on it to its end.
     pub fn run(&self, script: &str) -> Ran {
         let output = self.command("sh").args(["-c", script]).output();
         let output = output.expect("nsenter starts");
@@ -180,11 +181,11 @@ impl Host {
         }
     }
 
-    /// Does `work` in a thread that has this host's network: the sockets and devices that it
-    /// makes belong there, whoever uses them.
+    /// Calls `work` in a thread with this host's network, where the sockets and devices that it makes
+    /// remain, in any thread.
     ///
     /// # Errors
-    /// What `work` fails with, or why the thread is not let in.
+    /// The error of `work`, or the reason if the thread cannot enter the network.
     pub fn in_network<T: Send>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -200,7 +201,7 @@ impl Host {
         })
     }
 
-    /// Its processes, but for ended ones that nobody waited for yet.
+    /// Its processes, without zombies.
     pub fn processes(&self) -> Vec<Process> {
         let own = fs::read_link(format!("/proc/{}/ns/pid", self.process));
         let Ok(own) = own else { return Vec::new() };
@@ -214,19 +215,19 @@ impl Host {
             let words = fs::read(format!("/proc/{id}/cmdline")).ok()?;
             let words = words.split(|&byte| byte == 0).map(String::from_utf8_lossy);
             let command = words.collect::<Vec<_>>().join(" ");
-            // Without memory of its own it has no words: it has ended.
+            // A process without memory has no command line: it has ended.
             (!command.is_empty()).then_some(Process { id, command })
         })
         .collect()
     }
 
-    /// Whether a process runs on it whose command line has this in it.
+    /// True if one of its processes has `what` in its command line.
     pub fn runs(&self, what: &str) -> bool {
         let mut processes = self.processes().into_iter();
         processes.any(|process| process.command.contains(what))
     }
 
-    /// Interrupts all its processes whose command line begins with this, as Ctrl-C does.
+    /// Interrupts all its processes with this prefix of the command line, as Ctrl-C does.
     pub fn interrupt(&self, what: &str) {
         let processes = self.processes().into_iter();
         for process in processes.filter(|process| process.command.starts_with(what)) {
@@ -234,14 +235,14 @@ impl Host {
         }
     }
 
-    /// Stops all its processes where they are; its kernel runs on.
+    /// Stops all its processes; its kernel runs on.
     pub fn freeze(&self) {
         self.signal_all(libc::SIGSTOP);
         thread::sleep(PASS);
         self.signal_all(libc::SIGSTOP);
     }
 
-    /// Has them continue.
+    /// Continues its processes.
     pub fn thaw(&self) {
         self.signal_all(libc::SIGCONT);
     }
@@ -252,12 +253,12 @@ impl Host {
         }
     }
 
-    /// Ends its first process, and with it all others.
+    /// Kills its first process, and with it all others.
     pub(super) fn kill(&self) {
         signal(self.process, libc::SIGKILL);
     }
 
-    /// What its daemons logged.
+    /// The logs of its daemons.
     pub(super) fn logs(&self) -> String {
         let files = fs::read_dir(&self.folder).expect("a host has a folder");
         let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
@@ -278,7 +279,7 @@ impl Drop for Host {
     }
 }
 
-/// The folder that caches are in.
+/// The folder of caches.
 fn cache() -> PathBuf {
     let home = || env::home_dir().unwrap_or_default().join(".cache");
     env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from)
@@ -288,6 +289,6 @@ fn cache() -> PathBuf {
 #[allow(unsafe_code)]
 pub(super) fn signal(process: u32, number: i32) {
     let process = i32::try_from(process).expect("a process id");
-    // SAFETY: a plain system call; the process is one of the lab's namespaces.
+    // SAFETY: a plain system call; the process belongs to the lab's namespaces.
     unsafe { libc::kill(process, number) };
 }

@@ -1,11 +1,10 @@
-//! A wire that takes its time: a TUN device on each host of a lab, and a thread that has all
-//! of them and holds each packet back. It does what `netem` would, on kernels without it.
+//! A wire with a delay: a TUN device on each host of a lab, and a thread that forwards packets
+//! between them with the delay. It replaces `netem` on kernels without it.
 //!
-//! Each passage of a packet takes two more changes of context than the lab's own links do, so
-//! a wire is slower than it is asked to be, by tens of microseconds: whoever needs to know
-//! measures ([`round_trip`]).
+//! Each packet takes two more context switches than on the lab's links, so a wire is slower
+//! than requested by tens of microseconds. Measure with [`round_trip`] if this matters.
 //!
-//! Host time is what it is about.
+//! The wire works by host time.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::VecDeque;
@@ -26,14 +25,14 @@ use super::host::Host;
 
 /// The device's name on each host.
 const DEVICE: &str = "wire0";
-/// Longest packet that the devices take.
+/// Longest packet of the devices.
 const LONGEST: usize = 1500;
-/// How long the thread sleeps at most before it looks whether the wire is wanted.
+/// Longest sleep of the thread between checks for the end of the wire.
 const IDLE: Duration = Duration::from_millis(50);
-/// How long an echo may take.
+/// Time limit of an echo.
 const LOST: Duration = Duration::from_secs(5);
 
-/// Packets between hosts go over it as long as it lives.
+/// Carries packets between hosts while it lives.
 #[derive(Debug)]
 pub struct Wire {
     over: Arc<AtomicBool>,
@@ -41,13 +40,13 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Lays one between all `hosts`.
+    /// Makes a wire between all `hosts`.
     pub(super) fn lay(hosts: &[&Host], late: Duration) -> io::Result<Self> {
         let ends: Vec<End> = hosts
             .iter()
             .map(|host| End::open(host))
             .collect::<io::Result<_>>()?;
-        // Only when all devices are there.
+        // Routes follow once all devices exist.
         for host in hosts {
             route(host, hosts)?;
         }
@@ -56,7 +55,7 @@ impl Wire {
         let thread = thread::Builder::new()
             .name("wire".to_owned())
             .spawn(move || {
-                // Without that, sleeps are 50 us too long; the kernel may refuse.
+                // Without it, sleeps are 50 us too long; the kernel may refuse.
                 let _ = set_timerslack(1);
                 Packets::new(ends, late).carry(&seen);
             })?;
@@ -70,7 +69,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // With their last user the devices go, and their routes with them.
+        // The devices and their routes are removed with their last user.
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
             && !thread::panicking()
@@ -80,7 +79,7 @@ impl Drop for Wire {
     }
 }
 
-/// Sends packets for other hosts through the device.
+/// Routes packets for other hosts through the device.
 fn route(host: &Host, hosts: &[&Host]) -> io::Result<()> {
     let others = hosts.iter().filter(|other| other.name() != host.name());
     let script: String = others
@@ -122,11 +121,11 @@ impl End {
     }
 }
 
-/// What is on the wire.
+/// The packets on the wire.
 struct Packets {
     ends: Vec<End>,
     late: Duration,
-    /// Packets with the time at which they are let go, in order.
+    /// Packets with their times of delivery, in order.
     held: VecDeque<(Instant, Vec<u8>)>,
 }
 
@@ -148,7 +147,7 @@ impl Packets {
             });
             let readable = |end| PollFd::new(fd(end), PollFlags::POLLIN);
             let mut watched: Vec<PollFd<'_>> = self.ends.iter().map(readable).collect();
-            // Whatever wakes it, it looks at everything.
+            // Every wake-up checks all devices.
             let _ = ppoll(&mut watched, Some(TimeSpec::from_duration(left)), None);
         }
     }
@@ -167,7 +166,8 @@ impl Packets {
         while let Some((_, packet)) = self.held.pop_front_if(|(due, _)| *due <= Instant::now()) {
             let to = destination(&packet);
             let end = self.ends.iter().find(|end| Some(end.address) == to);
-            // A packet for nobody, or for a host that is gone, is lost, as on any wire.
+            // A packet without a receiver, or for a host that has ended, is lost, as on any
+            // wire.
             let _ = end.map(|end| end.device.send(&packet));
         }
     }
@@ -177,7 +177,7 @@ fn fd(end: &End) -> BorrowedFd<'_> {
     end.device.as_fd()
 }
 
-/// Where an IPv4 packet goes (RFC 791, section 3.1).
+/// The destination of an IPv4 packet (RFC 791, section 3.1).
 fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     const VERSION: u8 = 4;
     let is_ipv4 = packet.first()? >> 4 == VERSION;
@@ -185,14 +185,14 @@ fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     is_ipv4.then(|| bytes.into())
 }
 
-/// Host time from a datagram's being sent at one host to its echo's being there: the median of
+/// Host time between the sending of a datagram and the arrival of its echo: the median of
 /// `times`.
 ///
 /// # Errors
-/// When the hosts do not hear each other.
+/// If the hosts cannot reach each other.
 ///
 /// # Panics
-/// When `times` is zero.
+/// If `times` is zero.
 pub fn round_trip(from: &Host, to: &Host, times: usize) -> io::Result<Duration> {
     let near = socket(from)?;
     let far = socket(to)?;

@@ -1,4 +1,4 @@
-//! Hashes of states change nothing, and say where two runs part.
+//! Hashes of states change nothing, and locate the first difference of two runs.
 
 use belljar_tests::{Dir, Outcome, Scenario};
 
@@ -12,8 +12,8 @@ fn hashes(run: &Outcome, instructions: u64) -> (String, String) {
     (words[3].to_owned(), words[4].to_owned())
 }
 
-/// Bisects two runs that differ in one setting, and goes to the instruction that comes
-/// of it with each of them: the states must be equal before it and differ after it.
+/// Bisects two runs that differ in one setting, which the state at the found instruction
+/// reveals. The states must be equal before it and differ after it.
 fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
     let dir = Dir::new()?;
     let run = |name: &str, every: u64, other: bool| {
@@ -59,7 +59,7 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
 
 #[test]
 fn runs_of_two_seeds_part_where_randomness_is_drawn() {
-    // Long before the workload, which needs not come.
+    // Long before the workload, which need not start.
     let scenario = Scenario::new(1, "true").booting_each().limited("100 ms");
     let Some(found) = part(&scenario, 20_000_000, "seed=2") else {
         return;

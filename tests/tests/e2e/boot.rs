@@ -27,7 +27,7 @@ fn a_debian_node_boots_and_runs_a_command() {
     );
 }
 
-/// The guest's kernel and its C library find exactly the level asked for.
+/// The guest's kernel and its C library detect exactly the requested level.
 #[test]
 fn a_node_has_exactly_the_level_that_its_scenario_names() {
     let Some(dir) = Dir::new() else { return };
@@ -73,8 +73,8 @@ fn files_and_environment_reach_every_node() {
     assert!(console.contains("good day\ngreen\ngood day\n"), "{console}");
 }
 
-/// The image's own record: every file of a package is the package's, and what is
-/// not is listed.
+/// The image's record: every file of a package has the package's content, and all other
+/// files are listed.
 #[test]
 fn kernel_and_userland_are_the_distributions_own_bytes() {
     let Some(dir) = Dir::new() else { return };
@@ -104,7 +104,7 @@ fn stopping_often_changes_nothing() {
     let scenario = |latency: &str| {
         Scenario::new(1, "dgemm 64 2").with(&format!("[network]\nlatency = \"{latency}\""))
     };
-    // The lookahead decides how often a node stops; a node by itself must not feel it.
+    // The lookahead determines how often a node stops; it must not affect a single node.
     let often = dir.run(&scenario("100 ns"), "often", &[]).success();
     let seldom = dir.run(&scenario("50 us"), "seldom", &[]).success();
     assert_eq!(often.console(0), seldom.console(0));

@@ -1,4 +1,4 @@
-//! Runs that are broken off and resumed end as if they had never been broken off.
+//! Runs that are interrupted and resumed have the same end as others.
 
 mod damaged;
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Outcome, Scenario, interrupt, newest_checkpoint, signal};
 
-/// Times that a run is killed.
+/// Number of kills of a run.
 const KILLS: u32 = 10;
 
-/// Two nodes that talk for a while, with everything written down that can be.
+/// Two nodes that communicate for a while, with all kinds of records.
 fn talking(rounds: u32, every: &str) -> Scenario {
     let command = format!("mpiexec.hydra -n 2 pingpong {rounds}; date; head -c 16 /dev/urandom");
     let scenario = Scenario::new(2, &command);
@@ -27,7 +27,7 @@ fn talking(rounds: u32, every: &str) -> Scenario {
         .with("[trace]\nframes = 3\n[profile]\nevery = \"50 us\"\n")
 }
 
-/// A time that nobody foresees, up to a second.
+/// A random time, up to a second.
 fn some_time() -> Duration {
     let random = RandomState::new().build_hasher().finish();
     Duration::from_millis(150 + random % 850)
@@ -48,15 +48,15 @@ fn finish(child: Child) -> (Option<i32>, String) {
     (output.status.code(), error)
 }
 
-/// Kills the run in `folder` in the middle of whatever it does; whether it was in the middle.
+/// Kills the run in `folder` at any point; returns true if it was unfinished.
 fn kill(mut run: Child, folder: &Path) -> bool {
     run.kill().expect("a child");
     let status = run.wait().expect("a child");
-    // A run that is whole takes its time to leave, and may be met in that.
+    // A complete run takes some time to exit, and may be killed then.
     status.signal().is_some() && folder.exists()
 }
 
-/// The calls that can be read of a run's trace.
+/// The readable calls of a run's trace.
 fn calls(dir: &Dir, out: &str) -> Vec<String> {
     let (dump, _, _) = dir.call(&["trace", "dump", out]);
     dump.lines().map(str::to_owned).collect()
@@ -66,7 +66,7 @@ fn wait_for_checkpoint(folder: &Path) {
     wait_for("a checkpoint", || newest_checkpoint(folder).is_some());
 }
 
-/// Waits until the nodes have told each other something; a checkpoint has what they said.
+/// Waits until the nodes have communicated, so that a checkpoint contains messages.
 fn wait_for_talk(folder: &Path) {
     let output = || fs::read_to_string(folder.join("stdout")).unwrap_or_default();
     wait_for("the first message", || output().contains("PINGPONG 1 "));
@@ -94,7 +94,7 @@ fn a_run_that_is_killed_ten_times_is_the_one_that_never_was() {
         let out = format!("run{runs}");
         let folder = dir.path(&format!("{out}.incomplete"));
         let mut child = dir.start(&scenario, &out);
-        // Before that there is little that could be lost.
+        // Earlier there is little state to lose.
         wait_for_talk(&folder);
         let mut seen = 0;
         loop {
@@ -130,13 +130,13 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
         let (report, error, code) = dir.call(&["checkpoint", "asked"]);
         match code {
             Some(0) => break report,
-            _ => assert!(error.contains("no run is under way"), "{error}"),
+            _ => assert!(error.contains("no run is active"), "{error}"),
         }
         thread::sleep(Duration::from_millis(50));
     };
     assert!(report.contains("checkpoint 1 at"), "{report}");
     assert!(report.contains("the run stood still for"), "{report}");
-    // Another one, by signal: only what changed.
+    // Another one, by signal: only changes are written.
     let size =
         |name: &str| fs::metadata(folder.join("checkpoint").join(name)).map(|file| file.len());
     signal(&run, libc::SIGUSR1);
@@ -145,7 +145,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
         size("2.checkpoint").ok()
     });
     assert!(second.is_some(), "SIGUSR1 made no checkpoint");
-    // As Ctrl-C does: the last one is named.
+    // As Ctrl-C does: the last checkpoint is named.
     thread::sleep(Duration::from_millis(300));
     interrupt(&run);
     let (code, error) = finish(run);
@@ -154,7 +154,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
     assert!(error.contains("continue from checkpoint 2 at"), "{error}");
     assert!(error.contains("belljar resume"), "{error}");
 
-    // On what might be another host: another place, another number of threads.
+    // As on another host: another folder, and another number of threads.
     fs::create_dir(dir.path("elsewhere")).expect("the folder is writable");
     fs::rename(&folder, dir.path("elsewhere/moved.incomplete")).expect("the folder is writable");
     fs::remove_file(dir.path("asked.toml")).expect("the scenario is there");
@@ -163,7 +163,7 @@ fn a_checkpoint_is_had_for_the_asking_and_gone_on_from_elsewhere() {
     whole.assert_same(&dir.outcome("elsewhere/moved"));
     assert!(!dir.path("elsewhere/moved/checkpoint").exists());
     let (_, error, code) = dir.call(&["resume", "elsewhere/moved"]);
-    assert!(code == Some(1) && error.contains("is whole"), "{error}");
+    assert!(code == Some(1) && error.contains("is complete"), "{error}");
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn nodes_of_several_vcpus_and_nodes_that_booted_go_on_too() {
 #[test]
 fn what_was_typed_behind_a_checkpoint_is_typed_again() {
     let Some(dir) = Dir::new() else { return };
-    // A shell that nobody types to passes virtual time fast, and it must be met before its end: the node is busy
-    // until somebody is there.
+    // A shell without input passes virtual time fast, and the console must attach before its end: the node stays
+    // busy until input comes.
     let shell = "stty -F /dev/ttyS0 -echo; while :; do :; done & busy=$!; read go </dev/ttyS0; kill $busy; \
                  echo shell is there >/dev/ttyS0; sh </dev/ttyS0 >/dev/ttyS0 2>&1";
     let scenario = Scenario::new(1, shell).limited("5000 s");
@@ -204,7 +204,7 @@ fn what_was_typed_behind_a_checkpoint_is_typed_again() {
     let folder = dir.path("typed.incomplete");
     let console = || fs::read_to_string(folder.join("console/node0.log")).unwrap_or_default();
     wait_for("the run", || folder.join("control.sock").exists());
-    // As long as it is there, a run waits that has nothing left to do.
+    // While the console is attached, a run without pending actions waits.
     let mut keys = dir
         .command(&["console", "typed", "0"])
         .stdin(Stdio::piped())
@@ -223,7 +223,7 @@ fn what_was_typed_behind_a_checkpoint_is_typed_again() {
     drop(pipe);
     keys.wait().expect("a child");
 
-    // Nobody types any more, and the shell waits until the end of time.
+    // Without further input the shell waits until the end of time.
     let (code, error) = finish(resume(&dir, "typed", &[]));
     assert!(
         code == Some(1) && error.contains("the limit of virtual time"),
@@ -234,10 +234,10 @@ fn what_was_typed_behind_a_checkpoint_is_typed_again() {
     assert!(warnings.contains("2 pieces of input"), "{warnings}");
 }
 
-/// Waits until `done`, with consoles on the disk as far as they are.
+/// Waits until `done`, with consoles flushed to the disk.
 fn wait_until(dir: &Dir, what: &str, done: impl Fn() -> bool) {
     wait_for(what, || {
-        // A look has the run write out what it has of consoles.
+        // A look makes the run flush its consoles.
         dir.call(&["watch", "typed", "--once"]);
         done()
     });
@@ -253,7 +253,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     wait_for_checkpoint(&folder);
     let (_, error, code) = dir.call(&["resume", "broken"]);
     assert!(
-        code == Some(1) && error.contains("is under way already"),
+        code == Some(1) && error.contains("is active already"),
         "{error}"
     );
     wait_for_talk(&folder);
@@ -286,7 +286,7 @@ fn what_does_not_fit_or_is_damaged_is_named_and_the_last_but_one_serves() {
     }
     let (_, error, code) = dir.call(&["resume", "nothing"]);
     assert!(
-        code == Some(1) && error.contains("no directory of a run"),
+        code == Some(1) && error.contains("not the directory of an interrupted run"),
         "{error}"
     );
 }

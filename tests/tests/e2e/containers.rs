@@ -1,7 +1,6 @@
-//! Nodes that run on container images and root file systems as people have them: their bytes as they
-//! are, with nothing of this project in them.
+//! Nodes on unmodified container images and root file systems, which have no part of this project.
 //!
-//! The file systems are made here of what images of recipes hold, by the usual tools.
+//! The file systems are made here from images of recipes, by the usual tools.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +44,7 @@ pub(crate) fn has(tool: &str, package: &str) -> bool {
     has
 }
 
-/// Puts the root file system of a recipe's image into `root` of `dir`, without what is this project's.
+/// Puts the root file system of a recipe's image into `root` of `dir`, without this project's files.
 pub(crate) fn unpack(dir: &Dir, recipe: &str) {
     let recipe = root().join(format!("images/{recipe}.toml"));
     let (stdout, stderr, code) = dir.call(&["image", "build", "--keep-lock", text(&recipe)]);
@@ -65,8 +64,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// Makes `name` of the folder `root` and of `more`, as `docker save` does: two layers, of which the second
-/// takes a file away and has a variable set, and one of them compressed.
+/// Makes the archive `name` from the folders `root` and `more`, as `docker save` does. It has two layers, one
+/// of them compressed; the second removes a file and sets a variable.
 pub(crate) fn docker_archive(dir: &Dir, name: &str) {
     shell(
         dir,
@@ -242,10 +241,10 @@ fn what_cannot_be_run_is_said_before() {
     assert!(error.contains("nothing is added"), "{error}");
 }
 
-/// Has whole distributions made and run, which takes minutes and a mirror.
+/// Enables tests with whole distributions, which take minutes and need a mirror.
 const WHOLE: &str = "BELLJAR_ROOTS";
 
-/// Makes the root file system of a whole Debian with these packages, and runs a program over its MPI that was
+/// Makes the root file system of a whole Debian with these packages, and runs a program with its MPI that was
 /// compiled here.
 fn runs_on_a_whole_debian(suite: &str, mpi: &str, packages: &str) {
     let Some(dir) = Dir::new() else { return };

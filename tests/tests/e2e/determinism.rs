@@ -18,7 +18,7 @@ fn threads_and_repetition_change_no_byte() {
     one.assert_same(&again);
 }
 
-/// With a thread for each, nodes that are busy by themselves run on without rounds.
+/// With a thread for each, busy nodes run on without rounds.
 #[test]
 fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
     if std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2) {
@@ -36,8 +36,8 @@ fn a_thread_for_each_node_needs_fewer_rounds_and_changes_no_byte() {
             .success()
     };
     let one = run("one", "1");
-    // How many fewer is the host's affair, and one that gives its processors to others may
-    // let no node run on in a whole run.
+    // The reduction depends on the host. A host that gives its processors to others may let no
+    // node run on in a whole run.
     let fewer = (0..12).any(|time| {
         let each = run(&format!("each{time}"), "3");
         one.assert_same(&each);
@@ -50,8 +50,8 @@ fn rounds(run: &Outcome) -> u64 {
     run.host()["rounds"].as_u64().expect("a number")
 }
 
-/// Where nodes' turns end is the host's affair: another number of threads, other hosts, a busy
-/// network between them put it elsewhere.
+/// The ends of nodes' turns depend on the host: on the number of threads, on other hosts, and
+/// on a busy network between them.
 #[test]
 fn where_turns_are_cut_changes_no_byte() {
     let Some(dir) = Dir::new() else { return };
@@ -61,7 +61,7 @@ fn where_turns_are_cut_changes_no_byte() {
     let all = ["--pcap", "all"];
     let by_two = ["--pcap", "all", "--threads", "2"];
     let plain = dir.run(&scenario, "plain", &by_two).success();
-    // With four threads nodes run past where their turns are cut.
+    // With four threads nodes run past the ends of their turns.
     for (seed, threads) in [("1", "2"), ("2", "4"), ("3", "4")] {
         let variables = [("BELLJAR_ROUGH_ROUNDS", seed)];
         let all = [&all[..], &["--threads", threads]].concat();
@@ -72,8 +72,7 @@ fn where_turns_are_cut_changes_no_byte() {
     }
 }
 
-/// Nodes that translate the same code once for all of them do what they do when each does so
-/// for itself.
+/// Nodes that share translations of the same code behave as nodes with their own translations.
 #[test]
 fn sharing_translated_code_changes_no_byte() {
     let Some(dir) = Dir::new() else { return };
@@ -86,7 +85,7 @@ fn sharing_translated_code_changes_no_byte() {
     let pages = |run: &Outcome| run.counters("pages shared");
     assert!(pages(&shared).iter().all(|&pages| pages > 500));
     assert_eq!(pages(&own), [0; 4]);
-    // Libraries are at other addresses in each process, so each translates those.
+    // Libraries have different addresses in each process, so each has translations of its own.
     let [shared, own] = [shared, own].map(|run| run.counters("translated").into_iter().sum());
     let (shared, own): (u64, u64) = (shared, own);
     assert!(4 * shared < 3 * own, "{shared} of {own} instructions");

@@ -1,5 +1,5 @@
-//! A digest of a run that takes an image of its own: GROMACS, whose kernels are full of
-//! approximate reciprocals. `cargo xtask test digests` runs it.
+//! A digest of a run with its own image: GROMACS, whose kernels use approximate
+//! reciprocals everywhere. `cargo xtask test digests` runs it.
 
 use belljar_tests::{Dir, root};
 

@@ -1,4 +1,4 @@
-//! Nodes of one run that differ, by `[[nodes.group]]`.
+//! Different nodes in one run, by `[[nodes.group]]`.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Each rank computes equally much five times, and then hands a message to the other half of the ranks and takes
-/// one from there.
+/// Each rank computes the same amount five times, and then exchanges a message with the other half of the ranks.
 const HALVES: &str = "#include <mpi.h>
 #include <stdio.h>
 int main(int argc, char **argv)
@@ -55,7 +54,7 @@ fn halves() -> Option<(Dir, Scenario)> {
     Some((dir, scenario.with("[checkpoint]\nevery = \"40 ms\"")))
 }
 
-/// A call: of which rank, which function, from when to when in picoseconds.
+/// A call: its rank, its function, and its start and end in picoseconds.
 #[derive(Debug)]
 struct Call {
     rank: u64,
@@ -85,7 +84,7 @@ fn calls(dir: &Dir, out: &str) -> Vec<Call> {
     dump.lines().map(call).collect()
 }
 
-/// How long each rank computed between barriers and its next calls, in picoseconds.
+/// The time that each rank computed between barriers and its next calls, in picoseconds.
 fn computing(calls: &[Call]) -> BTreeMap<u64, u64> {
     let (mut left, mut sums) = (BTreeMap::new(), BTreeMap::new());
     for call in calls {
@@ -112,7 +111,7 @@ fn a_slower_clock_takes_longer_and_messages_still_come_after_they_were_sent() {
         let ratio = sums[&(rank + 2)] as f64 / sums[&rank] as f64;
         assert!((2.97..3.03).contains(&ratio), "{sums:?}");
     }
-    // Calls are in the order of time, not of cycles; polls, as MPI_Wtime is one, stand before their threads' next calls.
+    // Calls are in the order of time, not of cycles; polls such as MPI_Wtime precede their threads' next calls.
     let in_order = calls.iter().filter(|call| call.function != "MPI_Wtime");
     assert!(in_order.is_sorted_by_key(|call| call.exit));
     let of = |rank: u64, function: &str| {
@@ -229,7 +228,7 @@ fn groups_boot_their_own_images_and_one_program_runs_on_all() {
     }
     let ranks = |told: &str| told.matches("took").count();
     assert_eq!(ranks(&told), 4, "{told}");
-    // Places in files of both images have names.
+    // Probes in files of both images have names.
     let (sites, error, code) = dir.call(&["trace", "sites", "--json", "one"]);
     assert_eq!((code, error.as_str()), (Some(0), ""), "{sites}");
     let sites: Value = serde_json::from_str(&sites).expect("JSON");

@@ -1,9 +1,9 @@
-//! Guests that try to break out, or to stop the clock: each costs its own run, whose end
-//! is named.
+//! Guests that try to break out, or to stop the clock: each ends only its own run, with a
+//! message.
 
 use belljar_tests::Dir;
 
-/// Where kernels are loaded, and where their code begins.
+/// Load address of kernels, and address of their code.
 const LOAD: u32 = 0x20_0000;
 const ENTRY: u32 = LOAD + 0x20;
 /// The second virtio device, the console.
@@ -58,7 +58,7 @@ const WELL: [u8; 7] = [0xb8, 21, 0, 0, 0, 0xe7, 0xf4];
 
 #[test]
 fn a_guest_without_handlers_shuts_its_processor_down() {
-    // lidt [0x300000], where zeros are; int3
+    // lidt [0x300000], which contains zeros; int3
     let Some((error, code)) = boot(&[0x0f, 0x01, 0x1d, 0, 0, 0x30, 0, 0xcc]) else {
         return;
     };
@@ -93,8 +93,8 @@ fn endless_exceptions_come_to_the_limit() {
     assert!(error.contains("the limit of 5.000 ms"), "{error}");
 }
 
-/// Code that starts the console with one queue, whose descriptors and rings stand at
-/// `parts`, and above 4 GiB at `high`, and tells the device of it.
+/// Code that starts the console with one queue, whose descriptors and rings are at `parts`,
+/// and above 4 GiB at `high`, and notifies the device.
 fn start_console(parts: [u32; 3], high: u32) -> Vec<u8> {
     let [descriptors, available, used] = parts;
     [
@@ -123,7 +123,7 @@ fn start_console(parts: [u32; 3], high: u32) -> Vec<u8> {
 #[test]
 fn a_queue_out_of_memory_stops_its_device_alone() {
     let mut code = Vec::new();
-    // Its parts lie far outside of RAM.
+    // Its parts are far outside of RAM.
     code.extend(start_console([0xffff_f000; 3], 0xff));
     code.extend(WELL);
     let Some((error, code)) = boot(&code) else {
@@ -140,7 +140,7 @@ fn a_queue_out_of_memory_stops_its_device_alone() {
 fn a_chain_that_goes_round_stops_its_device_alone() {
     const QUEUE: u32 = 0x30_0000;
     let mut code = Vec::new();
-    // Descriptor 0 of four bytes leads to itself; it is made available once.
+    // Descriptor 0 of four bytes links to itself; it is made available once.
     for (offset, value) in [
         (0, QUEUE + 0x3000),
         (8, 4),
@@ -162,7 +162,7 @@ fn a_chain_that_goes_round_stops_its_device_alone() {
 #[test]
 fn a_write_over_every_device_and_all_of_low_memory_ends_the_guest_alone() {
     // mov edi, 0xd0000000; mov ecx, 0x10000; mov eax, -1; rep stosd; then all of memory
-    // from 4 KiB on, which ends in its own code.
+    // from 4 KiB on, up to its own code.
     let code = [
         0xbf, 0, 0, 0, 0xd0, 0xb9, 0, 0x20, 0, 0, 0xb8, 0xff, 0xff, 0xff, 0xff, 0xf3, 0xab, 0xbf,
         0, 0x10, 0, 0, 0xb9, 0, 0, 0, 0x10, 0xf3, 0xab,
@@ -177,7 +177,7 @@ fn a_write_over_every_device_and_all_of_low_memory_ends_the_guest_alone() {
 #[test]
 fn tables_that_go_round_end_the_guest_alone() {
     const TABLES: u32 = 0x30_0000;
-    // Every entry of the page directory, its own table, leads back to it; then paging.
+    // Every entry of the page directory, which is its own table, points to it; then paging.
     let mut code = vec![0xbf];
     code.extend(TABLES.to_le_bytes());
     code.extend([0xb9, 0, 4, 0, 0, 0xb8]);

@@ -1,4 +1,4 @@
-//! What is wrong is named, once, with what to do about it.
+//! Faults are reported once, each with a remedy.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +13,7 @@ mod disk;
 mod large_files;
 mod memory;
 
-/// Runs what must fail: the one error, on standard error.
+/// Runs a failing scenario; returns its only error, from standard error.
 fn failure(dir: &Dir, scenario: &Scenario, more: &[&str]) -> String {
     let run = dir.run(scenario, "out", more);
     assert_ne!(run.code, Some(0), "{}", run.stdout);
@@ -89,7 +89,7 @@ fn an_image_that_was_never_built_says_how_to_build_it() {
     );
 }
 
-/// Where the image of a scenario is.
+/// The folder of a scenario's image.
 fn image_of(dir: &Dir, scenario: &Path) -> PathBuf {
     let (plan, error, code) = dir.call(&["check", scenario.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{error}");
@@ -124,7 +124,7 @@ fn a_built_in_recipe_is_named_from_anywhere() {
     );
 }
 
-/// Caches in which one bit of a file of the image is another.
+/// Caches with one flipped bit in a file of the image.
 #[test]
 fn a_flipped_bit_in_an_image_is_named() {
     let Some(dir) = Dir::new() else { return };
@@ -169,7 +169,7 @@ fn a_flipped_bit_in_an_image_is_named() {
     }
 }
 
-/// A cache in which the image's kernel is rubbish.
+/// A cache in which the image's kernel is invalid.
 #[test]
 fn an_unreadable_kernel_is_named() {
     let Some(dir) = Dir::new() else { return };
@@ -237,11 +237,14 @@ fn a_guest_out_of_memory_says_so() {
 #[test]
 fn a_guest_that_refuses_memory_says_so() {
     let Some(dir) = Dir::new() else { return };
-    // Some programs try again for ever.
+    // Some programs retry for ever.
     let scenario = Scenario::new(1, "dd if=/dev/zero of=/dev/null bs=2000M count=1 || true");
     let run = dir.run(&scenario, "out", &[]).success();
     let warnings = run.summary()["warnings"].to_string();
-    assert!(warnings.contains("node 0 had no memory for"), "{warnings}");
+    assert!(
+        warnings.contains("node 0 refused memory to a program"),
+        "{warnings}"
+    );
     assert!(warnings.contains("nodes.memory"), "{warnings}");
 }
 

@@ -1,7 +1,7 @@
-//! The Debian package on a Debian that has nothing else, as somebody installs it, and in a container; asked for by itself, the source, too.
+//! The Debian package on a minimal Debian, as a user installs it, and in a container; in a group of its own, the source, too.
 //!
-//! The steps are those of the container file, in a root file system that is made for it; buildah builds the container from the same. Guest images are this host's, as
-//! building one takes minutes.
+//! The steps are those of the container file, in a root file system made for it; buildah builds the container from the same.
+//! Guest images are this host's, as building one takes minutes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use belljar_tests::{Dir, root};
 /// Names the package.
 const PACKAGE: &str = "BELLJAR_PACKAGE";
 
-/// Has the command compiled on that Debian, which takes many minutes.
+/// Enables compiling the command on that Debian, which takes many minutes.
 const FROM_SOURCE: &str = "BELLJAR_FROM_SOURCE";
 
 /// Checks the manual pages of the package, and that a shell completes a command by the package's script.
@@ -30,7 +30,7 @@ echo "completed: ${COMPREPLY[*]}"
 '
 "#;
 
-/// Installs the command from the source with a toolchain and crates that are there, as `docs/install.md` says.
+/// Installs the command from the source with an installed toolchain and crates, by the steps of `docs/install.md`.
 const COMPILE: &str = "
 set -e
 apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev libssl-dev pkg-config
@@ -39,7 +39,7 @@ cd /srv/belljar
 cargo install --path cli --debug --locked --offline --quiet --root /usr/local
 ";
 
-/// What runs two nodes in the new root.
+/// Runs two nodes in the new root.
 const RUN: &str = r#"
 set -e
 exec 2>&1
@@ -49,19 +49,19 @@ belljar new two.toml
 belljar run two.toml --nodes 2 --out out
 "#;
 
-/// A Debian that has apt and nothing else, with what this host's apt needs to reach packages. Never changed: tests copy it.
+/// A Debian with apt only, and with the settings by which this host's apt reaches packages. Never changed: tests copy it.
 struct Clean {
-    /// Where this test works, and where the root is.
+    /// The test's working folder, and the root.
     dir: Dir,
     root: PathBuf,
     package: PathBuf,
 }
 
-/// The tests' own, made by the first that asks, and gone with the last that has it.
+/// Shared by the tests: made by the first user, and removed with the last one.
 static CLEAN: Mutex<Weak<Clean>> = Mutex::new(Weak::new());
 
 impl Clean {
-    /// `None`, said loudly, where one cannot be had.
+    /// `None`, with a message, if it cannot be made.
     fn get() -> Option<Arc<Self>> {
         let mut shared = CLEAN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(clean) = shared.upgrade() {
@@ -99,7 +99,7 @@ impl Clean {
         for file in ["/etc/resolv.conf", "/etc/hosts"] {
             let _ = std::fs::copy(file, root.join(file.trim_start_matches('/')));
         }
-        // mmdebstrap took this host's sources of packages; what apt needs to reach them is taken, too.
+        // mmdebstrap used this host's sources of packages; apt's settings for them are copied, too.
         share_apt(&root);
         Some(Self { dir, root, package })
     }
@@ -199,7 +199,7 @@ struct Store {
 }
 
 impl Store {
-    /// Its images are laid over each other where the kernel lets them, and else copied.
+    /// Its images are overlaid if the kernel permits it, otherwise copied.
     fn new(dir: &Dir) -> Self {
         let overlay = Self {
             folder: dir.path("containers-overlay"),
@@ -220,12 +220,12 @@ impl Store {
         buildah.args(["--storage-driver", self.driver, "--root"]);
         buildah.arg(self.folder.join("root")).arg("--runroot");
         buildah.arg(self.folder.join("run")).args(words);
-        // What it unpacks in between goes away with the store.
+        // Its temporary files are removed with the store.
         buildah.env("TMPDIR", self.folder.parent().expect("a folder"));
         buildah
     }
 
-    /// Has buildah do something; what it wrote to its standard output.
+    /// Runs buildah; returns its standard output.
     fn call(&self, words: &[&str]) -> String {
         done(&mut self.buildah(words)).trim_end().to_owned()
     }
@@ -239,7 +239,7 @@ fn container_file() -> PathBuf {
     root().join("xtask/package/Containerfile")
 }
 
-/// What the container file runs.
+/// The commands of the container file.
 fn installation() -> String {
     let text = std::fs::read_to_string(container_file()).expect("the container file");
     let run = text.lines().find_map(|line| line.strip_prefix("RUN "));
@@ -269,14 +269,14 @@ fn inside(debian: &Path, command: &str) {
     done(chroot.env("DEBIAN_FRONTEND", "noninteractive"));
 }
 
-/// Runs a command where what it mounts is gone afterwards.
+/// Runs a command in a mount namespace, whose mounts end with it.
 fn namespaced(command: &str) -> String {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--pid", "--fork", "sh", "-ec", command]);
     done(unshare.env("HOME", "/root").env_remove("XDG_CACHE_HOME"))
 }
 
-/// Runs a program that ends well; what it wrote to its standard output.
+/// Runs a program that succeeds; returns its standard output.
 fn done(command: &mut Command) -> String {
     let ended = command.output().expect("the program starts");
     let [told, errors] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));

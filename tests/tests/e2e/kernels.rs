@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 
 use belljar_tests::{Dir, Scenario, root};
 
-/// The folder of a recipe's image; `None`, said loudly, when its packages are not to be had.
+/// The folder of a recipe's image; `None`, with a message, if its packages are not available.
 fn image(dir: &Dir, recipe: &str) -> Option<PathBuf> {
     built(dir, &root().join(format!("images/{recipe}.toml")))
 }
 
-/// The same of the recipe in a file.
+/// The same for the recipe in a file.
 fn built(dir: &Dir, file: &Path) -> Option<PathBuf> {
     let (stdout, stderr, code) =
         dir.call(&["image", "build", "--keep-lock", file.to_str().unwrap()]);
@@ -55,7 +55,8 @@ fn the_kernel_of_debian_13_boots() {
     boots("trixie", "6.12.");
 }
 
-/// A recipe upon a built-in one, with a source tree whose program needs a library of its own.
+/// A recipe that extends a built-in one, with a source tree whose program needs a library of
+/// its own.
 const OWN_RECIPE: &str = "name = \"own\"\nextends = \"bookworm-standard\"\n\
     [environment]\nANSWER = \"42\"\n\
     [userland]\npackages = [\"openssh-client\", \"openssh-server\"]\n\
@@ -109,7 +110,7 @@ fn a_recipe_of_one_s_own_extends_a_built_in_one() {
     );
 }
 
-/// Compiles a static program of 32 bits; `None`, said loudly, without a compiler for it.
+/// Compiles a static 32-bit program; `None`, with a message, without a compiler for it.
 fn program_of_32_bits(dir: &Dir) -> Option<PathBuf> {
     let source = dir.write(
         "narrow.c",
@@ -174,7 +175,7 @@ fn arguments([kernel, initrd]: &[PathBuf; 2]) -> Vec<&str> {
     ]
 }
 
-/// A distribution's kernel with an initramfs of busybox alone, and somebody typing.
+/// A distribution's kernel with an initramfs of busybox alone, and typed input.
 #[test]
 fn a_shell_on_the_serial_console_answers() {
     let Some(dir) = Dir::new() else { return };
@@ -244,7 +245,7 @@ fn a_multiboot_kernel_ends_through_the_exit_device() {
     let (stdout, stderr, code) =
         dir.call(&["boot", "--kernel", kernel, "--exit-device", "--no-input"]);
     assert_eq!((stdout.as_str(), code), ("B", Some(43)), "{stderr}");
-    // Without the device the same guest halts, and nothing can wake it.
+    // Without the device the same guest halts, and no event can wake it.
     let (_, stderr, code) = dir.call(&["boot", "--kernel", kernel, "--no-input"]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains("halted with interrupts off"), "{stderr}");

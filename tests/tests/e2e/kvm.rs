@@ -1,4 +1,4 @@
-//! The kvm engine: on this host as far as that goes, and in a machine that has KVM.
+//! The kvm engine: on this host as far as possible, and in a machine with KVM.
 
 mod links;
 mod processor;
@@ -11,14 +11,14 @@ use belljar_tests::{Dir, Machine, Scenario};
 
 const WORKLOAD: &str = "mpiexec.hydra -n 2 ring 1000 2";
 
-/// Coarse enough for a processor that is emulated.
+/// Coarse enough for an emulated processor.
 const NETWORK: &str = "[network]\nbandwidth = \"10 Gb/s\"\nlatency = \"20 ms\"";
 
 fn scenario() -> Scenario {
     Scenario::new(2, WORKLOAD).with(NETWORK).limited("600 s")
 }
 
-/// `belljar run` of the scenario in the machine, after what else it takes.
+/// `belljar run` of the scenario in the machine, with further options.
 const RUN: &str = "belljar run /given/scenario.toml --quiet --set engine=kvm \
     --set image.recipe=/given/images/bookworm-mpich.toml";
 
@@ -59,15 +59,16 @@ fn both_engines_see_the_same_calls() {
     assert_eq!(dir.calls("results/kvm"), exact);
     assert_eq!(dir.calls("results/register"), exact);
 
-    // What this engine booted continues under the other one.
+    // A snapshot of this engine continues under the other one.
     let more = ["--snapshot", "results/snapshot"];
     let other = dir.run(&scenario(), "kvm-then-exact", &more).success();
     assert!(other.console(0).contains("0 wrong"));
     assert_eq!(dir.calls("kvm-then-exact"), exact);
 }
 
-/// What the exact engine booted continues. With hardware breakpoints its INT3s are its own;
-/// without them the library calls by INT3, and it has its debug registers for itself, too.
+/// A snapshot of the exact engine continues. With hardware breakpoints the guest has its
+/// INT3s for itself. Without them the library calls by INT3, and the guest has its debug
+/// registers for itself, too.
 #[test]
 fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
     let Some(dir) = Dir::new() else { return };
@@ -89,7 +90,7 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
         {run} --set kvm.breakpoints=int3 --out int3"
     );
     let returned = machine.run(&script, "results");
-    // One of them calls the library's stubs by itself.
+    // One of them calls the library's stubs directly.
     let library = ["--set", "trace.library=true"];
     let exact = dir.run(&with_programs, "exact", &library);
     let exact = exact.success().console(0);
@@ -129,7 +130,7 @@ fn clones_of_the_other_engine_call_by_either_kind_of_breakpoint() {
     agrees("int3", 1);
 }
 
-/// The crate's own tests, which have no more than a bare guest.
+/// The crate's own tests, which only have a bare guest.
 #[test]
 fn the_engines_own_tests_hold_on_genuine_kvm() {
     let Some(dir) = Dir::new() else { return };
@@ -167,7 +168,8 @@ fn a_kernel_boots_by_itself() {
     assert!(last.ends_with(" of virtual time"), "{}", returned.output);
 }
 
-/// A kernel that has no root file system panics, and is told to reset by a triple fault.
+/// A kernel without a root file system panics, and then resets by a triple fault, as
+/// configured.
 #[test]
 fn a_triple_fault_is_told_with_what_came_before() {
     let Some(dir) = Dir::new() else { return };
@@ -186,7 +188,7 @@ fn a_triple_fault_is_told_with_what_came_before() {
     assert!(last.starts_with(expected), "{told}");
 }
 
-/// Has the exact engine boot a node of `scenario` and put it where the machine finds it.
+/// The exact engine boots a node of `scenario`, whose snapshot the machine gets.
 fn boot_exactly(dir: &Dir, machine: &Machine<'_>, scenario: &Scenario) {
     machine.write("scenario.toml", &scenario.text());
     let file = dir.write("scenario.toml", &scenario.text());
@@ -254,7 +256,8 @@ fn a_host_without_usable_kvm_says_so_and_auto_does_without() {
     }
 }
 
-/// A user without rights is told which group has them, or that none has.
+/// A user without access receives the name of the group with access, or the message that no
+/// group has it.
 #[test]
 fn a_device_that_is_not_for_this_user_is_told_with_its_group() {
     const NOBODY: u32 = 65_534;

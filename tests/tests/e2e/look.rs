@@ -1,4 +1,4 @@
-//! Looking at a run while it is under way, and typing into its nodes.
+//! Live observation of a run, and input for its nodes.
 
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use belljar_tests::{Dir, Scenario};
 const SHELL: &str =
     "stty -F /dev/ttyS0 -echo; echo shell is there >/dev/ttyS0; sh </dev/ttyS0 >/dev/ttyS0 2>&1";
 
-/// Waits until `done` says something; a test that hangs is ended by its caller's patience.
+/// Waits until `done` returns a value; the caller's time limit ends a test that hangs.
 fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     for _ in 0..2400 {
         if let Some(value) = done() {
@@ -22,7 +22,7 @@ fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     panic!("{what} did not come")
 }
 
-/// Starts `belljar console` on a node once the run is there.
+/// Starts `belljar console` on a node once the run has started.
 fn attach(dir: &Dir, out: &str, arguments: &[&str]) -> Child {
     let incomplete = dir.path(&format!("{out}.incomplete"));
     wait_for("the socket", || {
@@ -38,7 +38,7 @@ fn attach(dir: &Dir, out: &str, arguments: &[&str]) -> Child {
         .expect("belljar starts")
 }
 
-/// Reads what a child says until it has said `words`.
+/// Reads a child's output until it contains `words`.
 fn read_until(child: &mut Child, words: &str) -> String {
     let out = child.stdout.as_mut().expect("a pipe");
     let mut said = Vec::new();
@@ -101,7 +101,7 @@ fn looking_changes_nothing_and_a_run_that_is_over_shows_its_figures() {
     let plain = dir.run(&scenario, "plain", &[]).success();
 
     let mut run = dir.start(&scenario, "watched");
-    // Virtual time waits for as long as the console is there.
+    // Virtual time is paused while the console is attached.
     let waiting = attach(&dir, "watched", &["--pause"]);
     let screen = || dir.call(&["watch", "watched", "--once"]);
     let paused = wait_for("a pause", || {
@@ -137,7 +137,7 @@ fn looking_changes_nothing_and_a_run_that_is_over_shows_its_figures() {
     assert!(over.contains("link host0-switch0"), "{over}");
     let (_, error, code) = dir.call(&["console", "watched", "0"]);
     assert!(
-        code != Some(0) && error.contains("no run is under way"),
+        code != Some(0) && error.contains("no run is active"),
         "{error}"
     );
 }
@@ -146,7 +146,7 @@ fn headline(screen: &str) -> Option<&str> {
     screen.lines().next()
 }
 
-/// Ends a console as a user does who closes its window.
+/// Ends a console as a user does by closing its window.
 fn close_window(mut console: Child) {
     console.kill().expect("a child");
     console.wait().expect("a child");

@@ -1,5 +1,5 @@
-//! Belljar from outside: whole runs of the `belljar` command. Each module is a
-//! group of `cargo xtask test`.
+//! External tests of Belljar: whole runs of the `belljar` command. Each module is a group
+//! of `cargo xtask test`.
 #![allow(missing_docs, clippy::print_stderr)]
 
 mod bisect;

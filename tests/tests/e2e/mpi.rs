@@ -97,7 +97,7 @@ fn netpipe_sees_the_links() {
         near[0],
         far[0]
     );
-    // A large one is bound by the link: 100 Mb/s less headers.
+    // A large message is limited by the link: 100 Mb/s minus headers.
     let (_, rate, _) = slow.last().unwrap();
     assert!((75.0..100.0).contains(rate), "{slow:?}");
 }

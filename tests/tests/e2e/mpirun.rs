@@ -1,6 +1,7 @@
-//! Programs of one's own without a scenario: `belljar mpirun`.
+//! Users' programs without a scenario: `belljar mpirun`.
 //!
-//! They are compiled on this host, as a user would. Without a compiler that is skipped loudly.
+//! They are compiled on this host, as a user would. Without a compiler the test is skipped with a
+//! message.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +30,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Compiles `source` into `name` in `dir`; `false`, said loudly, where there is no `compiler`.
+/// Compiles `source` into `name` in `dir`; `false`, with a message, without `compiler`.
 pub(crate) fn compiled(
     dir: &Dir,
     compiler: &str,
@@ -61,14 +62,14 @@ fn recipe(name: &str) -> String {
     path.to_str().expect("a plain path").to_owned()
 }
 
-/// Runs `belljar mpirun` with `words` into the folder `out`; what it wrote, which ended well.
+/// Runs `belljar mpirun` with `words` into the folder `out`, with success; returns its output.
 fn mpirun(dir: &Dir, image: &str, words: &str) -> String {
     let image = recipe(image);
     let mut arguments = vec!["mpirun", "--quiet", "--image", &image, "--out", "out"];
     arguments.extend(words.split(' '));
     let (stdout, stderr, code) = dir.call(&arguments);
     assert_eq!(code, Some(0), "{stdout}\n{stderr}");
-    // Quietly, what the program wrote is in the run directory alone.
+    // With --quiet, the program's output is in the run directory alone.
     stdout + &fs::read_to_string(dir.path("out/stdout")).expect("the run has it")
 }
 
@@ -97,7 +98,7 @@ fn a_program_over_mpich_runs_and_can_be_run_again() {
     let arguments = ["run", "out/scenario.toml", "--quiet", "--out", "again"];
     let (_, stderr, code) = dir.call(&arguments);
     assert_eq!(code, Some(0), "{stderr}");
-    // What both make of it is the same, but for how the two scenarios are written.
+    // Both results are equal, except for the texts of the scenarios.
     dir.outcome("out")
         .assert_same_but(&dir.outcome("again"), &["scenario.toml"]);
 }
@@ -190,7 +191,7 @@ fn libraries_of_the_programs_own_go_with_it() {
             "-L.",
             "-ltriple",
             "-Wl,-rpath,$ORIGIN",
-            // As programs that were linked to a glibc before 2.34 have it.
+            // As in programs that were linked to a glibc before 2.34.
             "-Wl,--no-as-needed",
             "-l:libdl.so.2",
             "-l:libpthread.so.0",
@@ -208,7 +209,7 @@ fn libraries_of_the_programs_own_go_with_it() {
         stderr.contains("nor this host has: libtriple.so;"),
         "{stderr}"
     );
-    // And so for a scenario that somebody wrote.
+    // The same for a user's scenario.
     let text = fs::read_to_string(dir.path("out/scenario.toml")).unwrap();
     dir.write(
         "out/lost.toml",
@@ -222,7 +223,8 @@ fn libraries_of_the_programs_own_go_with_it() {
     );
 }
 
-/// An image is found that fits, and what cannot run is refused in a line before anything is made.
+/// A suitable image is found, and an unsuitable program is refused in one line before any file is
+/// made.
 #[test]
 fn what_cannot_run_is_refused_in_a_line() {
     let Some(dir) = Dir::new() else { return };
@@ -259,7 +261,7 @@ fn what_cannot_run_is_refused_in_a_line() {
         (
             &[],
             "-n 1 ./mpich : -n 1 ./openmpi",
-            "linked to MPICH and to Open MPI",
+            "linked to both MPICH and Open MPI",
         ),
         (
             &on_mpich,
@@ -278,7 +280,7 @@ fn what_cannot_run_is_refused_in_a_line() {
     assert!(!dir.path("belljar-runs").exists());
 }
 
-/// A batch script as people have it.
+/// An existing user's batch script.
 const JOB: &str = "#!/bin/sh
 #SBATCH --job-name='heat flow'
 #SBATCH -N 2 --ntasks-per-node=2
@@ -329,7 +331,7 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
         ("two", 2, [1, 1]),
         ("launched", 4, [2, 2]),
     ] {
-        // srun gives programs their whole path.
+        // srun passes programs their whole path.
         let start = format!("/hello {word}: rank ");
         let lines = said.lines().filter(|line| line.contains(&start));
         let lines: Vec<&str> = lines.collect();

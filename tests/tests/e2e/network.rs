@@ -1,4 +1,4 @@
-//! Frames take the time that the scenario's links say.
+//! Frames take the time of the scenario's links.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,7 +43,7 @@ fn ping_takes_the_links_latency_longer() {
     );
 }
 
-/// What `look` sees in the frames of a capture.
+/// The values of `look` for the frames of a capture.
 fn frames<T>(run: &Outcome, link: &str, look: impl Fn(&EnhancedPacketBlock<'_>) -> T) -> Vec<T> {
     let file = File::open(run.folder().join(format!("pcap/{link}.pcapng"))).unwrap();
     let mut reader = PcapNgReader::new(file).unwrap();
@@ -78,7 +78,7 @@ fn captures_show_both_directions_in_virtual_time() {
     );
     assert!(first.len() >= 6, "{first:?}");
     assert!(first.is_sorted_by_key(|frame| frame.0));
-    // What goes up at one host goes down at the other one: a link, a switch later.
+    // An upward frame at one host goes downward at the other one, a link and a switch later.
     let up: Vec<_> = first
         .iter()
         .filter(|frame| frame.1 == 0 && frame.2 == 98)
@@ -140,8 +140,8 @@ fn sum(rows: &[BTreeMap<String, String>], link: Option<&str>, column: &str) -> u
 #[test]
 fn a_failed_link_is_gone_round_and_figures_say_so() {
     let Some(dir) = Dir::new() else { return };
-    // A ring of four switches; the short way from node 0 to node 1 fails between the third
-    // ping and the fourth, the last one's link to its host before it.
+    // A ring of four switches. The short path from node 0 to node 1 fails between the third ping and the fourth, and
+    // the link of node 1 fails before the last ping.
     let ring = network(
         "10 us",
         "topology = \"torus\"\ndimensions = [4]\nstatistics = \"100 ms\"\n\
@@ -160,11 +160,11 @@ fn a_failed_link_is_gone_round_and_figures_say_so() {
         console.contains("6 packets transmitted, 5 packets received"),
         "{console}"
     );
-    // Three links one way before, five after, of 10 us each.
+    // Three links of one path before, five after, of 10 us each.
     let (before, after) = (replies[2], replies[3]);
     assert!((0.040..0.044).contains(&(after - before)), "{replies:?}");
     let rows = links(&run);
-    // The echo request, and what asks for the address anew.
+    // The echo request, and repeated requests for the address.
     assert!((1..8).contains(&sum(&rows, Some("host1-switch1"), "failed")));
     assert!(sum(&rows, Some("switch2-switch3"), "frames") >= 4);
     let totals = run.summary();
@@ -186,7 +186,7 @@ fn mpi_runs_over_any_shape_in_trouble_and_repeats_to_the_byte() {
          <edge source=\"north\" target=\"south\"/><edge source=\"south\" target=\"west\"/>\
          <edge source=\"west\" target=\"north\"/></graph></graphml>";
     dir.write("triangle.graphml", graph);
-    // A lost segment of TCP would cost all ranks a fifth of a second of spinning.
+    // A lost segment of TCP would cost all ranks a fifth of a second of polling.
     for (name, shape, trouble, command, lost) in [
         (
             "graph",
@@ -257,7 +257,7 @@ fn a_ring_keeps_to_the_links_between_neighbours() {
     let run = ready(&dir, "ring-on-torus", &["nodes.count=3"]);
     assert!(run.console(0).contains("ring of 3: 16384 bytes, 4 turns"));
     let rows = links(&run);
-    // Three nodes in the first row: only its links carry anything but broadcasts.
+    // Three nodes in the first row: only its links carry more than broadcasts.
     let row: u64 = ["switch0-switch1", "switch1-switch2", "switch2-switch0"]
         .iter()
         .map(|link| sum(&rows, Some(link), "bytes"))
@@ -267,7 +267,8 @@ fn a_ring_keeps_to_the_links_between_neighbours() {
     assert!(row > 12 * 3 * 16384 && all - row < 20_000, "{row} of {all}");
 }
 
-/// Cards give the speed of their links, and packets that they cut and join arrive whole, in frames of the link's size.
+/// Cards report the speed of their links, and packets that they cut and join arrive whole, in frames of the link's
+/// size.
 #[test]
 fn cards_have_speed_frame_size_and_offloads() {
     let Some(dir) = Dir::new() else { return };
@@ -298,12 +299,12 @@ fn cards_have_speed_frame_size_and_offloads() {
     }
 }
 
-/// Frames for a node that takes none, beyond what its network card has room for, are counted
-/// there, and the run says so.
+/// Frames for a node that accepts none, beyond the capacity of its network card, are counted there and reported by the
+/// run.
 #[test]
 fn what_a_network_card_drops_is_told() {
     let Some(dir) = Dir::new() else { return };
-    // The card's ring is not emptied any more, while node 0 still knows the address.
+    // The card's ring is no longer emptied, while node 0 still has the address.
     let command = "ping -c 1 node1 >/dev/null
         { belljar-rsh node1 'sleep 0.05; ip link set eth0 down' & }
         sleep 0.2

@@ -5,8 +5,8 @@ use belljar_tests::{Dir, Outcome, Scenario};
 use crate::groups::resumed;
 use crate::mpirun::compiled;
 
-/// Looks for gaps in its own time by the time stamp counter, as benchmarks of noise do ("selfish detour"):
-/// `selfish CYCLES SHORTEST` prints when each began that was not shorter, and how long it was.
+/// Detects gaps in its execution by the time stamp counter, as benchmarks of noise do ("selfish detour"):
+/// `selfish CYCLES SHORTEST` prints the start and the length of each gap that was not shorter.
 const SELFISH: &str = "#include <stdio.h>
 #include <stdlib.h>
 #include <x86intrin.h>
@@ -43,8 +43,8 @@ fn words(options: &[String]) -> Vec<&str> {
     options.iter().map(String::as_str).collect()
 }
 
-/// The gaps of at least so many microseconds that a program on node 0 saw in that many: when each began, and how
-/// long it was, in cycles.
+/// The gaps of at least `shortest` microseconds that a program on node 0 detected in `all` microseconds: the
+/// start and the length of each, in cycles.
 fn gaps(dir: &Dir, out: &str, (shortest, all): (u64, u64), keys: &str) -> Vec<(u64, u64)> {
     let command = format!("./selfish {} {}", all * US, shortest * US);
     let scenario = Scenario::new(1, &command).working("files = { selfish = \"selfish\" }");
@@ -73,7 +73,7 @@ fn a_program_sees_detours_of_the_given_period_and_length() {
     );
     assert!((99..=101).contains(&gaps.len()), "{}", gaps.len());
     for pair in gaps.windows(2) {
-        // Either end of a gap may have an interrupt of the system's clock at it.
+        // Either end of a gap may have an interrupt of the system's clock.
         let apart = pair[1].0 - pair[0].0;
         assert!((985 * US..=1015 * US).contains(&apart), "{pair:?}");
     }
@@ -91,14 +91,14 @@ fn lengths_and_times_between_detours_are_spread_as_they_were_asked_for() {
     let Some(dir) = selfish() else { return };
     let keys = "period = \"500 us\", length = \"50 us\", distribution = \"exponential\", spacing = \"exponential\"";
     let gaps = gaps(&dir, "out", (20, 400_000), keys);
-    // Those of at least 20 us: exp(-20 / 50) of 800, and 20 us longer than the mean.
+    // Gaps of at least 20 us: exp(-20 / 50) of 800, and 20 us longer than the mean.
     assert!((440..=630).contains(&gaps.len()), "{}", gaps.len());
     let mean = |values: &[u64]| values.iter().sum::<u64>() as f64 / values.len() as f64 / US as f64;
     let lengths: Vec<u64> = gaps.iter().map(|gap| gap.1).collect();
     assert!((60.0..82.0).contains(&mean(&lengths)), "{}", mean(&lengths));
     let apart: Vec<u64> = gaps.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     let mean = mean(&apart);
-    // Of times that know nothing of each other, 1 - 1/e are below their mean.
+    // Of independent times, 1 - 1/e are below their mean.
     let short = apart
         .iter()
         .filter(|apart| (**apart as f64) < mean * US as f64)
@@ -107,7 +107,7 @@ fn lengths_and_times_between_detours_are_spread_as_they_were_asked_for() {
     assert!((0.55..0.72).contains(&share), "{share}");
 }
 
-/// An allreduce of 16 numbers, again and again, on so many nodes: microseconds for each.
+/// Repeated allreduce of 16 numbers on this number of nodes: microseconds for each.
 fn allreduce(dir: &Dir, nodes: u32, out: &str, keys: Option<&str>) -> (f64, Outcome) {
     let command = format!("mpiexec.hydra -n {nodes} allreduce 16 300");
     let scenario = Scenario::new(nodes, &command).with("[network]\nlatency = \"200 ns\"");

@@ -1,11 +1,11 @@
-//! What a run brings out: files of the nodes, and what the command writes, apart from consoles.
+//! Outputs of a run: files of the nodes, and the command's outputs, separate from consoles.
 
 use std::fs;
 
 use belljar_tests::{Dir, Outcome, Scenario};
 use serde_json::Value;
 
-/// Writes something on all of three nodes, in folders, with names that shells have trouble with.
+/// Writes files on all of three nodes, in folders, with names that are difficult for shells.
 const WRITES: &str = "\
     echo to standard output; echo to standard error >&2\n\
     for node in node0 node1 node2; do\n\
@@ -50,7 +50,7 @@ fn files_of_all_nodes_come_out_the_same_on_one_host_and_on_two() {
     );
     let local = ["--launch", "local", "--hosts", "one,two", "--threads", "1"];
     alone.assert_same(&dir.run(&writing(), "two", &local));
-    // The command's output and all else is on the host that has no node.
+    // The command's output and all other results are on the host without nodes.
     let away = ["--place", "two=0-2"];
     alone.assert_same(&dir.run(&writing(), "away", &[&local[..], &away].concat()));
 }
@@ -67,7 +67,7 @@ fn what_is_shown_is_what_the_command_writes() {
     assert!(stdout.contains("18 output files, "), "{stdout}");
 }
 
-/// Grows a file for ever.
+/// A file that grows for ever.
 fn growing(limit: &str) -> Scenario {
     let command = "while :; do date >> grows.dat; sleep 0.01; done";
     let scenario = Scenario::new(2, command).limited(limit);
@@ -91,7 +91,7 @@ fn a_run_brings_out_what_there_is_at_its_limit_and_at_a_checkpoint() {
     let lines = grown(&whole);
     assert!(lines > 10, "{lines}");
 
-    // From its newest checkpoint: as they were then, and at the limit again.
+    // From its newest checkpoint: the files' state then, and at the limit again.
     let file = || fs::read(whole.incomplete().join("files/node0/grows.dat")).expect("a file");
     let at_the_limit = file();
     let (_, error, code) = dir.call(&["resume", "whole", "--quiet", "--collect"]);
@@ -102,7 +102,7 @@ fn a_run_brings_out_what_there_is_at_its_limit_and_at_a_checkpoint() {
     assert!(file() == at_the_limit);
 }
 
-/// Answers in place of the program that is to answer.
+/// Answers in place of the collecting program.
 fn answering(answer: &str) -> Scenario {
     let command = format!(
         "kill $(pidof belljar-collect)\n\
@@ -126,11 +126,11 @@ fn a_guest_that_lies_harms_neither_host_nor_run() {
         ),
         (
             "files\\nfile 644 99999999999 evil\\nevil",
-            "sends more than the 1024 bytes",
+            "sends more than 1024 bytes",
         ),
         (
             "files\\nfile 644 1 a\\naoops\\n",
-            "answers what is no answer",
+            "its answer has an invalid line",
         ),
         (
             "files\\nfile 644 1 a\\nafile 644 1 a/evil\\nedone\\n",

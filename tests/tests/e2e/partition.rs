@@ -1,5 +1,5 @@
-//! Runs on several hosts, which are processes on this one here: nothing in the results tells
-//! how many there were.
+//! Runs on several hosts, simulated by processes on this one: results are independent of the
+//! number of hosts.
 
 mod crossed;
 mod disk;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 
-/// Four nodes at two switches that compute, talk, and look at clock and chance.
+/// Four nodes at two switches that compute, communicate, and use clocks and random numbers.
 fn talking() -> Scenario {
     let command = "mpiexec.hydra -n 4 counters; date; head -c 16 /dev/urandom | od -x";
     let network = "topology = \"tree\"\nfanout = 2\nstatistics = \"1 ms\"";
@@ -19,11 +19,11 @@ fn talking() -> Scenario {
     Scenario::new(4, command).with(&format!("[network]\n{network}\n{losses}\n"))
 }
 
-/// Two nodes that talk for longer than anybody waits.
+/// Two nodes that communicate for ever.
 fn endless() -> Scenario {
     let scenario =
         Scenario::new(2, "while true; do mpiexec.hydra -n 2 pingpong 10; done").limited("3600 s");
-    // With each, consoles are written out.
+    // Consoles are flushed with each.
     scenario.with("[checkpoint]\nevery = \"100 ms\"")
 }
 
@@ -65,7 +65,7 @@ fn an_end_on_another_host_ends_the_run_the_same() {
     assert!(apart.stderr.contains("node 1 ended"), "{}", apart.stderr);
 }
 
-/// A run that is broken off on two hosts continues, on whatever hosts, as if it never had been.
+/// A run that is interrupted on two hosts continues on any hosts with the same results.
 #[test]
 fn a_run_goes_on_from_a_checkpoint_on_other_hosts() {
     let Some(dir) = Dir::new() else { return };
@@ -140,7 +140,7 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
     panic!("{what} does not come");
 }
 
-/// A run on two hosts whose nodes talk by now, and its agent.
+/// A run on two hosts whose nodes have begun to communicate, and its agent.
 fn begin(dir: &Dir) -> (Child, u32) {
     let more = [&LOCAL[..], &["--hosts", "one,two"]].concat();
     let run = dir.start_with(&endless(), "out", &more);

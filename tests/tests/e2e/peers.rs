@@ -1,10 +1,10 @@
-//! Peers' own tests as ours: programs of others that test or measure MPI end on traced nodes as they
-//! end on the host, and the trace has the calls and bytes that a profiling layer of the program's own
-//! counted (`images/programs/peers`), by rank and function.
+//! Tests of other projects: programs that test or measure MPI end on traced nodes as they end on the host. The
+//! trace has the calls and bytes that a profiling layer in the program counted (`images/programs/peers`), by rank
+//! and function.
 //!
-//! A few programs are run by every `cargo xtask test`; the rest where [`LONG`] is set, as it is by
-//! `cargo xtask test peers`. Those are run and compared some at a time, and a line says how each ended, so that a
-//! run that is broken off has told what it compared.
+//! Every `cargo xtask test` runs a few programs; the rest run if [`LONG`] is set, as by `cargo xtask test peers`.
+//! Those are compared in small batches, and a line reports each result, so that an interrupted run shows its
+//! comparisons.
 
 mod applications;
 mod counts;
@@ -22,16 +22,16 @@ use counts::{Table, counted, differences, traced};
 use jobs::{Job, Mpi, Needs, scenario, script};
 use native::Native;
 
-/// Set where the long tests are to run, too: to 1 for all of their jobs, or to parts of the jobs' command
-/// lines, with commas between them, for those jobs alone.
+/// Enables the long tests: 1 for all of their jobs, or a list of parts of the jobs' command lines, separated by
+/// commas, for these jobs alone.
 const LONG: &str = "BELLJAR_PEERS";
-/// Jobs that are compared before the next begin: so many that they take longer than the nodes' boot.
+/// Jobs of a batch: enough to take longer than the nodes' boot.
 const TOGETHER: usize = 8;
 const IMAGE: &str = "bookworm-peers";
-/// What has the few, and is built for other tests, too.
+/// The image with the few programs, which other tests need, too.
 const SOME: &str = "bookworm-bindings";
 
-/// Whether the long tests run; says so where they do not.
+/// True if the long tests run; otherwise prints a message.
 fn long() -> bool {
     let asked = std::env::var_os(LONG).is_some();
     if !asked {
@@ -40,7 +40,7 @@ fn long() -> bool {
     asked
 }
 
-/// Those of `jobs` that [`LONG`] asks for.
+/// The `jobs` that [`LONG`] selects.
 fn chosen(jobs: Vec<Job>) -> Vec<Job> {
     let asked = std::env::var(LONG).unwrap_or_default();
     let wanted = asked_for(&asked, jobs);
@@ -50,7 +50,7 @@ fn chosen(jobs: Vec<Job>) -> Vec<Job> {
     wanted
 }
 
-/// Those of `jobs` whose command lines hold one of the names in `asked`; all where it has none.
+/// The `jobs` whose command lines contain one of the names in `asked`; all if it has no names.
 fn asked_for(asked: &str, jobs: Vec<Job>) -> Vec<Job> {
     let names: Vec<&str> = asked.split(',').filter(|name| !name.is_empty()).collect();
     if matches!(names[..], [] | ["1"]) {
@@ -77,7 +77,7 @@ fn some_jobs_can_be_asked_for() {
     assert!(found("none").is_empty());
 }
 
-/// How each job ended, in the order of their numbers, by what was printed.
+/// The result of each job, in the order of their numbers, from the printed text.
 fn verdicts(printed: &str, jobs: &[Job]) -> Vec<String> {
     let verdict = |number: usize| {
         let begin = format!("PEER {number} begins");
@@ -98,22 +98,22 @@ fn verdicts(printed: &str, jobs: &[Job]) -> Vec<String> {
     (0..jobs.len()).map(verdict).collect()
 }
 
-/// What the nodes' consoles say, one after another.
+/// The nodes' consoles, one after another.
 fn consoles(outcome: &Outcome, nodes: u32) -> String {
     (0..nodes).map(|node| outcome.console(node)).collect()
 }
 
-/// What came of jobs natively and on traced nodes.
+/// The results of jobs natively and on traced nodes.
 struct Both {
-    /// What was printed natively.
+    /// The native output.
     own: String,
-    /// What was printed on node 0.
+    /// The output of node 0.
     theirs: String,
     counted: Table,
     traced: Table,
 }
 
-/// Where jobs run: natively, and on traced nodes.
+/// The two places of jobs: natively, and on traced nodes.
 struct Place<'a> {
     dir: &'a Dir,
     native: Native,
@@ -139,7 +139,7 @@ impl Place<'_> {
         both
     }
 
-    /// Runs `jobs` of the suite, and says what differs between runs, or between counts.
+    /// Runs `jobs` of the suite, and returns the differences of runs and of counts.
     fn compare(&self, jobs: &[Job]) -> Vec<String> {
         let both = self.run(jobs, &Needs::default());
         let (own, theirs) = (verdicts(&both.own, jobs), verdicts(&both.theirs, jobs));
@@ -160,7 +160,7 @@ impl Place<'_> {
     }
 }
 
-/// A line of what came of a job.
+/// The line about a job's result.
 fn told(job: &Job, verdict: &str, calls: u64, differ: &[String]) -> String {
     let found = match differ.len() {
         0 => "equal".to_owned(),
@@ -174,7 +174,7 @@ fn told(job: &Job, verdict: &str, calls: u64, differ: &[String]) -> String {
 }
 
 impl Both {
-    /// What differs between the counts of a job.
+    /// The differences between the counts of a job.
     fn differences(&self, number: usize, job: &Job) -> Vec<String> {
         let mut differ = differences(&self.counted, &self.traced, number, &job.program);
         let ranks: BTreeSet<u64> = counts::ranks(&self.counted, number);
@@ -185,7 +185,7 @@ impl Both {
     }
 }
 
-/// Asserts that nothing differs.
+/// Asserts that there are no differences.
 fn assert_alike(jobs: usize, wrong: &[String]) {
     assert!(
         wrong.is_empty(),

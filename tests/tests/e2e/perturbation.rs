@@ -1,4 +1,4 @@
-//! The traced program feels nothing.
+//! Tracing does not affect the traced program.
 
 use belljar_tests::{Dir, Outcome, root};
 
@@ -60,13 +60,12 @@ fn tracing_moves_no_cycle() {
     );
 }
 
-/// Longer than this, an interval between two calls holds a visit to the kernel: a
-/// timer interrupt, a page touched first.
+/// Longer intervals between two calls contain an entry of the kernel: a timer interrupt,
+/// or a page fault.
 const KERNEL_VISIT: u64 = 1000;
 
-/// Without the library the program starts at another time, and the kernel interrupts
-/// it elsewhere. Where it does not, the same number of instructions lies between one
-/// call and the next.
+/// Without the library the program starts at another time, and the kernel interrupts it
+/// at other points. Elsewhere the number of instructions between calls is the same.
 #[test]
 fn the_library_adds_no_instruction_between_calls() {
     let Some(dir) = Dir::new() else { return };

@@ -1,5 +1,5 @@
-//! Programs that come to MPI in other ways than a C program linked to it does: each call is seen,
-//! and the program is none the wiser. Over MPICH and Open MPI.
+//! Programs that reach MPI in other ways than a linked C program: each call is recorded, and the
+//! program is not affected. Over MPICH and Open MPI.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -22,7 +22,7 @@ OMPI_MCA_oob_tcp_if_include = \"eth0\"
 OMPI_MCA_hwloc_base_binding_policy = \"none\"
 ";
 
-/// An MPI implementation, and how `ranks` ranks of a program are started with it.
+/// An MPI implementation, and its command for starting `ranks` ranks of a program.
 #[derive(Clone, Copy, PartialEq)]
 enum Mpi {
     Mpich,
@@ -58,7 +58,7 @@ impl Mpi {
     }
 }
 
-/// How often each function was called, by all ranks together.
+/// The number of calls of each function, of all ranks together.
 fn calls(dir: &Dir) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for ((_, function), count) in traced(dir) {
@@ -74,7 +74,7 @@ fn expect(found: &BTreeMap<String, u64>, expected: &[(&str, u64)], what: &str) {
     }
 }
 
-/// By what calls are seen.
+/// The method of tracing calls.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Probes,
@@ -90,7 +90,7 @@ impl By {
     }
 }
 
-/// All of it in one run: the calls are told apart by what only one program makes.
+/// All programs in one run: each makes calls that identify it.
 fn bindings(mpi: Mpi, by: By) {
     let Some(dir) = Dir::new() else { return };
     let name = mpi.name();
@@ -128,8 +128,8 @@ fn bindings(mpi: Mpi, by: By) {
         .matches("layer: 1 MPI_Init, 1 MPI_Allreduce")
         .count();
     assert_eq!(layers, 2, "{console}");
-    // What was opened so that it finds its own MPI first passes the library by, and so does a
-    // function that was asked of what the layer is linked to.
+    // The library misses programs that open their own MPI first, and functions that they look up in
+    // the layer's library.
     let (plugins, barriers) = if by == By::Probes { (8, 8) } else { (6, 4) };
     let expected = [
         ("MPI_Init", 6 + plugins),
@@ -145,7 +145,7 @@ fn bindings(mpi: Mpi, by: By) {
         ("MPI_Finalize", 6 + plugins),
     ];
     expect(&calls(&dir), &expected, name);
-    // The library's own instructions are part of a run with it, which is another run.
+    // The library's own instructions belong to a run, so a run with it differs.
     if (mpi, by) == (Mpi::Mpich, By::Probes) {
         dir.holds("fortran-mpich", &outcome, IMAGE);
     }
@@ -171,10 +171,10 @@ fn the_library_sees_bindings_of_open_mpi() {
     bindings(Mpi::OpenMpi, By::Library);
 }
 
-/// Exceptions, backtraces and cancellations go through traced calls as through others.
+/// Exceptions, backtraces and cancellations pass through traced calls as through others.
 fn unwinding(mpi: Mpi, by: By) {
     let Some(dir) = Dir::new() else { return };
-    // It ends without MPI_Finalize, of which mpirun has a word to say.
+    // It ends without MPI_Finalize, so mpirun prints a message.
     let start = mpi.start(1, &format!("unwinding-{}", mpi.name()));
     let command = format!("{start} || true");
     let run = |out: &str, more: &[&str]| {
@@ -195,7 +195,7 @@ fn unwinding(mpi: Mpi, by: By) {
     let untraced = run("untraced", &["--set", "trace.enabled=false"]);
     assert_eq!(console, untraced, "tracing changed the console");
     let calls = calls(&dir);
-    // The second was left by an exception, and counts; the cancelled one never returned.
+    // The second call was left by an exception, and counts; the cancelled one never returned.
     expect(
         &calls,
         &[("MPI_Send", 2), ("MPI_Reduce_local", 1)],
@@ -224,8 +224,8 @@ fn open_mpi_calls_that_the_library_sees_are_unwound() {
     unwinding(Mpi::OpenMpi, By::Library);
 }
 
-/// Children are linked to their parents: who sends to whom, over the intercommunicator and over what
-/// is merged from it.
+/// Children are linked to their parents: traffic over the intercommunicator, and over the
+/// communicator merged from it.
 fn spawning(by: By) {
     let Some(dir) = Dir::new() else { return };
     let start = |way| Mpi::OpenMpi.start(2, &format!("/usr/local/bin/spawn-openmpi {way}"));
@@ -264,7 +264,7 @@ fn children_whose_calls_the_library_sees_are_linked() {
     spawning(By::Library);
 }
 
-/// Compiles a static program that holds an MPI library, and one without its names.
+/// Compiles a static program that contains an MPI library, and one without its symbols.
 #[allow(clippy::print_stderr)]
 fn linked_in(dir: &Dir) -> Option<()> {
     let source = belljar_tests::root().join("images/programs/linked-in.c");
@@ -281,8 +281,8 @@ fn linked_in(dir: &Dir) -> Option<()> {
     Some(())
 }
 
-/// A library that is linked into a static program is seen; where its names are stripped off,
-/// the run says which program it is.
+/// A library in a static program is observed; if its symbols are stripped, the run names the
+/// program.
 #[test]
 fn a_static_program_is_seen_or_named() {
     let Some(dir) = Dir::new() else { return };
@@ -303,8 +303,8 @@ fn a_static_program_is_seen_or_named() {
     assert!(stdout.contains(warning), "{stdout}\n{stderr}");
 }
 
-/// What a workload finds of us: nothing in its environment, and nothing that another root directory
-/// would lack.
+/// The preloaded library is not visible to a workload: neither in its environment, nor as a file
+/// that another root directory would lack.
 #[test]
 fn a_workload_does_not_see_what_is_preloaded() {
     let Some(dir) = Dir::new() else { return };

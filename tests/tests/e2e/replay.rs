@@ -1,4 +1,4 @@
-//! A traced run played again without guests, held against what the run was and against a run on the other network.
+//! A replay of a traced run without guests, compared with the run itself and with a run on the other network.
 
 mod background;
 mod epochs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Halos, small and large, with work between them, and the usual collective operations.
+/// Small and large halo exchanges, with work between them, and the usual collective operations.
 const HALOS: &str = r#"#include <mpi.h>
 #include <stdlib.h>
 enum { MOST = 100000 };
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// What a replay of the run in `out` says.
+/// The result of a replay of the run in `out`.
 fn replayed(dir: &Dir, out: &str, more: &[&str]) -> Value {
     let arguments: Vec<&str> = ["replay", out, "--json"]
         .iter()
@@ -72,7 +72,7 @@ fn inside(told: &Value, key: &str) -> f64 {
     between.map(|of| of[key].as_f64().unwrap_or(0.0)).sum()
 }
 
-/// Two ranks that wait for each other's message before they send their own.
+/// Two ranks that wait for each other's message before they send theirs.
 const DEADLOCK: &str = r#"#include <mpi.h>
 static void takes(int other)
 {
@@ -149,13 +149,13 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
         let same = replayed(&dir, "near", &["--model", model]);
         let (total, traced) = (&same["total_ps"], &same["traced_ps"]);
         let [total, traced] = [total, traced].map(|it| it.as_f64().expect("a time"));
-        // Large messages that share links in a ring are played up to 1.5 % too long.
+        // Replays of large messages that share links in a ring are up to 1.5 % too long.
         assert!(
             (total / traced - 1.0).abs() < 0.02,
             "{model}: {total} {traced}"
         );
     }
-    // From each network to the other: the run as a whole, and its calls, held against what they really took there.
+    // From each network to the other: the whole run and its calls, compared with the real times there.
     for (from, to, network) in [("near", "far", &far), ("far", "near", &near)] {
         let [latency, bandwidth] = network;
         let told = replayed(&dir, from, &["--set", latency, "--set", bandwidth]);
@@ -168,7 +168,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
         assert!(off.abs() < 0.05, "{from} to {to}: {off}");
         assert!(calls.abs() < 0.15, "{from} to {to}: {calls}");
     }
-    // The replay as a directory of its own, which other commands read.
+    // The replay as a run directory, which other commands read.
     let (_, error, code) = dir.call(&["replay", "near", "--set", &far[0], "--out", "played"]);
     assert_eq!(code, Some(0), "{error}");
     let (diff, error, code) = dir.call(&["trace", "diff", "near", "played"]);
@@ -181,7 +181,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     calibrated(&dir);
     exported(&dir);
     exported_as_read(&dir);
-    // A placement that the network has no room for.
+    // A placement that does not fit onto the network.
     dir.write("hosts", "node0:2\nnode9:2\n");
     let (_, error, code) = dir.call(&["replay", "near", "--hostfile", "hosts"]);
     assert_eq!(code, Some(1));
@@ -191,7 +191,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
     );
 }
 
-/// Many replays at once say what each says alone; and by loop of the program.
+/// Many replays at once give the same results as single ones, also by loop of the program.
 fn varied(dir: &Dir, far: &[String; 2]) {
     let latencies = "network.latency=[1 us, 15 us]";
     let bandwidth = &far[1].replace('=', "=[");
@@ -248,7 +248,7 @@ fn varied(dir: &Dir, far: &[String; 2]) {
     assert!(time("total_ps") <= 4 * told["total_ps"].as_u64().expect("a time"));
 }
 
-/// Jobs like the run, on one machine: links carry what the run's messages are.
+/// Jobs of the run's kind, on one machine: links carry the run's messages.
 fn mixed(dir: &Dir) {
     let mix = r#"
         name = "mix"
@@ -272,7 +272,7 @@ fn mixed(dir: &Dir) {
     let rows: Value = serde_json::from_str(&told).expect("JSON");
     assert_eq!(rows.as_array().map(Vec::len), Some(4));
     assert_eq!(rows[0]["ended"], 4);
-    // Four of six hosts each: one after the other. The small one waits for the others, or not.
+    // Four of six hosts each: one after the other. The small one waits for the others, or overtakes them.
     assert!(
         rows[0]["mean_wait_s"].as_f64() > rows[2]["mean_wait_s"].as_f64(),
         "{told}"
@@ -294,7 +294,7 @@ fn mixed(dir: &Dir) {
             .expect("a number")
     });
     let seconds = rows[0]["makespan_s"].as_f64().expect("seconds");
-    // Each message goes over two links, and there are three jobs.
+    // Each message crosses two links, and there are three jobs.
     let carried = mean.sum::<f64>() * seconds / 8.0;
     assert!(
         (carried / (sent * 6.0) - 1.0).abs() < 1e-3,
@@ -319,7 +319,7 @@ fn mixed(dir: &Dir) {
     );
 }
 
-/// Jobs as their messages: on hosts of their own they take as long as they did, and where links are shared the longer the more they are.
+/// Jobs as their messages: on separate hosts they take the traced time; on shared links they take longer, the more are shared.
 fn contending(dir: &Dir) {
     let rows = |network: &str, count: &str| -> Vec<f64> {
         let mix = format!(
@@ -349,7 +349,7 @@ fn contending(dir: &Dir) {
     assert!(error.contains("each job is a traced run"), "{error}");
 }
 
-/// Costs that are fitted to the run explain it better, and replay takes them.
+/// Costs that are fitted to the run explain it better, and the replay accepts them.
 fn calibrated(dir: &Dir) {
     let words = [
         "replay",
@@ -384,7 +384,7 @@ fn calibrated(dir: &Dir) {
     assert!(error.contains("take_in is -"), "{error}");
 }
 
-/// The run as SimGrid's own: what its actions send is what the program sent, and SimGrid's replay ends.
+/// The run exported to SimGrid: its actions send the program's messages, and SimGrid's replay ends.
 fn exported(dir: &Dir) {
     let (command, error, code) =
         dir.call(&["trace", "export", "near", "--format", "ti", "--out", "ti"]);
@@ -397,7 +397,7 @@ fn exported(dir: &Dir) {
         assert!(actions.iter().all(|it| it[0] == rank.to_string()));
         let of = |name: &str| actions.iter().filter(|it| it[1] == name).count();
         let counts = ["barrier", "allreduce", "bcast", "alltoall"].map(of);
-        // MPI_Init and MPI_Finalize wait for all, as the program's two barriers do.
+        // MPI_Init and MPI_Finalize wait for all ranks, as the program's two barriers do.
         assert_eq!(counts, [4, 60, 6, 3]);
         let next = ((rank + 1) % 4).to_string();
         let sent = actions
@@ -433,7 +433,7 @@ fn exported(dir: &Dir) {
     }
 }
 
-/// The run in the formats that are written as the trace is read: each has the program's messages.
+/// The run in the streamed export formats: each has the program's messages.
 fn exported_as_read(dir: &Dir) {
     let export = |format: &str| {
         let (_, error, code) = dir.call(&[

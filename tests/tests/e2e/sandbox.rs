@@ -1,4 +1,4 @@
-//! Threads that run guests can do nothing else.
+//! Threads that run guests have no other rights.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Scenario, interrupt};
 
-/// For each thread of a process, how many seccomp filters it is under.
+/// The number of seccomp filters of each thread of a process.
 fn filters(process: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process is there");
     let statuses =
@@ -23,7 +23,7 @@ fn filters(process: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The filters of a run's threads as soon as any two have two, or after ten seconds.
+/// The filters of a run's threads as soon as any two threads have two, or after ten seconds.
 fn filters_of_a_run(more: &[&str]) -> Option<Vec<u32>> {
     let dir = Dir::new()?;
     let scenario = Scenario::new(2, "while :; do :; done");
@@ -65,8 +65,7 @@ fn the_doctor_tries_the_filter() {
     assert!(findings.contains("ok  sandbox"), "{findings}");
 }
 
-/// Preloaded into `belljar`, a thread that opens a file as long as it can, as one that was taken
-/// over would.
+/// Preloaded into `belljar`: a thread that tries to open a file, as a compromised one would.
 const INTRUDER: &str = r#"
 #include <errno.h>
 #include <fcntl.h>

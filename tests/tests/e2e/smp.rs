@@ -1,4 +1,4 @@
-//! Nodes of several vCPUs: they come up, meet each other rightly, and do the same in every
+//! Nodes of several vCPUs: they boot, synchronise correctly, and behave equally in every
 //! run.
 
 use belljar_tests::{Dir, Outcome, Scenario};
@@ -43,8 +43,8 @@ fn thirty_two_processors_come_up() {
     come_up(32);
 }
 
-/// What threads and processes rely on: the suite in `images/programs/threads.c`, messages
-/// between processes, and memory that is written and read back under load.
+/// Guarantees for threads and processes: the suite in `images/programs/threads.c`,
+/// messages between processes, and memory that is written and read back under load.
 fn meet(vcpus: u32) {
     let Some(dir) = Dir::new() else { return };
     let command = "threads && hackbench -l 20 -g 2 && \
@@ -92,7 +92,7 @@ fn counters(nodes: u32, vcpus: u32) -> Scenario {
 }
 
 /// Ranks on every processor, over shared memory; the trace has every call that they
-/// counted themselves.
+/// counted.
 fn ranks(vcpus: u32) {
     let Some(dir) = Dir::new() else { return };
     let run = dir.run(&counters(1, vcpus), "out", &[]).success();
@@ -139,8 +139,8 @@ fn host_threads_and_repetition_change_no_byte() {
     one.assert_same(&again);
 }
 
-/// A node that stops often to be looked at does what it does otherwise, and its states
-/// are the same in every run.
+/// Frequent samples of a node do not change its behaviour, and its states are the same in
+/// every run.
 #[test]
 fn looking_at_several_processors_changes_nothing() {
     let Some(dir) = Dir::new() else { return };
@@ -158,7 +158,7 @@ fn looking_at_several_processors_changes_nothing() {
     assert_eq!(code, Some(0), "{same}{errors}");
 }
 
-/// Tracing is not felt on several processors either.
+/// Tracing does not affect several processors either.
 #[test]
 fn tracing_moves_no_cycle_of_several_processors() {
     let Some(dir) = Dir::new() else { return };

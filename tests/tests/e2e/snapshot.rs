@@ -1,4 +1,4 @@
-//! Nodes are clones of one that booted, and nobody can tell but by the clock.
+//! Nodes are clones of a booted one, which only the clock reveals.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
@@ -84,7 +84,7 @@ fn a_snapshot_is_made_again_to_the_byte_and_fits_its_kind_alone() {
         refused.contains("damaged") && refused.contains("checksum"),
         "{refused}"
     );
-    // What stands in a hole belongs to the memory as well.
+    // Holes of the file belong to the memory as well.
     let two = fs::File::options().write(true).open(dir.path("two"));
     let two = two.expect("the file is there");
     let middle = two.metadata().expect("a file").len() / 2;
@@ -99,11 +99,11 @@ fn a_snapshot_is_made_again_to_the_byte_and_fits_its_kind_alone() {
     assert!(refused.contains("is no snapshot"), "{refused}");
 }
 
-/// A bit of the snapshot that is kept is another: a node boots anew, and the run is the same.
+/// With a flipped bit in the kept snapshot, a node boots anew, and the run is the same.
 #[test]
 fn a_kept_snapshot_that_is_damaged_is_made_again() {
     let Some(dir) = Dir::new() else { return };
-    // A cache of its own, with the images that there are.
+    // A separate cache, with the existing images.
     let cache = dir.path("cache/belljar");
     fs::create_dir_all(&cache).expect("the folder is writable");
     symlink(images(), cache.join("images")).expect("the folder is writable");
@@ -122,12 +122,16 @@ fn a_kept_snapshot_that_is_damaged_is_made_again() {
     file.and_then(|file| file.write_all_at(&other, at))
         .expect("a file");
     let again = dir.run_under(&own, &scenario, "again", &[]).success();
-    assert!(again.stderr.contains("a node boots"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("booting a node for a new snapshot"),
+        "{}",
+        again.stderr
+    );
     first.assert_same(&again);
     assert!(fs::read(&kept).expect("a file") == whole);
 }
 
-/// Where images are.
+/// The folder of images.
 fn images() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache");

@@ -1,4 +1,4 @@
-//! The time model, and what the trace tells of it.
+//! The time model, and its figures in the trace.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn parts_add_up_and_grow_with_what_no_cache_holds() {
     assert_eq!(totals, lengths(&dir, "one"));
     for rank in 0..2 {
         let [small, middle, large] = [0, 1, 2].map(|job| &found[&(job, rank)]);
-        // Each read that its level does not hold costs 14 or 200 cycles, for the few
+        // Each read that misses its level costs 14 or 200 cycles, spread over the few
         // instructions of a round.
         assert!(per_instruction(small, "caches") < 0.5, "{small}");
         assert!(per_instruction(middle, "caches") > 1.0, "{middle}");

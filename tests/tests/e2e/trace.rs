@@ -21,7 +21,7 @@ use std::process::{Child, Stdio};
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
-/// Calls and bytes by rank and function, as the program itself counted them.
+/// Calls and bytes by rank and function, as counted by the program.
 pub(crate) fn counted(console: &str) -> BTreeMap<(u64, String), (u64, u64)> {
     let lines = console.lines().filter_map(|line| {
         let words: Vec<&str> = line.strip_prefix("COUNT ")?.split(' ').collect();
@@ -54,7 +54,7 @@ pub(crate) fn traced(dir: &Dir) -> BTreeMap<(u64, String), u64> {
     calls
 }
 
-/// Which of the trace's two counts the program's own rule for a function counts.
+/// The count of the trace that the program's rule for a function uses.
 #[derive(Clone, Copy)]
 enum Side {
     Sent,
@@ -130,7 +130,7 @@ fn every_call_is_recorded_once() {
 #[test]
 fn results_that_nobody_reads_are_no_failure() {
     let Some(dir) = Dir::new() else { return };
-    // As with `belljar run ... | head`, where head has had enough.
+    // As in `belljar run ... | head`, after `head` has ended.
     let unread = |mut child: Child| {
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("belljar ends");

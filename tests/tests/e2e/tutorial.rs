@@ -1,5 +1,5 @@
-//! `docs/tutorial.md` as a reader would follow it: its files are written, its commands are run, and what it shows
-//! is what comes. Figures are within 5 %: virtual times are exact, but compilers and packages of images differ by host and by day.
+//! Follows `docs/tutorial.md` as a reader would: writes its files, runs its commands, and compares the output with the page.
+//! Figures may differ by 5 %: virtual times are exact, but compilers and packages of images differ by host and by day.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,11 +13,11 @@ use crate::containers;
 enum Step {
     /// A file to write.
     File { name: String, text: String },
-    /// A command, and the lines that it shows.
+    /// A command, and its shown output.
     Command { line: String, shown: Vec<String> },
 }
 
-/// The steps of the section that begins with this heading, in order.
+/// The steps of the section with this heading, in order.
 fn steps(page: &str, heading: &str) -> Vec<Step> {
     let section = page.split("\n## ").find(|part| part.starts_with(heading));
     let section = section.unwrap_or_else(|| panic!("there is no section {heading}"));
@@ -60,13 +60,13 @@ fn commands(text: &str) -> Vec<Step> {
     commands
 }
 
-/// The largest difference between a figure of the page and that of the run, as a share.
+/// The largest difference between a figure of the page and the run's figure, as a share.
 const TOLERANCE: f64 = 0.05;
 
-/// The same of shares, in hundredths.
+/// The same for shares, in hundredths.
 const TOLERANCE_OF_SHARES: f64 = 1.0;
 
-/// The numbers in a line, and true for those that are shares.
+/// The numbers in a line, with true for shares.
 fn numbers(line: &str) -> Vec<(f64, bool)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut found = Vec::new();
@@ -79,7 +79,7 @@ fn numbers(line: &str) -> Vec<(f64, bool)> {
     found
 }
 
-/// True if a line has the words of the other, and figures near its own.
+/// True if a line has the words of the other, and similar figures.
 fn is_near(one: &str, other: &str) -> bool {
     let near = |((a, is_share), (b, _)): (&(f64, bool), &(f64, bool))| {
         let least = if *is_share { TOLERANCE_OF_SHARES } else { 0.0 };
@@ -91,7 +91,7 @@ fn is_near(one: &str, other: &str) -> bool {
         && own.iter().zip(&others).all(near)
 }
 
-/// A line with each number in it as `#`, and runs of blanks as one.
+/// A line with each number replaced by `#`, and each run of blanks by one.
 fn without_digits(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.split_whitespace() {
@@ -108,7 +108,7 @@ fn without_digits(line: &str) -> String {
     words.join(" ")
 }
 
-/// Asserts that `said` has the lines `shown` one after another, with others only where `...` stands.
+/// Asserts that `said` contains the lines `shown` in order, with others only at `...`.
 fn assert_shown(line: &str, shown: &[String], said: &str) {
     let mut said_lines = said.lines().peekable();
     let mut may_skip = false;
@@ -134,13 +134,13 @@ fn assert_shown(line: &str, shown: &[String], said: &str) {
     );
 }
 
-/// Does what the section says, where each of `needed` is installed.
+/// Performs the section's steps, if all of `needed` are installed.
 fn follow(heading: &str, needed: &[&str], image: &str) {
     let Some(dir) = Dir::new() else { return };
     follow_in(&dir, heading, needed, image);
 }
 
-/// The same in a folder that may have something already.
+/// The same in a folder that may have files already.
 fn follow_in(dir: &Dir, heading: &str, needed: &[&str], image: &str) {
     let on_path = |name: &&str| {
         let found = Command::new("sh")
@@ -174,7 +174,7 @@ fn follow_in(dir: &Dir, heading: &str, needed: &[&str], image: &str) {
                     .args(["-c", &line])
                     .current_dir(dir.path(""))
                     .env("PATH", &path);
-                // What is said of how it goes differs: whether a snapshot was there already.
+                // Messages about progress differ: a snapshot may exist already.
                 let output = command.output().expect("sh starts");
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let (said, error) = (text(&output.stdout), text(&output.stderr));
@@ -198,7 +198,7 @@ fn a_program_in_fortran_runs_over_open_mpi() {
     follow("A program in Fortran", &needed, "bookworm-openmpi");
 }
 
-/// Stands for docker, which tests do not have: it saves an image that was made here.
+/// Replaces docker, which tests lack: it saves an image that was made here.
 const DOCKER: &str = "#!/bin/sh
 [ \"$1 $2 $3\" = \"save solver:v7 -o\" ] && mv saved.tar \"$4\"
 ";

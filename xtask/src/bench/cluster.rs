@@ -1,8 +1,8 @@
-//! `cargo xtask bench hpl`: Linpack on four nodes, against four of QEMU's guests in
+//! `cargo xtask bench hpl`: Linpack on four nodes, compared with four of QEMU's guests in
 //! counted mode whose network is the host's loopback.
 //!
-//! QEMU's guests do not share a time: this compares what it takes to get the result at
-//! all. Boot counts on both sides, but for clones.
+//! QEMU's guests do not share a virtual time, so this compares only the time to the result.
+//! Boot counts on both sides, except for clones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,24 +41,23 @@ const CASES: [Case; 3] = [
 ];
 /// Longest that one side may take.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Port of the multicast group that QEMU's guests meet on.
+/// Port of the multicast group of QEMU's guests.
 const PORT: u16 = 17_791;
 
-/// A matrix, the instructions that the nodes have, and the ways to run it: the latency of the
-/// links and how nodes come up. Each of these is a row.
+/// A matrix, the nodes' instruction set, and its variants: the latency of the links, and the
+/// method of starting nodes. Each variant is a row.
 struct Case {
     order: u32,
     level: &'static str,
     ways: &'static [(&'static str, Boot)],
 }
 
-/// How nodes come up.
+/// Methods of starting nodes.
 #[derive(Clone, Copy)]
 enum Boot {
-    /// Each boots, as QEMU's do.
+    /// Each boots, as QEMU's guests do.
     Each,
-    /// As clones of a node that booted in an earlier run, as scenarios have it that do not
-    /// say otherwise.
+    /// Clones of a node that booted in an earlier run, the default of scenarios.
     Clones,
 }
 
@@ -87,7 +86,7 @@ pub(super) fn run(runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs all rows of a case and then QEMU, again and again.
+/// Runs all rows of a case and then QEMU, repeatedly.
 fn measure(bench: &Bench, case: &Case, runs: usize) -> Result<()> {
     let mut rows = vec![Vec::new(); case.ways.len()];
     let mut peer = Vec::new();
@@ -96,7 +95,7 @@ fn measure(bench: &Bench, case: &Case, runs: usize) -> Result<()> {
         for (row, &(latency, boot)) in rows.iter_mut().zip(case.ways) {
             scenario = write_scenario(bench, case, latency, boot)?;
             if round == 0 && matches!(boot, Boot::Clones) {
-                // Leaves the snapshot that the runs which count find.
+                // Makes the snapshot for the measured runs.
                 bench.time_run(&scenario)?;
             }
             row.push(bench.time_run(&scenario)?);

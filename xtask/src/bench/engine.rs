@@ -15,7 +15,7 @@ use series::{Seconds, Step};
 /// One row of commands after another, in one guest or on the bare processor.
 mod series;
 
-/// A kernel: repeats against the bare processor, and against QEMU, which may be slow.
+/// A kernel, with its repeats against the bare processor and against the slower QEMU.
 struct Kernel {
     name: &'static str,
     kind: Kind,
@@ -53,7 +53,7 @@ const fn kernel(name: &'static str, kind: Kind, repeats: u32, few: u32) -> Kerne
     }
 }
 
-/// Repeats are such that the bare processor needs a second or so, and QEMU some.
+/// Repeats take the bare processor about a second, and QEMU some seconds.
 const KERNELS: [Kernel; 18] = [
     kernel("xorshift", Kind::Integer, 40, 20),
     kernel("crc32", Kind::Integer, 80, 30),
@@ -75,8 +75,8 @@ const KERNELS: [Kernel; 18] = [
     kernel("strings", Kind::Strings, 60, 10),
 ];
 
-/// Name, meaning and command of a whole program. Only QEMU is its peer: the image's
-/// programs have no native side.
+/// Name, meaning and command of a whole program. Only QEMU can run them, too, as the
+/// image's programs have no native side.
 type Program = (&'static str, &'static str, &'static str);
 
 const PROGRAMS: [Program; 2] = [
@@ -91,14 +91,14 @@ const PROGRAMS: [Program; 2] = [
 /// A guest of 1 GiB gives large arrays huge pages, so they get them natively, too.
 const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 
-/// glibc chooses its string functions by what the processor has. Natively it is told
-/// to do without what guests of x86-64-v2 lack, so that the same code runs.
+/// glibc selects its string functions by the processor. Natively it is restricted to the
+/// features of x86-64-v2 guests, so that the same code runs.
 const V2: &str = "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-FMA,-BMI1,-BMI2,-LZCNT,-MOVBE,-AVX_Fast_Unaligned_Load";
 
-/// Levels of guests: the one that most kernels are made for, and the one with AVX2.
+/// Levels of guests: the level of most kernels, and the one with AVX2.
 const LEVELS: [&str; 2] = ["x86-64-v2", "x86-64-v3"];
 
-/// What was measured of a row, a ratio for each run.
+/// The measured ratios of a row, one for each run.
 #[derive(Default)]
 struct Ratios {
     name: &'static str,
@@ -172,7 +172,7 @@ fn level(kernel: &Kernel) -> &'static str {
     }
 }
 
-/// Once everything, on all three.
+/// Measures everything once, on all three.
 fn measure(
     bench: &Bench,
     kernels: &[&Kernel],
@@ -182,7 +182,8 @@ fn measure(
     let bare = series::bare(bench, &kernels.iter().map(natively).collect::<Vec<_>>())?;
     let (mut ours, mut qemu) = (Seconds::new(), Seconds::new());
     for level in LEVELS {
-        // Programs first: an MPI launch of people's jobs is the first one of its node.
+        // Programs first: the first MPI launch on a node is the usual case of users'
+        // jobs.
         let programs = programs.iter().filter(|_| level == LEVELS[0]);
         let mut steps: Vec<Step> = programs.map(|row| step(row.0, row.2.to_owned())).collect();
         let mut few: Vec<Step> = steps.iter().map(Step::clone).collect();
@@ -236,7 +237,7 @@ fn print(row: &Ratios) {
     );
 }
 
-/// Median of all runs, and the least and the most of them.
+/// Median, minimum and maximum of all runs.
 fn spread(values: &[f64]) -> String {
     if values.is_empty() {
         return format!("{:>24}", "-");
@@ -278,7 +279,7 @@ fn middle(values: &[f64]) -> Option<f64> {
 }
 
 fn points(table: &[Ratios]) -> Vec<(String, f64)> {
-    // The chart's first bar stands at its bottom.
+    // The chart's first bar is at its bottom.
     table
         .iter()
         .rev()

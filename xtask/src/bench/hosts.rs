@@ -1,9 +1,9 @@
-//! `cargo xtask bench hosts`: what it costs to run on several hosts, and what a model that is
-//! fitted to that says of many. `docs/scaling.md` tells what the figures mean.
+//! `cargo xtask bench hosts`: the costs of several hosts, and the prediction of a fitted
+//! model for many hosts. `docs/scaling.md` explains the figures.
 //!
-//! The hosts are namespaces on this machine, with one thread for nodes on each, and the way
-//! between them is made late by a process of this machine, too: with fewer than five
-//! processors, or with others' work on them, what comes out says little.
+//! The hosts are namespaces on this machine, with one thread for nodes on each, and a process
+//! of this machine delays the packets between them. With fewer than five processors, or under
+//! other load, the results mean little.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,32 +21,32 @@ use pace::Watch;
 
 /// Least squares.
 mod fit;
-/// The lab that the hosts are in: a process of the tests'.
+/// The lab with the hosts, a process of the tests' crate.
 mod lab;
-/// What a run on many hosts would take, from what runs on few take.
+/// Prediction of runs on many hosts from runs on few.
 mod model;
-/// How fast virtual time goes in a run.
+/// Speed of virtual time in a run.
 mod pace;
-/// Hosts' figures as tables, JSON and lines to draw.
+/// Figures of hosts as tables, JSON and lines of a chart.
 mod report;
 
-/// Nodes, all busy.
+/// Number of nodes, all busy.
 const NODES: u32 = 8;
-/// Most hosts.
+/// Maximum number of hosts.
 const HOSTS: u32 = 4;
-/// How late packets are on their way, in microseconds: half of what the round trip is to be
-/// besides the way itself. `None`: the lab's own links.
+/// Delay of packets in microseconds: half of the intended addition to the round trip. `None`:
+/// the lab's own links.
 const LATE: [Option<f64>; 3] = [None, Some(25.0), Some(100.0)];
-/// Least times between nodes, in microseconds.
+/// Minimum latencies between nodes, in microseconds.
 const LOOKAHEADS: [f64; 3] = [10.0, 100.0, 1000.0];
-/// Steps of the loop on each node: more than it gets to.
+/// Steps of the loop on each node, more than it can finish.
 const STEPS: u64 = 1_000_000_000_000;
-/// What node 0 says when all nodes are busy.
+/// Output of node 0 when all nodes are busy.
 const BUSY: &str = "all are busy";
-/// Repetitions unless asked for otherwise.
+/// Default number of repetitions.
 const RUNS: usize = 2;
 
-/// The large runs that the model is asked for.
+/// The large runs for predictions of the model.
 const LARGE: Large = Large {
     nodes: 10_000,
     hosts: 64,
@@ -55,26 +55,25 @@ const LARGE: Large = Large {
     round_trip: 0.0,
     frames: 0.0,
 };
-/// Their least times between hosts' nodes, round trips, in microseconds, and frames that each
-/// node sends in a second.
+/// Their minimum latencies between hosts' nodes and round trips, in microseconds, and the
+/// frames that each node sends per second.
 const LARGE_LOOKAHEADS: [f64; 3] = [1.0, 10.0, 100.0];
 const LARGE_ROUND_TRIPS: [f64; 3] = [5.0, 20.0, 50.0];
 const LARGE_FRAMES: [f64; 3] = [0.0, 1_000.0, 10_000.0];
-/// Million instructions that a thread runs in a second there: what programs come to, not
-/// the loop.
+/// Million instructions of a thread per second there, for programs instead of the loop.
 const SPEED: f64 = 1000.0;
-/// Hosts that the growth is told for.
+/// Numbers of hosts for the growth.
 const GROWTH: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// What one way of running gave, in each repetition.
+/// The measured values of a configuration, one for each repetition.
 struct Point {
     lookahead: f64,
     hosts: u32,
     asked: Option<f64>,
-    /// In microseconds: between hosts, and of host time for each span.
+    /// In microseconds: round trips between hosts, and host time of each span.
     round_trips: Vec<f64>,
     spans: Vec<f64>,
-    /// One host's time for the same, measured before, over this.
+    /// The time of one host, measured just before, over this time.
     gains: Vec<f64>,
 }
 
@@ -110,7 +109,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What is measured by itself.
+/// The separately measured costs.
 fn costs() -> Result<String> {
     let output = Command::new(cargo())
         .args(["bench", "--quiet", "--package", "belljar-cluster"])
@@ -132,9 +131,9 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// All ways of running, in turns.
+    /// Measures all configurations, in turns.
     fn measure(&mut self, runs: usize) -> Result<Vec<Point>> {
-        // The snapshot and the program are where they are needed after that.
+        // This run copies the snapshot and the program to all hosts.
         self.lab.lay(None)?;
         self.span(LOOKAHEADS[1], HOSTS)?;
         let mut points = Vec::new();
@@ -162,7 +161,7 @@ impl Hosts {
         Ok(points)
     }
 
-    /// Host time for a span, in microseconds, of a run that is broken off when that is known.
+    /// Host time of a span, in microseconds, from a run that is then interrupted.
     fn span(&mut self, lookahead: f64, hosts: u32) -> Result<f64> {
         let scenario = self.scenario(lookahead)?;
         let out = self.bench.fresh_out();
@@ -186,7 +185,7 @@ impl Hosts {
 
     fn scenario(&self, lookahead: f64) -> Result<PathBuf> {
         let recipe = crate::root().join("images/bookworm-mpich.toml");
-        // Two links and a switch lie between nodes.
+        // Two links and a switch are between nodes.
         let (link, switch) = (lookahead * 400.0, lookahead * 200.0);
         let command = format!(
             "i=1; while [ $i -lt {NODES} ]; do belljar-rsh node$i intloop {STEPS} & i=$((i+1)); done; \
@@ -246,13 +245,13 @@ fn alone(points: &[Point], lookahead: f64) -> f64 {
     median(&mut spans)
 }
 
-/// Million instructions that a thread runs in a second, where rounds cost least.
+/// Million instructions of a thread per second, with the fewest rounds.
 fn speed(points: &[Point]) -> f64 {
     let lookahead = LOOKAHEADS[LOOKAHEADS.len() - 1];
     f64::from(NODES) * lookahead * CLOCK / alone(points, lookahead)
 }
 
-/// What the model is fitted to, with the points that it is of.
+/// The data for the fit, with its points.
 fn measured(points: &[Point]) -> Vec<(&Point, Measured)> {
     let several = points.iter().filter(|point| point.hosts > 1);
     several

@@ -1,8 +1,8 @@
-//! `cargo xtask bench kvm`: what the kvm engine costs on this host's virtualisation.
+//! `cargo xtask bench kvm`: the costs of the kvm engine on this host's virtualisation.
 //!
-//! Linpack runs on one node and, the same binary with the image's own libraries, on the
-//! bare host. Where the host has no KVM that carries a kernel, or is emulated itself, rows
-//! stay empty, and why is said.
+//! Linpack runs on one node, and natively on the host with the same binary and the image's
+//! libraries. If the host has no usable KVM, or is emulated itself, rows stay empty, with
+//! the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,12 @@ use anyhow::{Context, Result, bail};
 
 use super::{Bench, median, timed};
 
-/// Order of the matrix: ten thousand million floating-point operations or so, a second
+/// Order of the matrix, for about ten thousand million floating-point operations: a second
 /// on one processor.
 const ORDER: u32 = 2500;
-/// Both sides take the same kernels of OpenBLAS, those of the level that nodes have by
-/// default.
+/// Both sides use the kernels of OpenBLAS for the nodes' default level.
 const KERNELS: &str = "Nehalem";
-/// What the model of QEMU's emulated processors is called.
+/// Model name of QEMU's emulated processors.
 const EMULATED: &str = "QEMU TCG";
 
 /// Measures and prints a table in Markdown.
@@ -46,7 +45,7 @@ pub(super) fn run(runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// What was measured, in the table's words.
+/// Measurements, in the table's words.
 #[derive(Default)]
 struct Rows {
     boot: Option<String>,
@@ -69,7 +68,7 @@ impl Rows {
     }
 }
 
-/// The cost in the doctor's line: what stands between "costs" and the comma.
+/// The cost in the doctor's line, between "costs" and the comma.
 fn traced_call(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("a traced call costs ")?;
     rest.split_once(',').map(|(cost, _)| cost.to_owned())
@@ -93,8 +92,8 @@ fn measure(bench: &Bench, engine: &str, runs: usize, rows: &mut Rows) -> Result<
     Ok(())
 }
 
-/// Mean and worst overrun of the last run, as its `host.json` has them, which is JSON with a
-/// key in each line.
+/// Mean and worst overrun of the last run, from its `host.json`, which has one key on each
+/// line.
 fn overrun(run: &Path) -> Result<Option<String>> {
     let told = fs::read_to_string(run.join("host.json"))?;
     let nanoseconds = |key: &str| {
@@ -121,7 +120,7 @@ fn matrix(bench: &Bench) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// One node that boots by itself and runs `command`.
+/// One booted node that runs `command`.
 fn scenario(bench: &Bench, engine: &str, command: &str, matrix: &Path) -> Result<PathBuf> {
     let recipe = crate::root().join("images/bookworm-mpich.toml");
     let name = command.split(' ').next().unwrap_or(command);
@@ -137,7 +136,7 @@ fn scenario(bench: &Bench, engine: &str, command: &str, matrix: &Path) -> Result
     Ok(path)
 }
 
-/// Linpack on the bare host.
+/// Linpack natively on the host.
 struct Bare {
     root: PathBuf,
     work: PathBuf,

@@ -1,6 +1,7 @@
-//! `cargo xtask bench observing`: what call sites and profiles cost the host.
+//! `cargo xtask bench observing`: the costs of call sites and profiles for the host.
 //!
-//! Linpack on four nodes runs in turns without either, with the frames of each call, and with samples of what the processors do; only the ratios to the first mean anything. Called by `bench`.
+//! Linpack on four nodes runs in turns without either, with the frames of each call, and with samples of processors; only the
+//! ratios to the first are meaningful. Called by `bench`.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use anyhow::Result;
 use super::{median, timed};
 use crate::shell;
 
-/// What is looked at: a name, and the keys that ask for it.
+/// Kinds of records: a name, and the keys that enable it.
 const WAYS: [(&str, &[&str]); 5] = [
     ("nothing besides calls", &[]),
     ("three frames of each call", &["trace.frames=3"]),
@@ -23,7 +24,7 @@ const WAYS: [(&str, &[&str]); 5] = [
 /// Measures and prints a table.
 pub(super) fn run(runs: usize) -> Result<()> {
     let belljar = shell::build_belljar(shell::Profile::Release)?;
-    // Leaves the snapshot that the runs which count find.
+    // Makes the snapshot for the measured runs.
     once(&belljar, &[])?;
     let mut all = vec![Vec::new(); WAYS.len()];
     for _ in 0..runs {

@@ -5,8 +5,8 @@
 
 use plotters::prelude::*;
 
-/// Bars of how many times the bare processor's time each kernel takes, with the goals
-/// for the median and for the worst as lines.
+/// Bars with each kernel's time relative to the bare processor, and lines for the goals of the median
+/// and of the maximum.
 pub(super) fn svg(points: &[(String, f64)]) -> String {
     let mut text = String::new();
     if draw(&mut text, points).is_err() {
@@ -60,20 +60,20 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// Points that a line joins.
+/// Points joined by a line.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What a chart of lines says in words.
+/// Texts of a line chart.
 struct Words {
     caption: &'static str,
     across: &'static str,
     up: &'static str,
 }
 
-/// Host time for a span over the round trip between hosts, both in microseconds.
+/// Host time of a span over the round trip between hosts, both in microseconds.
 pub(super) fn lines(lines: &[Line]) -> String {
     let words = Words {
         caption: "Host time for 10 us of virtual time",
@@ -83,7 +83,7 @@ pub(super) fn lines(lines: &[Line]) -> String {
     drawn(lines, &words)
 }
 
-/// What a node costs over the number of nodes, as a multiple of what the first one costs.
+/// The cost of a node over the number of nodes, relative to the first one.
 pub(super) fn growth(lines: &[Line]) -> String {
     let words = Words {
         caption: "Host time for a node's work over that with the fewest nodes",

@@ -6,28 +6,28 @@
 use std::path::Path;
 use std::process::Command;
 
-/// One of QEMU's guests.
+/// A guest of QEMU.
 pub(super) struct Machine<'a> {
-    /// Where kernel, initrd and root file system are.
+    /// Folder of kernel, initrd and root file system.
     pub image: &'a Path,
     /// The run disk, as `belljar check --run-disk` writes it.
     pub disk: &'a Path,
     /// The guest's processor: x86-64-v2 or x86-64-v3.
     pub level: &'a str,
     pub memory_mib: u32,
-    /// Which of how many nodes it is.
+    /// Its number, and the number of nodes.
     pub node: (u32, u32),
     pub link: Link,
-    /// Where the console goes.
+    /// Destination of the console.
     pub console: Option<&'a Path>,
 }
 
-/// How a guest is tied to others.
+/// Connection of a guest to others.
 pub(super) enum Link {
-    /// It is alone. While it waits, its time jumps ahead.
+    /// A single guest. While it waits, its time jumps ahead.
     None,
-    /// All on this port of the host's loopback multicast. Time passes while a guest
-    /// waits: what it waits for runs elsewhere.
+    /// All guests use this port of the host's loopback multicast. Time passes while a guest waits for
+    /// others.
     Multicast { port: u16 },
 }
 

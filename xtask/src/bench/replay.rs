@@ -1,7 +1,8 @@
-//! `cargo xtask bench replay`: how many messages replay plays a second, against SimGrid's `smpirun -replay`.
+//! `cargo xtask bench replay`: messages that replay plays per second, compared with SimGrid's `smpirun -replay`.
 //!
-//! A stencil is made up for so many ranks at one switch, is played by each model, and by SimGrid from the same program as a time-independent trace. Only the ratio to
-//! SimGrid means anything from host to host. Both have the program before them: what reading files takes is SimGrid's alone, as it reads while it plays.
+//! A synthetic stencil of ranks at one switch is played by each model, and by SimGrid from the same program as a time-independent
+//! trace. Only the ratio to SimGrid can be compared between hosts. Both have the program already; only SimGrid's time includes
+//! reading files, as it reads them while it plays.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +45,8 @@ pub(super) fn run(runs: usize) -> Result<()> {
     stages(&examples.join("stages"), runs)
 }
 
-/// The table of playing. The rate of each model is compared with its own at the fewest ranks: 1 is a cost for each message that does not grow with the ranks.
+/// The table of playing. The rate of each model is compared with its own at the fewest ranks: 1 means that the cost of a message
+/// does not grow with the ranks.
 fn playing(speed: &Path, runs: usize) -> Result<()> {
     println!(
         "| ranks | model | messages | seconds | million messages a second | of the rate at {} ranks | SimGrid, seconds | times faster |",
@@ -115,7 +117,7 @@ fn stages(stages: &Path, runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Width, height and steps, as examples take them.
+/// Width, height and steps, as arguments of examples.
 fn arguments(size: [u32; 3]) -> [String; 3] {
     size.map(|number| number.to_string())
 }
@@ -132,7 +134,7 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Plays the stencil, and has it written for SimGrid where asked.
+/// Plays the stencil, and writes it for SimGrid if a path is given.
 fn play(speed: &Path, size: [u32; 3], model: &str, to: Option<&Path>) -> Result<Played> {
     let mut command = Command::new(speed);
     command.args(arguments(size)).args([model, "star"]).args(to);

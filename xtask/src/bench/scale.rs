@@ -1,7 +1,7 @@
-//! `cargo xtask bench scale`: what many nodes cost.
+//! `cargo xtask bench scale`: the costs of many nodes.
 //!
-//! Making clones, their memory, the rounds, programs on many nodes, and how all that grows. Costs are
-//! differences or ratios of runs on the same machine. Called by `bench`.
+//! Making clones, their memory, the rounds, programs on many nodes, and the growth of these costs.
+//! Costs are differences or ratios of runs on the same machine. Called by `bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use super::{Bench, median, plot};
 /// Programs on many nodes, from their start to their end.
 mod whole;
 
-/// Clones that are made and not run.
+/// Number of clones that are made but not run.
 const CLONES: u32 = 1000;
-/// Clones whose memory is looked at.
+/// Number of clones for measuring memory.
 const IDLE: u32 = 64;
-/// Nodes that are busy all the time while rounds are measured.
+/// Number of always busy nodes for measuring rounds.
 const BUSY: u32 = 8;
-/// Steps of the integer loop on each of them; twice as many the second time, so that what
-/// comes before and after does not count.
+/// Steps of the integer loop on each of them. A second measurement has twice as many, which excludes
+/// the time before and after the loop.
 const STEPS: u64 = 600_000_000;
-/// Least times between nodes, in nanoseconds, and what rounds may cost there, in percent.
+/// Minimum latencies between nodes, in nanoseconds, and the permitted costs of rounds, in percent.
 const LOOKAHEADS: [(u64, f64); 2] = [(10_000, 5.0), (1_000, 25.0)];
-/// A time between nodes with which there are hardly any rounds.
+/// A latency between nodes with almost no rounds.
 const NO_ROUNDS: u64 = 10_000_000;
-/// Numbers of busy nodes for growth.
+/// Numbers of busy nodes for measuring growth.
 const SIZES: [u32; 4] = [4, 16, 64, 256];
-/// Steps on all of them together, at most.
+/// Maximum number of steps on all of them together.
 const ALL_STEPS: u64 = 8 * STEPS;
-/// What can be measured, in this order.
+/// Parts of the benchmark, in order.
 const PARTS: [&str; 7] = [
     "clones",
     "memory",
@@ -44,15 +44,14 @@ const PARTS: [&str; 7] = [
     "pings",
 ];
 
-/// Nodes, and what one of them costs.
+/// Number of nodes, and the cost of one.
 type Grown = (u32, f64);
 
-/// Measures and prints the tables of the `parts` that are named, or of all, and draws how costs
-/// grow into `plot`.
+/// Measures and prints the tables of `parts`, or of all, and draws the growth of costs into `plot`.
 ///
 /// # Errors
 ///
-/// If a part is not known, or a run does not come to its end.
+/// If a part is unknown, or a run does not end.
 pub(super) fn run(runs: usize, parts: &[String], plot: Option<&Path>) -> Result<()> {
     if let Some(name) = parts.iter().find(|name| !PARTS.contains(&name.as_str())) {
         bail!("there is no part `{name}`; parts are {}", PARTS.join(", "));
@@ -82,7 +81,7 @@ pub(super) fn run(runs: usize, parts: &[String], plot: Option<&Path>) -> Result<
     Ok(())
 }
 
-/// A line of costs over the first one's.
+/// A line of costs relative to the first one.
 fn relative(name: &str, grown: &[Grown]) -> plot::Line {
     let first = grown.first().map_or(1.0, |first| first.1);
     let point = |&(nodes, cost): &Grown| (f64::from(nodes), cost / first);
@@ -96,7 +95,7 @@ struct Scale {
     bench: Bench,
 }
 
-/// Resident memory of a run, shared pages in parts, in MiB.
+/// Proportional set size of a run, in MiB.
 struct Resident {
     most: f64,
     last: f64,
@@ -105,7 +104,7 @@ struct Resident {
 impl Scale {
     fn scenario(&self, nodes: u32, apart_ns: u64, command: &str, limit: &str) -> Result<PathBuf> {
         let recipe = crate::root().join("images/bookworm-mpich.toml");
-        // Two links and a switch lie between nodes.
+        // Two links and a switch are between nodes.
         let (link, switch) = (apart_ns * 2 / 5, apart_ns / 5);
         let text = format!(
             "name = \"scale\"\nimage = {{ recipe = {recipe:?} }}\n\
@@ -135,7 +134,7 @@ impl Scale {
         Ok((child, out))
     }
 
-    /// A figure that a finished run tells of its host.
+    /// A figure about the host of a finished run.
     fn told(out: &Path, name: &str) -> Result<f64> {
         let mut unfinished = out.as_os_str().to_owned();
         unfinished.push(".incomplete");
@@ -152,7 +151,7 @@ impl Scale {
     }
 
     fn clones(&self) -> Result<()> {
-        // The snapshot is there the second time.
+        // The snapshot exists the second time.
         let mut made = 0.0;
         for _ in 0..2 {
             let scenario = self.scenario(CLONES, 10_000, "true", "1 ms")?;
@@ -164,7 +163,7 @@ impl Scale {
         Ok(())
     }
 
-    /// Resident memory, shared pages in parts, at the end of a long sleep of all clones.
+    /// Proportional set size at the end of a long sleep of all clones.
     fn memory(&self) -> Result<()> {
         let scenario = self.scenario(IDLE, 10_000, "sleep 200", "300 s")?;
         let (mut child, _) = self.start(&scenario, 4, &[])?;
@@ -177,8 +176,8 @@ impl Scale {
         Ok(())
     }
 
-    /// Looks at a run's memory until it ends; between two looks it rests for `rests` times as
-    /// long as one takes, as adding up what thousands of mappings hold takes the run's time, too.
+    /// Measures a run's memory until it ends. The pause after a measurement is `rests` times as long
+    /// as the measurement, because summing thousands of mappings delays the run, too.
     fn watch(child: &mut Child, rests: u32) -> Result<Resident> {
         let rollup = format!("/proc/{}/smaps_rollup", child.id());
         let mut resident = Resident {

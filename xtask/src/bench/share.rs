@@ -1,7 +1,7 @@
-//! `cargo xtask bench share`: where the host's time goes while guests run.
+//! `cargo xtask bench share`: the use of the host's time while guests run.
 //!
-//! Sampled with `perf` and told apart by the function that was running: names of modules are listed here,
-//! and the first that fits counts. Called by `bench`.
+//! `perf` takes samples, and the running function selects the column: modules are listed here, and the
+//! first match counts. Called by `bench`.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Bench;
 
-/// What runs, and what it is called in the table.
+/// Workloads, with their names in the table.
 const WORKLOADS: [(&str, &str); 4] = [
     ("boot", "true"),
     ("fork and exec, 1000 times", "forkexec 1000"),
@@ -18,8 +18,7 @@ const WORKLOADS: [(&str, &str); 4] = [
     ("dgemm, 256 x 256, 400 times", "dgemm 256 400"),
 ];
 
-/// The columns, in order, and the modules whose functions belong to each. The first
-/// that fits counts.
+/// The columns, in order, and the modules of each. The first match counts.
 const PARTS: [(&str, &[&str]); 8] = [
     ("translated code", &["belljar-code"]),
     (

@@ -1,6 +1,7 @@
-//! `cargo xtask bench simulate`: how long mixes of jobs take, by scheduler.
+//! `cargo xtask bench simulate`: the duration of mixes of jobs, by scheduler.
 //!
-//! Ten thousand jobs on ten thousand hosts and a tenth of both are simulated; the ratio of the two says how a simulation grows, which is the same from host to host. Called by `bench`.
+//! Ten thousand jobs on ten thousand hosts and a tenth of both are simulated; the ratio of both times shows the growth, and can
+//! be compared between hosts. Called by `bench`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +16,8 @@ use crate::shell;
 
 const SCHEDULERS: [&str; 3] = ["fcfs", "easy", "conservative"];
 
-/// Groups of jobs, for each ten thousand: how many, of how many ranks, seconds between them and that they run, what they send.
+/// Groups of jobs, for each ten thousand: number of jobs, ranks of each, seconds between them, seconds of each, and traffic
+/// pattern.
 const GROUPS: [(u32, u32, u32, u32, &str); 3] = [
     (6000, 16, 5, 1000, "stencil"),
     (3000, 128, 10, 2000, "stencil"),
@@ -59,7 +61,7 @@ pub(super) fn run(runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// A mix on the part of ten thousand hosts.
+/// A mix on a fraction of ten thousand hosts.
 fn mix(scheduler: &str, part: u32) -> String {
     let hosts = 10_000 / part;
     let mut mix = format!(
@@ -67,7 +69,7 @@ fn mix(scheduler: &str, part: u32) -> String {
          routing = \"d-mod-k\"\n[network]\ntopology = \"fat-tree\"\nports = 36\nbandwidth = \"100 Gb/s\"\n"
     );
     for (count, ranks, between, lasts, pattern) in GROUPS {
-        // As much work for each host.
+        // The same amount of work for each host.
         let ranks = (ranks / part).max(2);
         // Writing to a String cannot fail.
         let _ = writeln!(

@@ -55,7 +55,7 @@ impl Digests {
     pub(super) fn text(&self) -> String {
         let mut text = HEADER.to_owned();
         for row in &self.0 {
-            // A string takes everything.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{} {} {}", row.trace, row.reader, row.digest);
         }
         text
@@ -66,12 +66,12 @@ impl Digests {
         self.0.len()
     }
 
-    /// Drops the rows of traces that `wanted` refuses.
+    /// Removes the rows of traces that `wanted` refuses.
     pub(super) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.0.retain(|row| wanted(&row.trace));
     }
 
-    /// A line for each row that `found` lacks, has anew, or has with another digest.
+    /// A line for each row that is missing in `found`, new there, or different.
     pub(super) fn differences(&self, found: &Self) -> Vec<String> {
         let mut old = self.by_name();
         let mut lines = Vec::new();

@@ -14,15 +14,15 @@ use super::row::Parts;
 pub(super) const READER: &str = "replay-packet";
 /// Excess of the replayed over the traced time that is accepted, in millionths.
 const LIMIT: i128 = 10_000;
-/// Traces with a limit of their own.
+/// Traces with limits of their own.
 const LIMITS: [(&str, i128); 1] = [("imported", 20_000)];
-/// Traces that no replay takes.
+/// Traces that replays refuse.
 const REFUSED: [&str; 1] = ["halo-kept"];
 
 /// Compares the times of a replay.
 ///
 /// # Errors
-/// When the replay never ends or takes longer than the trace by more than the limit.
+/// If the replay never ends or exceeds the trace's time by more than the limit.
 pub(super) fn check(trace: &PinnedTrace, parts: &Parts) -> Result<()> {
     let name = trace.name.as_str();
     if name.starts_with("version-") || REFUSED.contains(&name) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Versions of the trace format whose golden files are read.
+/// Versions of the trace format with golden files.
 const VERSIONS: [&str; 6] = [
     "version-11",
     "version-11-sites",
@@ -15,7 +15,7 @@ const VERSIONS: [&str; 6] = [
     "version-13-sites",
 ];
 
-/// Runs of one program with more ranks, with which a model is fitted.
+/// Runs of one program with more ranks, for fitting a model.
 const LARGER: [(&str, &str); 1] = [("any-tag-4", "any-tag-8")];
 
 /// A trace in the tree, with the files of its run.

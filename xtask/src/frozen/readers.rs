@@ -1,7 +1,8 @@
 //! Readers, as command lines.
 //!
-//! Each is one or more commands of `belljar` in a scratch folder with relative paths. In their words, `RUN` is the run directory, `OTHER`
-//! one to compare it with, and `LARGER` the same program's run with more ranks, where there is one. `OUT` is a new file or folder.
+//! Each is one or more commands of `belljar` in a scratch folder with relative paths. In their words, `RUN` is the run directory,
+//! `OTHER` one for a comparison, and `LARGER` a run of the same program with more ranks, if there is one. `OUT` is a new file or
+//! folder.
 
 /// A reader of traces.
 pub(super) struct Reader {
@@ -11,7 +12,7 @@ pub(super) struct Reader {
     pub(super) output: Output,
 }
 
-/// The output of a reader that its digest covers, besides exit codes and standard error.
+/// The output of a reader in its digest, besides exit codes and standard error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     /// Standard output.

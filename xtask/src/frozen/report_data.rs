@@ -32,7 +32,7 @@ pub(super) fn unpack(page: &str) -> Result<Vec<(String, Vec<u8>)>> {
     unpacked.collect()
 }
 
-/// The same bytes without the trace format's number, where they are text: a new version of the format is no other result.
+/// The same bytes without the trace format's number, if they are text: a new version of the format changes no result.
 fn without_version(bytes: Vec<u8>) -> Vec<u8> {
     const BEFORE: &str = "trace format ";
     let text = match String::from_utf8(bytes) {

@@ -1,7 +1,7 @@
 //! Execution of one reader on one trace.
 //!
-//! A scratch folder has copies of the pinned files under fixed names, so that no path of the host is in an output. The environment has nothing
-//! of the caller's but the search path.
+//! A scratch folder has copies of the pinned files under fixed names, so that no path of the host is in an output. The
+//! environment has only the caller's search path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,11 +64,11 @@ impl Parts {
     }
 }
 
-/// A folder in which a reader runs.
+/// A folder for running a reader.
 pub(super) struct Scratch(TempDir);
 
 impl Scratch {
-    /// A new folder with the files of `trace` and of the runs that readers compare it with.
+    /// A new folder with the files of `trace` and of the runs for comparisons.
     pub(super) fn new(folder: &Path, trace: &PinnedTrace) -> Result<Self> {
         let scratch = Self(tempfile::tempdir().context("cannot make a temporary folder")?);
         scratch.copy("run", &trace.files)?;
@@ -91,7 +91,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Runs a reader; all that it writes.
+    /// Runs a reader; returns all its outputs.
     pub(super) fn read(
         &self,
         binary: &Path,

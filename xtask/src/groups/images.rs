@@ -7,10 +7,10 @@ use anyhow::{Result, bail};
 use super::Group;
 use crate::shell;
 
-/// What nodes of several vCPUs run.
+/// The image of nodes of several vCPUs.
 pub(super) const SEVERAL: &str = "bookworm-smp";
 
-/// The images that the tests of `groups` run and do not build themselves.
+/// Returns the images for tests of `groups` that do not build their own.
 pub(super) fn images(groups: &[Group]) -> Vec<&'static str> {
     const WITH_SEVERAL: [Group; 7] = [
         Group::Trace,
@@ -53,16 +53,16 @@ pub(super) fn images(groups: &[Group]) -> Vec<&'static str> {
     images
 }
 
-/// What a program of the tutorial runs on, and what a container is made of.
+/// The image of a tutorial's program, and the source of a container image.
 const OPEN_MPI: &str = "bookworm-openmpi";
 
-/// What programs of other kinds, and some of peers' tests, stand in.
+/// The image with programs of other languages, and some of other projects' tests.
 const BINDINGS: &str = "bookworm-bindings";
 
-/// What peers' tests that take long stand in.
+/// The images of long tests of other projects.
 const PEERS: [&str; 2] = ["bookworm-peers", "bookworm-applications"];
 
-/// Builds the image of a recipe. What tests build leaves the tree as it is: locks stay what they are.
+/// Builds the image of a recipe. Tests leave the tree unchanged: locks stay as they are.
 fn build_image(binary: &str, name: &str) -> Result<()> {
     let recipe = format!("images/{name}.toml");
     shell::run_named(
@@ -73,7 +73,7 @@ fn build_image(binary: &str, name: &str) -> Result<()> {
     )
 }
 
-/// How many images are built at once: much of a build waits for the mirror, or has work for one processor.
+/// Number of images built at once: a build mostly waits for the mirror, or uses one processor.
 const AT_ONCE: usize = 2;
 
 /// Builds the images of recipes, some at once.

@@ -1,11 +1,11 @@
 //! `docs/` as a book: its table of contents has every page once, and relative links lead to files.
 //!
-//! Tests alone. Anchors are not looked at.
+//! Tests alone. Anchors are not checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Pages outside of the book whose links are looked at, too.
+/// Pages outside of the book whose links are checked, too.
 const OTHERS: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
 
 /// The book's table of contents.
@@ -29,7 +29,7 @@ fn pages(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The files that a page's relative links name, without anchors. What stands in code is no link.
+/// The files that a page's relative links name, without anchors. Text in code is no link.
 fn links(text: &str) -> Vec<String> {
     let mut files = Vec::new();
     let mut in_code = false;

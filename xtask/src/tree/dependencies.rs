@@ -1,7 +1,8 @@
 //! Licences, sources and advisories of the packages that Belljar depends on.
 //!
-//! cargo-deny checks them where it is installed. Its check of advisories needs the RustSec database, which it fetches from GitHub; without a network it
-//! takes an earlier copy, and without one it is skipped, and says so. Tests here hold without a network what matters most of it. Called by `groups`.
+//! cargo-deny checks them, if it is installed. Its check of advisories needs the RustSec database, which it fetches from GitHub.
+//! Without a network it uses an earlier copy; without a copy the check is skipped with a message. Tests here check the most
+//! important parts without a network. Called by `groups`.
 
 use std::env;
 use std::fs;
@@ -12,7 +13,7 @@ use anyhow::Result;
 
 use crate::shell;
 
-/// Checks licences, sources and advisories, where cargo-deny is installed.
+/// Checks licences, sources and advisories, if cargo-deny is installed.
 pub(crate) fn deny(cargo: &str) -> Result<()> {
     if output(cargo, &["--version"]).is_err() {
         eprintln!("SKIPPED: cargo-deny is not installed (cargo install cargo-deny --locked)");
@@ -61,7 +62,7 @@ fn has_database() -> bool {
 mod tests {
     use super::*;
 
-    /// Packages that authors gave up and that many crates still bring along, by their advisories.
+    /// Packages without maintainers that many crates still depend on, by their advisories.
     const UNMAINTAINED: [(&str, &str); 24] = [
         ("adler", "RUSTSEC-2025-0056"),
         ("ansi_term", "RUSTSEC-2021-0139"),

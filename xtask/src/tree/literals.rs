@@ -1,4 +1,4 @@
-//! Names of MPI functions stand where names are the subject, and nowhere else.
+//! Literals of MPI functions' names are allowed only where the names are the subject.
 //!
 //! A call's meaning is in the crate `mpi` and in the trace. A literal of a function's name elsewhere would be one more place that works the meaning
 //! out of the name. A test reads the sources; tests, examples and generators of traces may name functions.
@@ -6,7 +6,7 @@
 use std::fs;
 use std::process::Command;
 
-/// Parts whose subject is names of functions: the table, the preloaded library, interception, and formats of other tools.
+/// Parts about names of functions: the table, the preloaded library, interception, and formats of other tools.
 const ABOUT_NAMES: [&str; 7] = [
     "mpi/",
     "guest-lib/",
@@ -17,7 +17,7 @@ const ABOUT_NAMES: [&str; 7] = [
     "formats/",
 ];
 
-/// True for sources that make calls up, for tests and measurements.
+/// True for sources that generate calls, for tests and measurements.
 fn makes_calls(path: &str) -> bool {
     let parts = [
         "/tests/",

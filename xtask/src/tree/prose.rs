@@ -1,8 +1,9 @@
 //! The share of sentences that are hard to read, in comments of crates and in pages of the documentation.
 //!
-//! A sentence counts when it has a word that stands for an unnamed thing or person ("what", "whoever", "none of"), or when it is a statement that opens with a question
-//! word. Well-known codebases have 0.5 to 2.2 %. At most 3 % of the sentences of a crate or page may count; `xtask/prose.toml` lists older ones with more, and their
-//! shares never rise. Called by `cargo xtask prose` and by the lint group.
+//! A sentence counts if it has a listed pronoun or phrase without a concrete referent (see [`WORDS`]), or if it is a statement
+//! that opens with a question word. Well-known codebases have 0.5 to 2.2 %. At most 3 % of the sentences of a crate or page may
+//! count; `xtask/prose.toml` lists older ones with more, and their shares never rise. Called by `cargo xtask prose` and by the
+//! lint group.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +22,7 @@ const LIMIT: f64 = 3.0;
 const LISTED: &str = "xtask/prose.toml";
 /// Shorter sentences are not counted, in words.
 const FEWEST_WORDS: usize = 3;
-/// Parts with fewer sentences may have one that counts.
+/// Shorter parts, in sentences, may have one that counts.
 const FEW_SENTENCES: usize = 34;
 
 static WORDS: LazyLock<Regex> = LazyLock::new(|| {
@@ -38,7 +39,7 @@ static CODE_BLOCK: LazyLock<Regex> =
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Print the sentences that count, of paths that begin so.
+    /// Print the sentences that count, below this path.
     #[arg(long, value_name = "PATH")]
     list: Option<String>,
     /// Lower the listed shares to the present ones.
@@ -131,7 +132,7 @@ fn crate_of(path: &Path) -> PathBuf {
     folders.next().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Reads all sources and pages that git has.
+/// Reads all sources and pages in git's index.
 fn read() -> Result<BTreeMap<String, Prose>> {
     let output = Command::new("git")
         .args(["ls-files", "*.rs", "*.md"])
@@ -207,7 +208,7 @@ fn write(parts: &BTreeMap<String, Prose>) -> Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Fails for crates and pages with more sentences that count than the limit, or than they had.
+/// Fails for crates and pages with a share above the limit, or above the listed one.
 pub(crate) fn check() -> Result<()> {
     let (parts, listed) = (read()?, listed());
     let too_many = parts

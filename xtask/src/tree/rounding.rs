@@ -1,7 +1,7 @@
-//! Figures are rounded in one place.
+//! Checks that figures are rounded in one place.
 //!
-//! `belljar_sim::figures` has the rule of rounding, which the page of a report follows, too. A format with a precision of
-//! its own rounds otherwise (half to even). A test reads the sources; tests and examples may print as they like.
+//! `belljar_sim::figures` has the rule of rounding, which a report's page follows, too. A format with a precision rounds
+//! differently (half to even). A test reads the sources; tests and examples may print in any form.
 
 use std::fs;
 use std::process::Command;

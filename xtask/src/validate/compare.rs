@@ -1,6 +1,7 @@
-//! How far a replay is off: its figures beside those of the run that it predicts.
+//! Errors of a replay: its figures compared with those of the predicted run.
 //!
-//! Errors are shares of the real time. Called by `validate`, whose other modules run commands by it, too.
+//! Errors are shares of the real time. Called by `validate`; its other modules use it to run commands,
+//! too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,29 +10,29 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// How far a replay is off.
+/// Errors of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Errors {
     /// The run's time from the first call to the last return, in picoseconds.
     pub(super) real_ps: f64,
-    /// Of the total, with its sign.
+    /// Error of the total, with its sign.
     pub(super) total: f64,
     /// The run's main part, between start and end of MPI, in picoseconds.
     pub(super) real_main_ps: f64,
-    /// Of the main part, with its sign.
+    /// Error of the main part, with its sign.
     pub(super) main: f64,
-    /// Of the worst rank's total.
+    /// Error of the worst rank's total.
     pub(super) rank: f64,
-    /// Summed over functions.
+    /// Error summed over functions.
     pub(super) functions: f64,
-    /// Summed over calls, where both made the same.
+    /// Error summed over calls, if both made the same.
     pub(super) calls: Option<f64>,
 }
 
-/// Functions that are no part of what is compared.
+/// Functions outside of the comparison.
 pub(super) const APART: [&str; 3] = ["MPI_Init", "MPI_Init_thread", "MPI_Finalize"];
 
-/// Replays the run in `from` with these keys, and compares that with the run in `to`.
+/// Replays the run in `from` with these keys, and compares the result with the run in `to`.
 pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Result<Errors> {
     let played = from.with_extension("played");
     let _ = std::fs::remove_dir_all(&played);
@@ -68,7 +69,7 @@ pub(super) fn errors(belljar: &str, from: &Path, to: &Path, keys: &[&str]) -> Re
     })
 }
 
-/// A figure of each of a list, by name.
+/// A figure of each entry of a list, by name.
 fn by(of: &Value, list: &str, name: &str, figure: &str) -> BTreeMap<String, f64> {
     let all = of[list].as_array().into_iter().flatten();
     all.map(|one| {
@@ -81,7 +82,7 @@ fn by(of: &Value, list: &str, name: &str, figure: &str) -> BTreeMap<String, f64>
     .collect()
 }
 
-/// How far figures are apart, summed, over the sum of the real ones.
+/// The sum of differences over the sum of the real figures.
 fn apart(is: &BTreeMap<String, f64>, was: &BTreeMap<String, f64>) -> f64 {
     let mut off: f64 = 0.0;
     for (name, was) in was {
@@ -92,7 +93,7 @@ fn apart(is: &BTreeMap<String, f64>, was: &BTreeMap<String, f64>) -> f64 {
     off / was.values().sum::<f64>().max(1.0)
 }
 
-/// How far calls are apart, one by one; `None` where the programs did not make the same.
+/// The differences of single calls; `None` if the programs made different ones.
 fn calls(belljar: &str, played: &str, real: &str) -> Result<Option<f64>> {
     let (played, real) = (durations(belljar, played)?, durations(belljar, real)?);
     let (mut off, mut all) = (0.0, 0.0);
@@ -132,7 +133,7 @@ pub(super) fn json(belljar: &str, words: &[&str]) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| words.join(" "))
 }
 
-/// What a command of belljar prints.
+/// The output of a command of belljar.
 pub(super) fn output(belljar: &str, words: &[&str]) -> Result<String> {
     let run = Command::new(belljar).args(words).output();
     let run = run.with_context(|| format!("cannot start {belljar}"))?;

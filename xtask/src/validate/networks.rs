@@ -1,14 +1,14 @@
-//! Networks on which programs run to be held against replays.
+//! Networks for runs of programs, for the comparison with replays.
 //!
-//! Each list begins with a base: from it all others are predicted, and from all others it. Called by `validate`.
+//! Each list begins with a base: all others are predicted from it, and it from all others. Called by `validate`.
 
-/// A network on which programs run.
+/// A network for runs of programs.
 #[derive(Debug, PartialEq)]
 pub(super) struct Network {
     pub(super) name: &'static str,
     /// Keys of the scenario.
     pub(super) keys: &'static [&'static str],
-    /// Keys that make it the base again. A tree of one switch is a star.
+    /// Keys that restore the base. A tree of one switch is a star.
     pub(super) back: &'static [&'static str],
 }
 
@@ -49,7 +49,7 @@ pub(super) const NETWORKS: [Network; 5] = [
 /// The base of [`NETWORKS`] in words.
 pub(super) const BASE: &str = "a star of 10 Gb/s and 1 us";
 
-/// A network that is described whole.
+/// A network that is defined completely.
 const fn whole(name: &'static str, keys: &'static [&'static str]) -> Network {
     Network {
         name,
@@ -58,7 +58,7 @@ const fn whole(name: &'static str, keys: &'static [&'static str]) -> Network {
     }
 }
 
-/// Shapes for eight nodes, on which the patterns run.
+/// Topologies of eight nodes for the patterns.
 pub(super) const SHAPES: [Network; 7] = [
     whole("base", &[r#"network={bandwidth="10 Gb/s",latency="1 us"}"#]),
     whole("far", &[r#"network={bandwidth="1 Gb/s",latency="10 us"}"#]),
@@ -90,5 +90,5 @@ pub(super) const SHAPES: [Network; 7] = [
     ),
 ];
 
-/// The name of the shape that loses frames.
+/// The name of the topology that loses frames.
 pub(super) const LOSSY: &str = "short queues";

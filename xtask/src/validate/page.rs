@@ -1,4 +1,4 @@
-//! The page of predictions beside what was.
+//! The page of predictions and real results.
 //!
 //! Called by `validate`.
 
@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 use super::compare::Errors;
 use super::networks::{BASE, LOSSY};
 
-/// A prediction, held against what was.
+/// A prediction and the real result.
 pub(super) struct Row {
     pub(super) program: String,
     pub(super) nodes: u32,
     pub(super) from: &'static str,
     pub(super) to: &'static str,
-    /// True if the networks differ in shape, and SimGrid does not play them.
+    /// True if the topologies differ, and SimGrid does not play them.
     pub(super) of_shapes: bool,
     pub(super) errors: Errors,
-    /// How far SimGrid's totals are off: as it comes, and with the hosts' costs that replay has; `None` where it breaks down.
+    /// Errors of SimGrid's totals: with its defaults, and with the hosts' costs of replay; `None` if it fails.
     pub(super) simgrid: [Option<f64>; 2],
 }
 
-/// The page: what it is, the table, and what it comes down to.
+/// The page: an introduction, the table, and a summary.
 pub(super) fn page(rows: &[Row]) -> String {
     let mut page = String::from(
         "# How far replays are off\n\nMade by `cargo xtask validate`. Each program ran as a whole system on each network, and was replayed (model packet) from a \
@@ -72,7 +72,7 @@ switches of four nodes with one link of 5 Gb/s between them, *dragonfly* two gro
     page
 }
 
-/// The cells of a row that all tables have.
+/// The cells of a row in all tables.
 fn cells(row: &Row) -> String {
     let Errors {
         real_ps,
@@ -102,7 +102,7 @@ fn cells(row: &Row) -> String {
     )
 }
 
-/// Means and worst of the errors of these rows.
+/// Means and maxima of the errors of these rows.
 fn summarize(page: &mut String, rows: &[&Row], simgrid: bool) {
     let _ = writeln!(page, "\nErrors of {} predictions:\n", rows.len());
     let _ = writeln!(page, "| | mean | worst |\n|---|---|---|");

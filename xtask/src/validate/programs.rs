@@ -1,4 +1,4 @@
-//! Programs that are held against replays.
+//! Programs for the comparison with replays.
 //!
 //! Called by `validate`.
 
@@ -21,11 +21,11 @@ const SHARED: [&str; 3] = ["overlap", "uneven", "sweep"];
 /// Ranks of a pattern.
 const RANKS: u32 = 8;
 
-/// A program as it is validated.
+/// A program to validate.
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) nodes: u32,
-    /// Networks on which it runs.
+    /// Its networks.
     pub(super) networks: &'static [Network],
     /// Words of `belljar` before the network's keys.
     pub(super) words: Vec<String>,

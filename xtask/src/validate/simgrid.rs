@@ -1,8 +1,9 @@
-//! What SimGrid's replay makes of a trace, for what SimGrid is held against runs as Belljar's replay is.
+//! SimGrid's replay of a trace, for comparing SimGrid with runs as Belljar's replay is.
 //!
-//! The trace is exported as a time-independent one, with the other network as its platform; for the calibrated replay with collective operations as the messages of the library that
-//! ran, as SimGrid 3.32 breaks down with its own selection of MPICH's algorithms. Time is from the beginning to the end of the simulation, and what `MPI_Init` and
-//! `MPI_Finalize` took in the trace besides, which a time-independent trace does not have. Called by `validate`.
+//! The trace is exported as a time-independent one, with the other network as its platform. For the calibrated replay, collective
+//! operations are the messages of the traced library, as SimGrid 3.32 fails with its own selection of MPICH's algorithms. Time is
+//! from the beginning to the end of the simulation, plus the traced time of `MPI_Init` and `MPI_Finalize`, which a
+//! time-independent trace lacks. Called by `validate`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +14,16 @@ use serde_json::Value;
 
 use super::compare::{APART, json, output};
 
-/// Bytes of data that a frame has.
+/// Bytes of data in a frame.
 const FRAME: f64 = 1448.0;
-/// The share of a frame that is data: 1448 of 1538 bytes on the wire.
+/// The share of data in a frame: 1448 of 1538 bytes on the wire.
 const DATA: f64 = 1448.0 / 1538.0;
 
-/// What the run in `from` takes with these keys, in picoseconds, by SimGrid as it comes and calibrated; `None` where SimGrid breaks down.
+/// The time of the run in `from` with these keys, in picoseconds, by SimGrid with its defaults and calibrated; `None` if SimGrid
+/// fails.
 ///
 /// # Errors
-/// When a command fails.
+/// If a command fails.
 pub(super) fn totals(belljar: &str, from: &Path, keys: &[&str]) -> Result<[Option<f64>; 2]> {
     let directory = from.to_string_lossy();
     let traced = json(
@@ -42,7 +44,7 @@ pub(super) fn totals(belljar: &str, from: &Path, keys: &[&str]) -> Result<[Optio
     Ok(totals)
 }
 
-/// The trace as a time-independent one, with the network of these keys.
+/// Exports the trace as a time-independent one, with the network of these keys.
 fn export(belljar: &str, from: &Path, keys: &[&str], more: &[&str]) -> Result<PathBuf> {
     let exported = from.with_extension("ti");
     if exported.exists() {
@@ -58,7 +60,7 @@ fn export(belljar: &str, from: &Path, keys: &[&str], more: &[&str]) -> Result<Pa
     Ok(exported)
 }
 
-/// What a process spends in `MPI_Init` and `MPI_Finalize`, in the mean.
+/// The mean time of a process in `MPI_Init` and `MPI_Finalize`.
 fn apart(traced: &Value) -> f64 {
     let functions = traced["functions"].as_array().into_iter().flatten();
     let apart = functions.filter(|of| APART.contains(&of["function"].as_str().unwrap_or("")));
@@ -67,7 +69,7 @@ fn apart(traced: &Value) -> f64 {
         .sum()
 }
 
-/// SimGrid's settings with the hosts' costs that replay has.
+/// SimGrid's settings with the hosts' costs of replay.
 fn calibrated(traced: &Value) -> Vec<String> {
     let costs = &traced["costs"];
     let hz = traced["clocks_hz"][0].as_f64().unwrap_or(f64::NAN);
@@ -77,7 +79,7 @@ fn calibrated(traced: &Value) -> Vec<String> {
     let byte = seconds(&send["frame"]) / FRAME;
     let [one, several] = ["first", "several"].map(|part| seconds(&receive[part]));
     let taken_in = seconds(&costs["take_in"]) / FRAME;
-    // MPICH's at 10 Gb/s where the replay takes it from the link.
+    // MPICH's value at 10 Gb/s, if the replay takes it from the link.
     let rendezvous = costs["rendezvous"].as_u64().unwrap_or(19_522);
     vec![
         format!("smpi/os:0:{first:e}:{byte:e}"),
@@ -93,7 +95,7 @@ fn calibrated(traced: &Value) -> Vec<String> {
     ]
 }
 
-/// What SimGrid says that the exported trace takes, in picoseconds.
+/// SimGrid's time for the exported trace, in picoseconds.
 fn simulated(exported: &Path, settings: &[String]) -> Result<Option<f64>> {
     let hosts = fs::read_to_string(exported.join("hosts"))?;
     let ranks = hosts.lines().count().to_string();

@@ -17,7 +17,7 @@ use clap::ValueEnum;
 pub(super) enum Kind {
     /// A guest image.
     Image,
-    /// The rest of an interrupted build, or the folder of one under way.
+    /// Folder of an interrupted or running build.
     Unfinished,
     /// The state of a booted node, for clones.
     Snapshot,
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     File,
 }
 
-/// Beginning of the names of folders that hold no finished image.
+/// Prefix of folders without a finished image.
 const UNFINISHED: &str = "building-";
 
 impl Kind {
@@ -125,7 +125,7 @@ impl Removed {
 /// All entries, by kind and last use.
 ///
 /// # Errors
-/// When the environment names no cache, or a folder of it cannot be read.
+/// If the environment names no cache, or one of its folders cannot be read.
 pub(super) fn all() -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for kind in Kind::ALL {
@@ -177,12 +177,12 @@ impl Entry {
         }
     }
 
-    /// True if a process has it open, or makes it.
+    /// True if a process has it open, or is making it.
     pub(super) fn is_in_use(&self) -> bool {
         self.locks().is_ok_and(|locks| locks.is_none())
     }
 
-    /// The locks without which it must not be removed; `None` where a process has one.
+    /// The locks required for its removal; `None` if a process holds one.
     fn locks(&self) -> io::Result<Option<Vec<File>>> {
         let own = match self.kind {
             Kind::Package => self.path.with_file_name("lock"),
@@ -225,7 +225,7 @@ impl Entry {
         }
     }
 
-    /// Removes a folder: an image at once, as half of one must not be found.
+    /// Removes a folder. An image disappears at once, as no process may find half of one.
     fn remove_folder(&self) -> io::Result<()> {
         if self.kind != Kind::Image {
             return fs::remove_dir_all(&self.path);
@@ -237,7 +237,7 @@ impl Entry {
     }
 }
 
-/// The lock on making the entry at `path`.
+/// The lock held while the entry at `path` is made.
 fn lock_of(path: &Path) -> PathBuf {
     path.with_extension("lock")
 }

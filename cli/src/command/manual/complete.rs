@@ -1,8 +1,8 @@
 //! Values that shells complete: run directories, scenarios, recipes and keys.
 //!
-//! The scripts of `belljar completions` call `belljar` again with the words of the line, so that values are those of the moment. This is the dynamic engine of
-//! clap_complete, pinned as its interface may change with any version: scripts of the static engine know no values, and scripts of our own would be four
-//! more programs to maintain. Called by `main`.
+//! The scripts of `belljar completions` call `belljar` again with the words of the line, so that values are those of the moment.
+//! This is the dynamic engine of clap_complete, pinned because its interface may change with any version. Scripts of its static
+//! engine complete no values, and handwritten scripts would be four more programs to maintain. Called by `main`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,9 +18,9 @@ use crate::command::runs::is_run;
 /// Has `belljar` answer a completion script, and names the shell.
 pub(super) const VARIABLE: &str = "BELLJAR_COMPLETE";
 
-/// Entries of a folder that are looked at.
+/// Maximum number of examined entries of a folder.
 const MOST_ENTRIES: usize = 10_000;
-/// Bytes of a file that are looked at.
+/// Maximum number of examined bytes of a file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Answers a completion script and ends the program, if one calls.
@@ -107,7 +107,7 @@ fn is_recipe(path: &Path) -> bool {
     is_toml(path) && says_so() || path.is_file() && is_archive()
 }
 
-/// Paths that begin with the typed text: wanted ones, and folders that may have some.
+/// Paths that begin with the typed text: matching ones, and folders that may contain some.
 fn paths(typed: &str, is_wanted: impl Fn(&Path) -> bool) -> Vec<CompletionCandidate> {
     let (above, start) = match typed.rfind('/') {
         Some(at) => typed.split_at(at + 1),

@@ -1,6 +1,7 @@
 //! One meaning for one option name, over all commands.
 //!
-//! An option of one name in two commands has the same value, or a reason stands here why it has another.
+//! Options of the same name have the same value in all commands; exceptions are listed here, each with a
+//! reason.
 
 use std::collections::BTreeMap;
 

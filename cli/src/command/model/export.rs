@@ -14,26 +14,30 @@ use clap::{Args, ValueEnum};
 use super::generate::read;
 use crate::command::output::say;
 
-/// For which tool.
+/// Target tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Tool {
-    /// The Structural Simulation Toolkit: a motif of its element Ember, and its parameter files.
+    /// Structural Simulation Toolkit (SST).
+    ///
+    /// Writes a motif of its element Ember and its parameter files.
     Ember,
-    /// Extra-P: the measurements of the runs, in its JSON lines.
+    /// Extra-P: the runs' measurements as JSON lines.
     ExtraP,
 }
 
 #[derive(Args)]
 pub(crate) struct ExportArguments {
-    /// For which tool.
+    /// Target tool.
     #[arg(value_enum)]
     tool: Tool,
-    /// A model, as `belljar model fit` writes it.
+    /// Model file, as `belljar model fit` writes it.
     model: PathBuf,
-    /// Name of the motif: letters and digits. The model's name when absent.
+    /// Motif name in letters and digits.
+    ///
+    /// The default is the model's name.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The new folder for a motif's files, or the new file for Extra-P.
+    /// New folder for a motif, or new file for Extra-P.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
 }

@@ -1,6 +1,6 @@
 //! `belljar model fit`: from runs to a model.
 //!
-//! Each run is calibrated on its own network, so that what calls wait is not in the model. Called by `model`.
+//! Each run is calibrated on its own network, so that the model excludes waiting in calls. Called by `model`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -29,13 +29,15 @@ const LISTED: usize = 24;
 
 #[derive(Args)]
 pub(crate) struct FitArguments {
-    /// Run directories of one program; each with `=SIZE` where the size of its problem differs, a number above 0 in whatever unit.
+    /// Run directories of one program, with sizes if they differ.
+    ///
+    /// The size of the problem is a number above 0 in any unit.
     #[arg(required = true, value_name = "DIR[=SIZE]")]
     runs: Vec<String>,
     /// Write the model to this file.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +85,7 @@ fn run(word: &str) -> Result<Run> {
     let (directory, size) = match word.rsplit_once('=') {
         Some((directory, size)) if !Path::new(word).exists() => {
             let number: f64 = size.parse().with_context(|| {
-                format!("the size of {directory} is no number: {size:?}; write DIR=SIZE")
+                format!("the size of {directory} is not a number: {size:?}; write DIR=SIZE")
             })?;
             (PathBuf::from(directory), number)
         }
@@ -132,7 +134,7 @@ struct Errors {
     worst: f64,
 }
 
-/// Errors of one part of the program; `None` where no function was tried at a point that it was not fitted to.
+/// Errors of one part of the program; `None` if no function was evaluated at a point outside its fit.
 fn errors(model: &Model, start_up: bool) -> Option<Errors> {
     let functions = model.functions();
     let own = functions.iter().filter(|it| it.start_up == start_up);
@@ -161,7 +163,7 @@ fn errors_text(errors: Option<Errors>) -> String {
     }
 }
 
-/// Warnings about a model before it is asked for anything.
+/// Warnings about a model, independent of any prediction.
 fn warnings(model: &Model) -> Vec<String> {
     match model.runs.last() {
         Some((ranks, size)) => model.doubts(f64::from(*ranks), *size),

@@ -1,6 +1,7 @@
 //! `belljar model generate`: from a model to the run directory of a run that never was.
 //!
-//! The model says what ranks do and how long their processors work; how long calls wait on the network a replay says, so that its trace is one like any other. Called by `model`.
+//! The model determines the calls of ranks and the time of their processors. A replay determines the waiting on the network, so
+//! that the trace is like any other. Called by `model`.
 
 use std::fs;
 use std::io::Write;
@@ -31,24 +32,24 @@ const MOST_BYTES: u64 = 1 << 30;
 
 #[derive(Args)]
 pub(crate) struct GenerateArguments {
-    /// A model, as `belljar model fit` writes it.
+    /// Model file, as `belljar model fit` writes it.
     model: PathBuf,
-    /// How many nodes the run has.
+    /// Number of nodes of the run.
     #[arg(long, value_name = "N")]
     nodes: u32,
-    /// The size of its problem, in the unit that the model's runs were given in.
+    /// Problem size, in the unit of the model's runs.
     #[arg(long, value_name = "SIZE", default_value_t = 1.0)]
     size: f64,
-    /// Another value for a key of the scenario, such as `network.topology="fat-tree"`; may be repeated.
+    /// Override a scenario key, such as `network.topology="fat-tree"`; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How the network is modelled.
+    /// Model of the network.
     #[arg(long = "network-model", value_enum, default_value = "packet")]
     network: NetworkModel,
-    /// The new run directory.
+    /// New run directory.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +69,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
     overrides.extend(arguments.set.iter().cloned());
     let folder = fs::canonicalize(".").unwrap_or_default();
     let kept = Scenario::standalone(&arguments.model, &scenario, &overrides, &folder)?;
-    // What ranks do without waiting is played, and the run is what comes of that.
+    // Replays the ranks' actions, generated without waiting; the replay's trace becomes the run.
     let unplayed = tempfile::tempdir().context("cannot make a temporary folder")?;
     let _registration = Registration::of_folder(unplayed.path());
     fs::write(unplayed.path().join(SCENARIO_FILE), &kept.text)
@@ -135,7 +136,7 @@ pub(super) fn read(path: &Path) -> Result<Model> {
     Model::load(&text).with_context(|| path.display().to_string())
 }
 
-/// The text of `model.txt`: where the run came from, the model, and warnings.
+/// The text of `model.txt`: the run's origin, the model, and warnings.
 fn about(arguments: &GenerateArguments, model: &Model, warnings: &[String]) -> String {
     let (origin, warnings) = warnings
         .split_first()

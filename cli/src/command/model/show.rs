@@ -1,4 +1,4 @@
-//! `belljar model show`: what a model says of a size.
+//! `belljar model show`: a model's predictions for a size.
 //!
 //! Called by `model`.
 
@@ -19,15 +19,15 @@ use crate::command::output::{say, show as results};
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
-    /// A model, as `belljar model fit` writes it.
+    /// Model file, as `belljar model fit` writes it.
     model: PathBuf,
-    /// Of a run of so many nodes.
+    /// Number of nodes of the run.
     #[arg(long, value_name = "N")]
     nodes: u32,
-    /// Of this size of its problem, in the unit that the model's runs were given in.
+    /// Problem size, in the unit of the model's runs.
     #[arg(long, value_name = "SIZE", default_value_t = 1.0)]
     size: f64,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -1,7 +1,7 @@
 //! The scenario of a request.
 //!
-//! It has every choice that `belljar mpirun` made, each with a remark, so that it says the same run again.
-//! Called by the command once program, image and layout are found.
+//! It contains each choice of `belljar mpirun` with a remark, so that it reproduces the run. Called by the
+//! command once program, image and layout are found.
 
 use std::env;
 
@@ -15,12 +15,12 @@ use clap::ValueEnum;
 
 use super::{MachineArguments, Request};
 
-/// The least memory of a node, and what each of its ranks adds, in MiB.
+/// The minimum memory of a node, and the memory added for each rank, in MiB.
 const LEAST_MEMORY: u64 = 512;
 const MEMORY_OF_RANK: u64 = 256;
 const MIB: u64 = 1 << 20;
 
-/// The scenario for `request`, without what `--set` says.
+/// The scenario for `request`, without the values of `--set`.
 pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<Draft> {
     let mut draft = Draft::default();
     draft.files.clone_from(&request.files);
@@ -42,11 +42,7 @@ pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<D
         .engine
         .and_then(|engine| engine.to_possible_value());
     if let Some(engine) = engine {
-        draft.entry(
-            "engine",
-            quoted(engine.get_name()),
-            "what carries the nodes",
-        );
+        draft.entry("engine", quoted(engine.get_name()), "engine of the nodes");
     }
     draft.section("image", &[]);
     let recipe = belljar_images::place(&env::current_dir()?, &request.choice.recipe);
@@ -87,8 +83,8 @@ fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
     }
 }
 
-/// Memory for the ranks of a node, and for the files, which lie in it twice: as they are handed over,
-/// and where the program finds them. Large ones stay on their disk.
+/// Memory for the ranks of a node and for its files. Files count twice: the copy on the run disk, and the
+/// copy that the program finds. Large files stay on their disk.
 fn memory_of(request: &Request) -> Bytes {
     let sizes = request.files.values();
     let sizes = sizes.filter_map(|path| match large_size(path) {

@@ -48,7 +48,7 @@ pub(in crate::command) fn take_in(wish: &str, files: &mut BTreeMap<String, PathB
         let entry = entry?;
         let Some(last) = entry.file_name().to_str().map(str::to_owned) else {
             bail!(
-                "--file {wish}: {} has a name that is no text",
+                "--file {wish}: the name of {} is not UTF-8",
                 entry.path().display()
             );
         };
@@ -61,12 +61,15 @@ pub(in crate::command) fn take_in(wish: &str, files: &mut BTreeMap<String, PathB
             Ok(data) if data.is_dir() && !entry.file_type()?.is_symlink() => {
                 let inner = path.to_str().map(|path| format!("{path}={name}"));
                 take_in(
-                    &inner.with_context(|| format!("--file {wish}: a name that is no text"))?,
+                    &inner.with_context(|| format!("--file {wish}: the name is not UTF-8"))?,
                     files,
                 )?;
             }
             Ok(data) if data.is_file() => add(files, &name, &path)?,
-            _ => note!("note: {} is no file and is left out", path.display()),
+            _ => note!(
+                "note: {} is not a regular file and is left out",
+                path.display()
+            ),
         }
     }
     Ok(())

@@ -162,7 +162,7 @@ fn guest_folder(part: &Part) -> Result<Option<String>> {
     };
     let leads_up = |part| matches!(part, Component::ParentDir);
     if below.components().any(leads_up) {
-        bail!("--wdir {folder}: nodes have folders below this one, and those of the image from /");
+        bail!("--wdir {folder}: give a folder below this one, or an absolute path in the image");
     }
     let name = name_in_guest(below);
     Ok((!name.is_empty()).then(|| format!("/root/{name}")))
@@ -202,7 +202,8 @@ fn bring(choice: &Choice, parts: &[Part], files: &mut BTreeMap<String, PathBuf>)
 
 type Variables = BTreeMap<String, String>;
 
-/// Variables of all ranks, and of each program alone. One program alone has its own in the scenario, too.
+/// Variables of all ranks, and of each program alone. The variables of a single program are in the scenario,
+/// too.
 fn environments(parts: &[Part]) -> Result<(Variables, Vec<Variables>)> {
     let mut shared = Variables::new();
     for part in parts {
@@ -228,7 +229,7 @@ fn variables(wishes: &[String]) -> Result<Variables> {
     wishes.iter().map(pair).collect()
 }
 
-/// Arguments that name files here which nodes will not have.
+/// Arguments that name files of this host, which nodes lack.
 fn absent_files(parts: &[Part], files: &BTreeMap<String, PathBuf>) -> Vec<String> {
     let words = parts
         .iter()

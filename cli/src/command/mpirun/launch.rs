@@ -11,7 +11,7 @@ use belljar_cli::mpirun::compose::shell_word;
 use belljar_cli::mpirun::request::{Part, Placement};
 use belljar_workload::Mpi;
 
-/// The first program's name; of one that the image has, that of the script that it runs.
+/// The first program's name; for an interpreter of the image, the name of its script.
 pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, PathBuf>) -> String {
     let program = choice.programs.first().zip(parts.first());
     let name = program.map_or("", |(program, part)| {
@@ -115,13 +115,13 @@ fn placed(choice: &Choice, placement: &Placement) -> Result<(String, String)> {
         (Placement::Listed(nodes), Mpi::Mpich) => match in_turn(nodes) {
             Some(hosts) => (none(), format!(" -hosts {hosts}")),
             None => bail!(
-                "the order of ranks: MPICH's launcher gives a node ranks that follow one another, or one to each node in turn; sort the file by hosts, or use Open MPI"
+                "the order of ranks: MPICH's launcher supports only consecutive ranks on a node, or one rank to each node in turn; sort the file by hosts, or use Open MPI"
             ),
         },
     })
 }
 
-/// Hosts with their ranks as Hydra takes them, where the ranks of each node follow one another.
+/// Hosts and their ranks in Hydra's form, if the ranks of each node are consecutive.
 fn in_turn(nodes: &[u32]) -> Option<String> {
     let runs = nodes.chunk_by(|one, next| one == next);
     let runs: Vec<(u32, usize)> = runs.map(|run| (run[0], run.len())).collect();

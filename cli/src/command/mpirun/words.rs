@@ -10,7 +10,7 @@ use belljar_cli::mpirun::request::{RequestError, ignored, pair};
 
 /// Names of the command.
 const NAMES: [&str; 2] = ["mpirun", "mpiexec"];
-/// Values of Open MPI 5's `--output`, which is no pattern of files then.
+/// Values of Open MPI 5's `--output`, which then has no pattern of files.
 const STREAMS: [&str; 7] = [
     "tag-detailed",
     "tag-fullname",
@@ -21,13 +21,13 @@ const STREAMS: [&str; 7] = [
     "raw",
 ];
 
-/// The words of a command line, where it is one of `mpirun`, with its options in the plain form.
+/// Converts the words of a `mpirun` command line into the plain form; other command lines stay as they are.
 pub(crate) fn plain(
     words: impl IntoIterator<Item = OsString>,
     commands: &clap::Command,
 ) -> Vec<OsString> {
     let words: Vec<OsString> = words.into_iter().collect();
-    // Options of every command may stand before its name.
+    // Global options may precede the subcommand.
     let all = |word: &&OsString| *word == "-q" || *word == "--quiet";
     let name = 1 + words.iter().skip(1).take_while(all).count();
     let is_ours = |word: &OsString| NAMES.iter().any(|name| word == name);
@@ -44,7 +44,7 @@ pub(crate) fn plain(
             .to_str()
             .filter(|text| text.starts_with('-') && *text != "--")
         else {
-            // The program and its own words.
+            // The program and its arguments.
             plain.push(word);
             break;
         };

@@ -1,6 +1,6 @@
-//! What a replay says by loop of the program.
+//! Times of a replay by loop of the program.
 //!
-//! Loops are those of the traced calls, which a replay makes again, so that both have the same. Called by `replay`.
+//! The replay makes the same calls as the trace, so both have the same loops. Called by `replay`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,30 +16,31 @@ use super::render::change;
 /// Loops that are listed.
 const LISTED: usize = 24;
 
-/// A loop of a class of threads whose calls are built alike. Times are of all its threads together, in picoseconds.
+/// A loop of a class of threads whose calls have the same structure. Times are sums over all of its threads, in
+/// picoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct LoopOutcome {
     /// The class, from 1.
     class: usize,
-    /// In how many loops it is.
+    /// Nesting depth: the number of enclosing loops.
     depth: usize,
-    /// The call with which its iterations begin.
+    /// The first call of each iteration.
     header: String,
-    /// Its iterations.
+    /// Number of iterations.
     iterations: u64,
-    /// How many threads the class has.
+    /// Number of threads of the class.
     threads: u64,
-    /// From first calls to last returns.
+    /// Time from first calls to last returns.
     total_ps: u64,
-    /// The same in the trace.
+    /// The same time in the trace.
     traced_ps: u64,
-    /// In MPI.
+    /// Time in MPI.
     mpi_ps: u64,
-    /// The same in the trace.
+    /// The same time in the trace.
     traced_mpi_ps: u64,
 }
 
-/// The loops of the trace `was`, and what they take in the replay's trace `is`.
+/// The loops of the trace `was`, and their times in the replay's trace `is`.
 pub(super) fn by_loop(was: &Path, is: &Path) -> Result<Vec<LoopOutcome>> {
     let of = |path: &Path| -> Result<LoopStructure> {
         let everything = Filter::default();
@@ -84,7 +85,7 @@ fn in_loops(parts: &[Part]) -> impl Iterator<Item = &LoopPart> {
     })
 }
 
-/// For people; times are means of the threads.
+/// Text for a terminal; times are means of the threads.
 pub(super) fn text(loops: &[LoopOutcome], out: &mut dyn Write) -> io::Result<()> {
     if loops.is_empty() {
         return Ok(());

@@ -1,6 +1,7 @@
 //! `belljar replay calibrate`: hosts' costs by traces of runs.
 //!
-//! Traces of the ready scenario `pingpong` say most, as nothing else happens there; all others may be taken, too. Called by `replay`.
+//! Traces of the ready scenario `pingpong` give the best estimates, as they contain nothing else. All others are accepted, too.
+//! Called by `replay`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,16 +21,18 @@ use crate::command::terminal::watch::Watch;
 
 #[derive(Args)]
 pub(crate) struct CalibrateArguments {
-    /// Run directories of programs that sent messages, of one MPI library: runs of the scenario `pingpong` on one network or several say most.
+    /// Run directories of programs that sent messages.
+    ///
+    /// All runs have one MPI library. Runs of the scenario `pingpong`, on one network or several, give the best estimates.
     #[arg(required = true)]
     directories: Vec<PathBuf>,
-    /// How the network is modelled.
+    /// Model of the network.
     #[arg(long, value_enum, default_value = "packet")]
     model: Model,
     /// Write the costs here, for `belljar replay --costs`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +72,7 @@ pub(super) fn calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
 /// Costs as [`calibrate`] writes them.
 ///
 /// # Errors
-/// When the file cannot be read, or says what no host can have.
+/// If the file cannot be read, or has impossible costs.
 pub(super) fn costs_of(path: &Path) -> Result<Costs> {
     let text = read_input_text(path)
         .with_context(|| format!("cannot read the costs in {}", path.display()))?;
@@ -85,7 +88,7 @@ pub(super) fn costs_of(path: &Path) -> Result<Costs> {
     Ok(costs)
 }
 
-/// For people.
+/// Text for a terminal.
 fn text(fitted: &Fitted, directories: &[PathBuf], out: &mut dyn Write) -> io::Result<()> {
     if fitted.broken_off {
         writeln!(out, "Broken off: these are the best costs until then.\n")?;
@@ -111,7 +114,7 @@ fn text(fitted: &Fitted, directories: &[PathBuf], out: &mut dyn Write) -> io::Re
     table.write(out)?;
     writeln!(
         out,
-        "\nHow well calls that move data are explained: hosts' work that no cost explains, and what was explained too long"
+        "\nModel fit of calls that move data: unexplained work of hosts, and overestimated time"
     )?;
     let mut table = Table::new(["trace", "in calls", "before", "", "fitted", ""]);
     for ((directory, before), after) in directories.iter().zip(&fitted.before).zip(&fitted.after) {

@@ -1,6 +1,6 @@
 //! Warnings about a replay's own figures.
 //!
-//! Printed with the result, and kept in its JSON. Called by `replay`.
+//! They are printed with the result, and kept in its JSON. Called by `replay`.
 
 use belljar_program::Program;
 use belljar_replay::{Calibration, NetworkModel, Outcome, Setting, replay};
@@ -88,7 +88,8 @@ fn lost_here(outcome: &Outcome, lost: u64) -> Option<String> {
     ))
 }
 
-/// Receives from any source, where another network may bring messages in another order.
+/// Warning about receives from any source: messages may arrive in another order on another
+/// network.
 fn ordered(program: &Program, changed: bool) -> Option<String> {
     let count = program.unknown.ordered;
     (changed && count > 0 && program.processes.len() > 2).then(|| {
@@ -103,7 +104,7 @@ fn ordered(program: &Program, changed: bool) -> Option<String> {
 fn unexplained(program: &Program, calibration: &Calibration) -> Option<String> {
     let fit = calibration.fit(program);
     if fit.inside_ps == 0 {
-        // Nothing was measured: an imported trace without times.
+        // An imported trace without times: nothing was measured.
         return None;
     }
     let share = (fit.more_ps as f64 + fit.less_ps as f64) / fit.inside_ps.max(1) as f64;
@@ -116,7 +117,8 @@ fn unexplained(program: &Program, calibration: &Calibration) -> Option<String> {
     })
 }
 
-/// The same on a network that shares links among messages, where frames were played.
+/// Warning if the flow model, where messages share links, predicts another time than the
+/// replayed frames.
 fn models(
     program: &Program,
     calibration: &Calibration,

@@ -1,4 +1,4 @@
-//! Files that say where ranks are: hostfiles, rankfiles, lists.
+//! Hostfiles, rankfiles and lists with the hosts of ranks.
 //!
 //! Hostfiles are MPICH's (`host:slots`) and Open MPI's (`host slots=n`), rankfiles Open MPI's; a list has the host of each rank, one a line. Hosts are named by
 //! their number, as `node3` or `3`, or as the topology names them. Called by `replay`, `place` and `run`.
@@ -10,7 +10,7 @@ use belljar_cli::mpirun::request::host_file::{HostSlots, host_file};
 use belljar_fabric::{Endpoint, Topology};
 use belljar_files::read_input_text;
 
-/// The host that a name means.
+/// The host of a name.
 fn host_of(name: &str, topology: &Topology) -> Option<u32> {
     let number = name.strip_prefix("node").unwrap_or(name).parse().ok();
     let named =
@@ -20,7 +20,7 @@ fn host_of(name: &str, topology: &Topology) -> Option<u32> {
         .or_else(named)
 }
 
-/// What a host is called in files that [`host_of`] reads: as the topology names it, where it has names of its own that stand for themselves.
+/// The name of a host in files for [`host_of`]: the topology's name, if it has unambiguous names.
 pub(super) fn name_of(host: u32, topology: &Topology) -> String {
     let named = topology.place_name(Endpoint::Host(host));
     let is_plain = !named.contains(|letter: char| letter.is_whitespace() || "#=:".contains(letter));
@@ -110,10 +110,10 @@ pub(in crate::command) fn listed(path: &Path, count: u32, topology: &Topology) -
     Ok(places.into_iter().flatten().collect())
 }
 
-/// The place of each of the topology's nodes, for a run whose ranks are to be where a file says: so many ranks on each node stay together.
+/// The place of each of the topology's nodes, for a run whose ranks a file places. The ranks of a node stay together.
 ///
 /// # Errors
-/// When the file cannot be read, does not name places, or takes ranks of one node apart.
+/// If the file cannot be read, does not name places, or separates ranks of one node.
 pub(in crate::command) fn places(
     path: &Path,
     topology: &Topology,

@@ -1,4 +1,4 @@
-//! What is played, and on what: a run's trace as a program, the setting in which it was traced, and the one that options name.
+//! The run to replay: its trace as a program, the setting of the trace, and the setting that options select.
 //!
 //! Called by `replay`, `place` and `model`.
 
@@ -29,10 +29,10 @@ use crate::command::trace::tables::implementation;
 pub(in crate::command) use program::program_of;
 use program::program_with_warnings;
 
-/// Collective operations as the library that ran chose them.
+/// Collective operations with the algorithms of the run's MPI library.
 pub(in crate::command) const AS_RUN: &str = "as-run";
 
-/// How the network is modelled.
+/// Model of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(in crate::command) enum Model {
     /// Frames through the network of live runs.
@@ -46,31 +46,37 @@ pub(in crate::command) enum Model {
 
 #[derive(Args, Clone)]
 pub(crate) struct JobArguments {
-    /// A run directory.
+    /// Run directory.
     pub(super) directory: PathBuf,
-    /// Another value for a key of the run's scenario, such as `network.latency="20 us"`; may be repeated.
+    /// Override a scenario key, such as `network.latency="20 us"`; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
-    /// Another topology: a word of `network.topology` or a GraphML file.
+    /// Topology: a value of `network.topology` or a GraphML file.
     #[arg(long, value_name = "SHAPE")]
     pub(super) topology: Option<String>,
-    /// How the network is modelled.
+    /// Model of the network.
     #[arg(long, value_enum, default_value = "packet")]
     pub(super) model: Model,
-    /// What the processors' own work is multiplied by: 0.5 for processors twice as fast.
+    /// Factor of the processors' work time.
+    ///
+    /// 0.5 means processors twice as fast.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub(super) compute_scale: f64,
-    /// By which algorithms collective operations are carried out: as the MPI library that ran chose them, as Open MPI 4.1 or the image's MPICH would, or
-    /// as a file says, which is an MPICH library or a decision table of one in JSON.
+    /// Algorithms of collective operations.
+    ///
+    /// `as-run` takes the choices of the run's MPI library, `openmpi` those by Open MPI 4.1, `mpich` those by the image's MPICH.
+    /// A file is an MPICH library, or its decision table in JSON.
     #[arg(long, value_name = "as-run|mpich|openmpi|FILE", default_value = AS_RUN)]
     pub(super) collectives: String,
-    /// What hosts' processors do for messages, as `belljar replay calibrate` writes it; Belljar's own figures when absent.
+    /// Hosts' message costs, from `belljar replay calibrate`.
+    ///
+    /// The default is Belljar's own figures.
     #[arg(long, value_name = "FILE")]
     pub(super) costs: Option<PathBuf>,
 }
 
 impl JobArguments {
-    /// The run in a directory as it was, on such a model of its network.
+    /// The run in a directory, unchanged, on the given model of its network.
     pub(in crate::command) fn over(directory: &Path, model: Model) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -83,7 +89,7 @@ impl JobArguments {
         }
     }
 
-    /// The job that the run directory has.
+    /// The job of the run directory.
     pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
         let path = trace.with_file_name(SCENARIO_FILE);
@@ -110,7 +116,7 @@ impl JobArguments {
         })
     }
 
-    /// What options change of the scenario.
+    /// The scenario keys that options override.
     pub(super) fn overrides(&self) -> Vec<String> {
         let mut overrides = self.set.clone();
         if let Some(topology) = &self.topology {
@@ -128,22 +134,22 @@ impl JobArguments {
     }
 }
 
-/// A run that is to be played.
+/// A run to replay.
 pub(in crate::command) struct Job<'a> {
     /// The options.
     pub(super) arguments: &'a JobArguments,
-    /// Its trace.
+    /// Path of its trace.
     pub(in crate::command) trace: PathBuf,
-    /// Its scenario's file, and what that says.
+    /// Its scenario's path and text.
     path: PathBuf,
     text: String,
-    /// What its processes did.
+    /// The program of its trace.
     pub(in crate::command) program: Program,
-    /// Warnings about the trace and its program, printed when they were read.
+    /// Warnings about the trace and its program, already printed.
     pub(super) warnings: Vec<String>,
 }
 
-/// A traced run that is ready to be played anywhere.
+/// A traced run that is ready for replays in any setting.
 pub(in crate::command) struct Calibrated {
     pub(in crate::command) program: Program,
     pub(in crate::command) calibration: Calibration,
@@ -153,7 +159,7 @@ pub(in crate::command) struct Calibrated {
 }
 
 impl Calibrated {
-    /// The run in a directory, calibrated on frames through the network on which it was traced.
+    /// The run in a directory, calibrated with the packet model on its own network.
     pub(in crate::command) fn of_run(directory: &Path) -> Result<Self> {
         let arguments = JobArguments::over(directory, Model::Packet);
         let job = arguments.job()?;
@@ -169,7 +175,7 @@ impl Calibrated {
 }
 
 impl Job<'_> {
-    /// What the job was traced on.
+    /// The setting of the trace.
     pub(in crate::command) fn traced(&self) -> Result<Setting> {
         self.traced_by(self.arguments.model)
     }
@@ -188,12 +194,12 @@ impl Job<'_> {
         Ok((self.traced_by(Model::Loggops)?, wanted))
     }
 
-    /// What options say that it is played on.
+    /// The setting that options select.
     pub(super) fn wanted(&self, placement: &PlacementArguments) -> Result<Setting> {
         self.on(self.arguments, placement)
     }
 
-    /// What these options say that it is played on.
+    /// The setting that these options select.
     pub(super) fn on(
         &self,
         arguments: &JobArguments,
@@ -261,7 +267,7 @@ impl Job<'_> {
         })
     }
 
-    /// The clock of each process's node, as the scenario's groups have it.
+    /// The clock of each process's node, from the scenario's groups.
     fn clocks(&self, scenario: &Scenario) -> Vec<Frequency> {
         let kinds = scenario.nodes.kinds(1);
         let ends = kinds.iter().scan(0_u32, |end, (nodes, _)| {
@@ -277,7 +283,7 @@ impl Job<'_> {
             .collect()
     }
 
-    /// The scenario with what options change, and what it takes to keep it elsewhere.
+    /// The scenario with the changes of options, as a standalone copy.
     pub(super) fn scenario_to_keep(&self) -> Result<Standalone> {
         let directory = &self.arguments.directory;
         let folder = fs::canonicalize(directory).unwrap_or(directory.clone());

@@ -14,11 +14,11 @@ use belljar_trace::MpiLibrary;
 use super::job::{Job, JobArguments};
 use crate::command::trace::tables::implementation;
 
-/// Payload of frames that replays model: costs of frames were measured with it, and without offload.
+/// Payload of modelled frames: the costs of frames were measured with it, and without offload.
 const MTU: u16 = 1500;
 
 impl Job<'_> {
-    /// Warnings about the network that these options make of the trace's.
+    /// Warnings about the trace's network as these options change it.
     ///
     /// # Errors
     /// When a scenario's keys are refused.
@@ -38,10 +38,10 @@ impl Job<'_> {
     }
 }
 
-/// Links and ports of a setting's network that carry nothing; none where its model has no links.
+/// Links and ports of a setting's network without traffic. Empty if its model has no links.
 ///
 /// # Errors
-/// When the routing does not fit the topology.
+/// If the routing does not fit the topology.
 pub(in crate::command) fn network_warnings_of(setting: &Setting) -> Result<Vec<String>> {
     match &setting.network {
         NetworkModel::Packet(topology, settings) | NetworkModel::Flow(topology, settings) => {
@@ -77,9 +77,9 @@ fn warning(place: &str, scenario: &Scenario) -> Option<String> {
     ))
 }
 
-/// First messages of Open MPI: it makes a TCP connection then, and looks for its events every 10 ms until one is made
-/// (`opal_progress_set_event_poll_rate`). The number of ticks depends on the order of events within microseconds, so that a replay keeps
-/// the times of the trace. `None` where all processes are on one node.
+/// Warning about first messages of Open MPI. The library then makes a TCP connection, and polls for its events every 10 ms until
+/// one is made (`opal_progress_set_event_poll_rate`). The number of ticks depends on the order of events within microseconds, so
+/// a replay keeps the times of the trace. `None` if all processes are on one node.
 fn contacts(program: &Program) -> Option<String> {
     let nodes: BTreeSet<u32> = program.processes.iter().map(|it| it.node).collect();
     (nodes.len() > 1).then(|| {

@@ -1,4 +1,4 @@
-//! `belljar place`: where a traced run's ranks are best placed.
+//! `belljar place`: searches the best placement of a traced run's ranks.
 //!
 //! Called by `main`.
 
@@ -29,22 +29,26 @@ use crate::command::terminal::progress::Task;
 pub(crate) struct PlaceArguments {
     #[command(flatten)]
     job: JobArguments,
-    /// Ranks on each node, at most.
+    /// Maximum number of ranks on each node.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     ranks_per_node: u32,
-    /// Replays by which simulated annealing judges.
+    /// Number of replays in simulated annealing.
     #[arg(long, value_name = "N", default_value_t = 200)]
     tries: u32,
-    /// Where the search's chance comes from: the same seed finds the same.
+    /// Seed of the search.
+    ///
+    /// The same seed finds the same placement.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the best placement here, the node of each rank a line: for `--mapping` of `belljar replay` and `belljar run`.
+    /// Write the best placement here.
+    ///
+    /// Each line is the node of a rank, as `--mapping` of `belljar replay` and `belljar run` reads it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write it as a rankfile of Open MPI, too.
+    /// Write the placement as a rankfile of Open MPI, too.
     #[arg(long, value_name = "FILE")]
     rankfile: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -99,7 +103,7 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reasons for which the figures of the best placement are uncertain.
+/// Warnings about the figures of the best placement.
 fn warnings(
     job: &Job<'_>,
     calibration: &Calibration,
@@ -127,7 +131,7 @@ fn names(program: &Program, placement: &Placement, setting: &Setting) -> Vec<Str
     }
 }
 
-/// The node of each rank; of the first job, where there are several.
+/// The node of each rank of the first job.
 fn by_rank(program: &Program, placement: &Placement) -> Vec<u32> {
     let all = program.processes.iter().zip(&placement.hosts);
     let mut ranks: Vec<(u32, u32, u32)> = all

@@ -1,4 +1,4 @@
-//! Where ranks are placed: the options of `belljar replay`.
+//! Placement of ranks: the options of `belljar replay`.
 //!
 //! Ranks are those of each job's `MPI_COMM_WORLD`, hosts the nodes of the network. Called by `replay`.
 
@@ -13,14 +13,16 @@ use super::hostfile::{filled, listed, slots};
 
 #[derive(Args, Clone, Default)]
 pub(crate) struct PlacementArguments {
-    /// How ranks are placed: `block` fills one node after the other, `cyclic` goes round, or a file with the node of each rank, one a line. As they
-    /// were when absent.
+    /// Placement of ranks: block, cyclic or a file.
+    ///
+    /// `block` fills one node after the other, `cyclic` takes nodes in turn, and a file has the node of each rank, one a line.
+    /// The default is the placement of the trace.
     #[arg(long, value_name = "block|cyclic|FILE", conflicts_with = "hostfile")]
     pub(super) mapping: Option<String>,
-    /// A hostfile of MPICH or Open MPI, whose slots are filled in order.
+    /// Hostfile of MPICH or Open MPI, filled in order.
     #[arg(long, value_name = "FILE")]
     pub(super) hostfile: Option<PathBuf>,
-    /// Ranks on each node, for `block`; for `cyclic`, at most.
+    /// Ranks on each node; for `cyclic`, a maximum.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) ranks_per_node: Option<u32>,
 }

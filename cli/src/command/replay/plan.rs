@@ -1,6 +1,6 @@
 //! The plan of a replay, in words: the plan of the run, with the network and the options of the replay.
 //!
-//! A report of a run and its replay holds both plans against each other. Called by `replay`.
+//! A report of a run and its replay compares both plans. Called by `replay`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,9 +15,9 @@ use clap::ValueEnum;
 use super::job::{AS_RUN, Job, JobArguments, Model};
 use super::placement::PlacementArguments;
 
-/// The plan in a run directory.
+/// Name of the plan in a run directory.
 pub(in crate::command) const PLAN_FILE: &str = "plan.txt";
-/// The plan of a run that is read, at most, in bytes.
+/// Largest plan of a run that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 /// Columns of a line before its value.
 const HEAD: usize = 11;
@@ -52,7 +52,7 @@ pub(super) fn options(
 /// The plan of a replay.
 ///
 /// # Errors
-/// When the scenario's network cannot be.
+/// If the scenario's network is invalid.
 pub(super) fn text(job: &Job<'_>, options: &BTreeMap<&'static str, String>) -> Result<String> {
     let (scenario, path) = job.wanted_scenario()?;
     let network = Plan::network_text(&scenario, path)?;
@@ -79,7 +79,7 @@ pub(super) fn text(job: &Job<'_>, options: &BTreeMap<&'static str, String>) -> R
     Ok(text)
 }
 
-/// The plan of the run by names, each with its lines; empty where it has none.
+/// The sections of the run's plan by name, each with its lines; empty without a plan.
 fn run_plan(job: &Job<'_>) -> Vec<(String, String)> {
     let path = job.arguments.directory.join(PLAN_FILE);
     let small = fs::metadata(&path).is_ok_and(|data| data.len() <= MOST_BYTES);

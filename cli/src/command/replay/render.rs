@@ -1,4 +1,4 @@
-//! What a replay says, as text and as JSON.
+//! Results of a replay, as text and as JSON.
 //!
 //! Called by `replay`.
 
@@ -15,32 +15,32 @@ use serde_json::json;
 use super::by_loop::{self, LoopOutcome};
 use super::tolerance;
 
-/// Links that are listed.
+/// Number of links in the list.
 const LINKS: usize = 8;
-/// Functions that are listed.
+/// Number of functions in the list.
 const FUNCTIONS_LISTED: usize = 16;
 
-/// All that there is to say of a replay.
+/// All results of a replay.
 pub(super) struct Said<'a> {
-    /// Warnings about the trace and the network, which were printed before.
+    /// Warnings about the trace and the network, already printed.
     pub(super) lacks: &'a [String],
     /// Warnings about the replay's own figures.
     pub(super) doubts: &'a [String],
-    /// What it said.
+    /// Outcome of the replay.
     pub(super) outcome: &'a Outcome,
-    /// How well the traced times are explained.
+    /// Model fit to the traced times.
     pub(super) fit: Fit,
-    /// What the result depends on, if that was asked for.
+    /// Outcomes without some costs, with `--bounds`.
     pub(super) bounds: &'a [Without],
     /// Tolerance of latency and bandwidth, with `--tolerance`.
     pub(super) tolerance: Option<&'a Tolerance>,
-    /// By loop, if that was asked for.
+    /// Times by loop, with `--loops`.
     pub(super) loops: &'a [LoopOutcome],
-    /// What hosts do for messages.
+    /// Hosts' costs for messages.
     pub(super) costs: Costs,
     /// The clock of each process's processor.
     pub(super) clocks: &'a [Frequency],
-    /// Options that are not the scenario's, by their names, where they are not the defaults.
+    /// Options that are no scenario keys, by name, without defaults.
     pub(super) options: &'a BTreeMap<&'static str, String>,
 }
 
@@ -49,12 +49,12 @@ pub(super) fn name(function: u16) -> &'static str {
     function.map_or("MPI_?", |function| function.name)
 }
 
-/// How much more or less, in percent.
+/// Relative change, in percent.
 pub(super) fn change(was: u64, is: u64) -> String {
     figures::change(was, is)
 }
 
-/// For people. Of calls that never return `stuck` has what is to be said.
+/// Text for a terminal. `stuck` has the lines about calls that never return.
 pub(super) fn text(said: &Said<'_>, stuck: &[String], out: &mut dyn Write) -> io::Result<()> {
     let outcome = said.outcome;
     let change_of_all = match outcome.stuck.is_empty() {
@@ -147,7 +147,7 @@ fn links(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     table.write(out)
 }
 
-/// What the result depends on.
+/// The result's dependence on network and processors.
 fn depends(outcome: &Outcome, bounds: &[Without], out: &mut dyn Write) -> io::Result<()> {
     if bounds.is_empty() {
         return Ok(());
@@ -166,7 +166,7 @@ fn depends(outcome: &Outcome, bounds: &[Without], out: &mut dyn Write) -> io::Re
     table.write(out)
 }
 
-/// How well the traced times are explained.
+/// The model fit to the traced times.
 fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
     let share = |part: u64| figures::percent(part, fit.inside_ps.max(1));
     writeln!(
@@ -178,7 +178,7 @@ fn explained(fit: Fit, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// The change in percent, to a thousandth; `None` where the first is 0.
+/// The change in percent, to a thousandth; `None` if the first value is 0.
 fn percent(was: u64, is: u64) -> Option<f64> {
     let change = (is as f64 - was as f64) / was as f64 * 100.0;
     change
@@ -186,7 +186,7 @@ fn percent(was: u64, is: u64) -> Option<f64> {
         .then(|| (change * 1000.0).round() / 1000.0)
 }
 
-/// For programs.
+/// JSON for programs.
 pub(super) fn json(said: &Said<'_>, out: &mut dyn Write) -> io::Result<()> {
     let outcome = said.outcome;
     let functions = outcome.functions.iter().map(|of| {

@@ -1,6 +1,6 @@
 //! Calls that never return: a message is missing, or processes wait for one another.
 //!
-//! What each was called with, and where, stands in the trace. Called by `replay`.
+//! The trace has the arguments and the call site of each. Called by `replay`.
 
 use anyhow::Result;
 use belljar_analysis::{DumpFormat, Filter, dump};
@@ -11,10 +11,10 @@ use super::job::Job;
 use super::render::name;
 use crate::command::trace::sites::{self, RunFiles};
 
-/// Calls that are told: each takes a look through the trace.
+/// Most calls in the list: each takes a pass through the trace.
 const MOST: usize = 8;
 
-/// What is to be said of calls that never return, lines with their ends.
+/// The lines about calls that never return, with line ends.
 pub(super) fn told(job: &Job<'_>, outcome: &Outcome) -> Result<Vec<String>> {
     if outcome.stuck.is_empty() {
         return Ok(Vec::new());

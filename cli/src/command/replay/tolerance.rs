@@ -1,7 +1,7 @@
 //! The tolerance of a replayed run to a worse network: `belljar replay --tolerance`.
 //!
-//! It is found in the LogGOPS model, whichever model the replay has: a message there has one latency and one bandwidth.
-//! Called by `replay`.
+//! It is computed in the LogGOPS model, independent of the replay's model: a message has a single latency and bandwidth
+//! there. Called by `replay`.
 
 use std::io::{self, Write};
 
@@ -14,10 +14,10 @@ use super::job::Job;
 use super::placement::PlacementArguments;
 use crate::command::terminal::watch::Watch;
 
-/// The tolerance of a run as options change it; `None` where some of its calls never return, or the user broke it off.
+/// The tolerance of a run as options change it; `None` if some of its calls never return, or the user interrupts it.
 ///
 /// # Errors
-/// When the run cannot be played.
+/// If the run cannot be replayed.
 pub(super) fn of(job: &Job<'_>, placement: &PlacementArguments) -> Result<Option<Tolerance>> {
     let (traced, wanted) = job.by_formulas(placement)?;
     let calibration = belljar_replay::calibrate(&job.program, &traced)?;
@@ -26,7 +26,7 @@ pub(super) fn of(job: &Job<'_>, placement: &PlacementArguments) -> Result<Option
     Ok(found?)
 }
 
-/// For people.
+/// Text for a terminal.
 pub(super) fn text(tolerance: Option<&Tolerance>, out: &mut dyn Write) -> io::Result<()> {
     let Some(found) = tolerance else {
         return Ok(());

@@ -1,7 +1,8 @@
 //! `belljar replay --vary`: replays of one run with all combinations of some values, on all processors, and their table.
 //!
-//! All combinations are read before any is played, so that a wrong one is told of at once. What several of them share is worked out once: the program by the
-//! algorithms of collective operations, and its calibration by the model and the costs. Rows stand in the order of combinations, whichever was done first. Called by `replay`.
+//! All combinations are checked before any is replayed, so that an error appears at once. Combinations share the program, by
+//! algorithms of collective operations, and its calibration, by model and costs. Rows follow the order of combinations, not of
+//! completion. Called by `replay`.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,35 +24,35 @@ use crate::command::output::show;
 use crate::command::terminal::interrupt;
 use crate::command::terminal::watch::{Watch, on_all_processors};
 
-/// A combination: its values by key, and the options that they make.
+/// A combination: its values by key, and the resulting options.
 struct Combination {
     values: Vec<(String, String)>,
     job: JobArguments,
     placement: PlacementArguments,
 }
 
-/// What came of it.
+/// Outcome of a combination.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     values: Vec<(String, String)>,
     total_ps: u64,
     traced_ps: u64,
-    /// Of the program's main part.
+    /// Time of the program's main part.
     main_ps: u64,
     traced_main_ps: u64,
-    /// Of all processes together.
+    /// Sum over all processes.
     mpi_ps: u64,
     waited_ps: u64,
-    /// Frames that found queues full.
+    /// Frames dropped at full queues.
     dropped: u64,
     /// Calls that never returned.
     stuck: usize,
-    /// Reasons for which its figures are uncertain.
+    /// Warnings about its figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
-/// What combinations share, and those that share it.
+/// A job, program and calibration that several combinations share.
 struct Shared<'a> {
     job: Job<'a>,
     calibration: Calibration,
@@ -126,7 +127,7 @@ impl Combination {
         Ok(own)
     }
 
-    /// Takes a value of a key into account.
+    /// Applies the value of a key.
     fn take(&mut self, key: &str, value: &str, word: &str) -> Result<()> {
         let word = word.to_owned();
         match key {
@@ -146,7 +147,7 @@ impl Combination {
                 self.placement.ranks_per_node = Some(each.max(1));
             }
             "topology" => self.job.topology = Some(word),
-            // Single keys of the network then change the whole one.
+            // Inserted first, so that single keys of the network change the whole one.
             "network" => self.job.set.insert(0, format!("network={value}")),
             key if key.contains('.') => self.job.set.push(format!("{key}={value}")),
             _ => bail!(
@@ -157,14 +158,14 @@ impl Combination {
         Ok(())
     }
 
-    /// Combinations with equal ones share a program and its calibration.
+    /// Combinations with equal keys share a program and its calibration.
     fn shares(&self) -> (Model, &str, Option<&std::path::Path>) {
         let job = &self.job;
         (job.model, &job.collectives, job.costs.as_deref())
     }
 }
 
-/// A value of TOML as people write it: texts without quotes.
+/// A TOML value as users write it: texts without quotes.
 fn word(value: &str) -> String {
     let parsed = format!("value = {value}").parse::<toml::Table>();
     let text = parsed.ok().and_then(|mut table| table.remove("value"));
@@ -174,7 +175,7 @@ fn word(value: &str) -> String {
     }
 }
 
-/// What combinations share, and which part of it each needs.
+/// The shared parts of all combinations, and the index of each combination's part.
 fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
     let mut first: Vec<&Combination> = Vec::new();
     let mut of = Vec::new();
@@ -198,7 +199,7 @@ fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
 /// The outcome of a combination, and the warnings about it.
 type WithDoubts = (Outcome, Vec<String>);
 
-/// Plays all on all processors, with warnings; `None` for replays that were broken off.
+/// Replays all on all processors, with warnings; `None` for interrupted replays.
 fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> {
     let count = settings.len();
     let watch = Watch::of("replays", Some(count as u64));
@@ -235,7 +236,7 @@ fn row(combination: &Combination, warnings: Vec<String>, outcome: &Outcome) -> R
     }
 }
 
-/// For people.
+/// Text for a terminal.
 fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let heads = [
         "predicted",

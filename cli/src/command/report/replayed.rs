@@ -1,4 +1,4 @@
-//! The replay's side of a report of a run beside its replay: links, options, and the keys that differ.
+//! The replay's side of a report of a run and its replay: links, options, and differing keys.
 //!
 //! A replay has no `summary.json`: `replay.json` has the loads of its links. Called by `report`.
 
@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use crate::command::replay::REPLAY_FILE;
 
-/// Files are read up to this size, in bytes.
+/// Largest file that is read, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Keys that are listed, at most.
+/// Maximum number of listed keys.
 const MOST_KEYS: usize = 200;
 
 /// The parts of `replay.json` that a report shows.
@@ -38,10 +38,10 @@ struct Load {
     dropped: u64,
 }
 
-/// The totals of the replay in a directory; `None` where the directory has no replay.
+/// The totals of the replay in a directory; `None` if it has no replay.
 ///
 /// # Errors
-/// When `replay.json` cannot be read.
+/// If `replay.json` cannot be read.
 pub(super) fn summary(directory: &Path) -> Result<Option<Summary>> {
     let Some(replay) = replay(directory)? else {
         return Ok(None);
@@ -75,10 +75,10 @@ pub(super) fn summary(directory: &Path) -> Result<Option<Summary>> {
     }))
 }
 
-/// The keys of the scenario, and the options of a replay, whose values differ between two run directories.
+/// The scenario keys and replay options with different values in two run directories.
 ///
 /// # Errors
-/// When a scenario or `replay.json` is damaged.
+/// If a scenario or `replay.json` is damaged.
 pub(super) fn changed(a: &Path, b: &Path) -> Result<Vec<ChangedKey>> {
     let (Some(mut a), Some(mut b)) = (keys(a)?, keys(b)?) else {
         return Ok(Vec::new());
@@ -102,7 +102,7 @@ fn keys(directory: &Path) -> Result<Option<BTreeMap<String, String>>> {
         return Ok(None);
     };
     let table: toml::Table =
-        toml::from_str(&text).with_context(|| format!("{} is no scenario", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is not a scenario", path.display()))?;
     let mut keys = BTreeMap::new();
     flatten("", &toml::Value::Table(table), &mut keys);
     for (name, value) in replay(directory)?.unwrap_or_default().options {
@@ -138,11 +138,11 @@ fn replay(directory: &Path) -> Result<Option<Replay>> {
     };
     let replay = serde_json::from_str(&text);
     replay
-        .with_context(|| format!("{} is no result of a replay", path.display()))
+        .with_context(|| format!("{} is not a result of a replay", path.display()))
         .map(Some)
 }
 
-/// A file's text; `None` where there is no such file.
+/// A file's text; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>> {
     let Ok(data) = fs::metadata(path) else {
         return Ok(None);

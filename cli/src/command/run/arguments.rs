@@ -11,33 +11,41 @@ use crate::command::arguments::{HostArguments, HostsArguments, ScenarioArguments
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArguments,
-    /// Where results go; by default a new folder in `belljar-runs`.
+    /// Results folder.
+    ///
+    /// The default is a new folder in `belljar-runs`.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Where in the network ranks are, the node of each rank a line, as `belljar place` writes it: nodes come to these places.
+    /// Placement of ranks in the network.
+    ///
+    /// Each line is the node of a rank, as `belljar place` writes it. Nodes move to these places.
     #[arg(long, value_name = "FILE")]
     pub(crate) mapping: Option<PathBuf>,
-    /// Links to record as pcapng, such as `host0-switch0`, or `all`.
+    /// Record links as pcapng: names such as `host0-switch0`, or `all`.
     #[arg(long, value_name = "LINK")]
     pub(crate) pcap: Vec<String>,
-    /// Files that every node hands out when the run is over, such as `*.dat` or `out/**`; instead of
-    /// the scenario's workload.outputs.
+    /// Files that nodes return, overriding `workload.outputs`.
+    ///
+    /// Patterns such as `*.dat` or `out/**` select them.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) output: Vec<String>,
-    /// Means by which MPI calls are seen, instead of the scenario's.
+    /// Method to trace MPI calls, overriding the scenario.
     #[arg(long, value_enum, value_name = "MEANS")]
     pub(crate) trace_by: Option<TraceBy>,
-    /// Boot every node by itself instead of cloning one that booted.
+    /// Boot each node instead of cloning a booted one.
     #[arg(long, conflicts_with = "snapshot")]
     pub(crate) boot_each: bool,
-    /// Clone this snapshot's node, which must be of the scenario's kind.
+    /// Clone the node of this snapshot.
+    ///
+    /// It must match the scenario's nodes.
     #[arg(long, value_name = "FILE")]
     pub(crate) snapshot: Option<PathBuf>,
-    /// Write hashes of every node's state into `state/` every N instructions, for
-    /// `belljar bisect`. Each takes a pass over the node's memory.
+    /// Hash each node's state every N instructions.
+    ///
+    /// The hashes go to `state/`, for `belljar bisect`. Each hash reads all of the node's memory.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) state_hash: Option<u64>,
-    /// Write report.html into the run directory, too: what `belljar report` writes.
+    /// Write a report into the run directory, as `report.html`.
     #[arg(long)]
     pub(crate) report: bool,
     #[command(flatten)]
@@ -48,13 +56,14 @@ pub(crate) struct RunArguments {
 
 #[derive(Args)]
 pub(crate) struct ResumeArguments {
-    /// The run's directory, with or without `.incomplete`.
+    /// Run directory, with or without `.incomplete`.
     pub(crate) directory: PathBuf,
-    /// Bring out the files of workload.outputs as they were at the newest checkpoint, and run no
-    /// further.
+    /// Extract output files of the newest checkpoint and stop.
+    ///
+    /// They are the files of `workload.outputs`.
     #[arg(long)]
     pub(crate) collect: bool,
-    /// Where this host has the recipe of the run's image, if elsewhere.
+    /// Recipe of the run's image, if it moved.
     #[arg(long, value_name = "FILE")]
     pub(crate) recipe: Option<PathBuf>,
     #[command(flatten)]
@@ -65,6 +74,6 @@ pub(crate) struct ResumeArguments {
 
 #[derive(Args)]
 pub(crate) struct CheckpointArguments {
-    /// The run's directory, with or without `.incomplete`.
+    /// Run directory, with or without `.incomplete`.
     pub(crate) directory: PathBuf,
 }

@@ -1,6 +1,7 @@
-//! What a simulation leaves in its folder: jobs, loads over time, links, snapshots.
+//! Result files of a simulation: jobs, loads over time, links, snapshots.
 //!
-//! Tables are comma-separated values, times seconds, loads bits a second. Snapshots are GraphML, which networkx reads and Gephi opens. Called by `simulate`.
+//! Tables are comma-separated values, times seconds, loads bits a second. Snapshots are GraphML, for networkx and Gephi. Called
+//! by `simulate`.
 
 use std::io::Write;
 
@@ -28,7 +29,7 @@ pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) 
     finish(writer)
 }
 
-/// What became of a combination, into a new folder.
+/// Writes the results of a combination into a new folder.
 pub(super) fn write(
     folder: &Folder,
     topology: &Topology,
@@ -45,7 +46,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// What links really carried, at the level of messages.
+/// Writes the bytes carried by links, at the level of messages.
 pub(super) fn carried(folder: &Folder, links: &[LinkLoad]) -> Result<()> {
     let mut writer = open(folder, "carried.csv")?;
     writer.write_record(["link", "bytes", "busy_s", "dropped"])?;
@@ -66,7 +67,7 @@ fn open(folder: &Folder, name: &str) -> Result<csv::Writer<OutputFile>> {
     )?))
 }
 
-/// Gives the table its name.
+/// Renames the finished table to its final name.
 fn finish(writer: csv::Writer<OutputFile>) -> Result<()> {
     let file = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(file.finish()?)
@@ -151,7 +152,7 @@ fn links(folder: &Folder, topology: &Topology, simulated: &Simulated) -> Result<
     finish(writer)
 }
 
-/// The network and what its links carry, as GraphML (U. Brandes and others, 2013).
+/// Writes the network and its links' loads, as GraphML (Brandes and others, 2013).
 fn snapshot((folder, name): (&Folder, &str), topology: &Topology, loads: &[u64]) -> Result<()> {
     let mut out = OutputFile::create_in(folder, name)?;
     writeln!(
@@ -181,7 +182,7 @@ fn snapshot((folder, name): (&Folder, &str), topology: &Topology, loads: &[u64])
         let Some(link) = topology.links().get(number / 2) else {
             continue;
         };
-        // A direction's index is that of the end that it leads to.
+        // A direction has the index of its destination's end.
         let to = link.ends[number % 2];
         let [from, to] =
             [link.ends[1 - number % 2], to].map(|end| escaped(&topology.place_name(end)));

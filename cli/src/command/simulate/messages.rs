@@ -1,6 +1,7 @@
-//! Jobs as their messages, which contend with those of others.
+//! Jobs as their messages, which contend with messages of other jobs.
 //!
-//! Each traced run is calibrated once, on the network on which it was traced; then all jobs are played on the machine's network together, each from when and where it is started. Called by `simulate`.
+//! Each traced run is calibrated once, on its own network. Then all jobs are replayed together on the machine's network, each
+//! from its start time and hosts. Called by `simulate`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use super::play::Saved;
 use super::traced::Runs;
 use crate::command::replay::job::Calibrated;
 
-/// Calls of all jobs of a mix, at most: they are in memory together.
+/// Maximum number of calls of a mix's jobs: all of them are in memory together.
 const MOST_CALLS: usize = 1 << 26;
 
 /// The runs of a mix's jobs, by number.
 pub(super) type AllPlayed = BTreeMap<usize, Arc<Calibrated>>;
 
-/// Nanoseconds from a program's first call to its last one's return, as traced.
+/// Nanoseconds from a program's first call to its last return, in the trace.
 fn lasted(program: &Program) -> Nanos {
     let first = program.threads.iter().map(|thread| thread.start).min();
     let ends = program.threads.iter().filter_map(|it| it.traced().last());
@@ -33,7 +34,8 @@ fn lasted(program: &Program) -> Nanos {
         .div_ceil(1000)
 }
 
-/// The runs of these jobs; `known` ones are not read again. Jobs are as long as their whole programs were, not as what these sent.
+/// The runs of these jobs; runs in `known` are not read again. A job's duration is its whole program's, not only the time of its
+/// messages.
 pub(super) fn all_played(
     jobs: &mut [Job],
     runs: &Runs,
@@ -105,7 +107,7 @@ pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
     joined
 }
 
-/// On what they are played.
+/// The setting of the replay.
 pub(super) fn setting(
     played: &AllPlayed,
     (topology, settings): (&Topology, &Settings),
@@ -119,31 +121,31 @@ pub(super) fn setting(
             MessageModel::Packet => NetworkModel::Packet(topology, settings),
         },
         costs: of.costs,
-        // All are alike.
+        // All are equal.
         clocks: of.clocks.iter().take(1).copied().collect(),
         hosts: Vec::new(),
         scale: 1.0,
     })
 }
 
-/// Jobs end when all of their ranks have left their last calls.
+/// A job ends when all of its ranks have returned from their last calls.
 pub(super) struct Messages<'p>(Contention<'p>);
 
 impl<'p> Messages<'p> {
-    /// None of these jobs has begun.
+    /// A contention of these jobs, before their starts.
     pub(super) fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self> {
         Ok(Self(Contention::new(joined, setting)?))
     }
 
-    /// What links have carried.
+    /// Loads of the links.
     pub(super) fn links(&self) -> Vec<LinkLoad> {
         self.0.links()
     }
 
-    /// Continues from a state, which anybody may have written.
+    /// Restores a state, which is untrusted.
     ///
     /// # Errors
-    /// When it is none of these jobs on this network.
+    /// If it is not a state of these jobs on this network.
     pub(super) fn restore(&mut self, state: ContentionState) -> Result<()> {
         Ok(self.0.restore(state)?)
     }

@@ -23,7 +23,7 @@ enum Column {
 }
 
 impl Column {
-    /// The figures called `name` of all rows: counts where all are.
+    /// The values called `name` of all rows, as counts if all are counts.
     fn figures(name: &str, rows: &[Map<String, Value>]) -> Self {
         let all: Vec<&Value> = rows.iter().filter_map(|row| row.get(name)).collect();
         match all.iter().all(|value| value.is_i64() || value.is_u64()) {

@@ -1,6 +1,6 @@
-//! One combination, simulated from where it was to its end.
+//! Simulation of one combination from its state to its end.
 //!
-//! What comes of it is the same however often it was broken off and continued. Called by `simulate`.
+//! The result does not depend on interruptions. Called by `simulate`.
 
 use anyhow::{Context, Result};
 use belljar_cli::mix::Level;
@@ -14,12 +14,12 @@ use super::messages::{self, Messages};
 use super::state::{Keeper, State};
 use crate::command::terminal::watch::Watch;
 
-/// What became of a combination, and at the level of messages what links carried.
+/// The outcome of a combination, and at the level of messages the links' loads.
 pub(super) type Outcome = (Simulated, Vec<LinkLoad>);
 
-/// Jobs that are played, and what is kept of that.
+/// Jobs in progress whose state can be saved.
 pub(super) trait Saved: Progress {
-    /// All that changes, where the simulation's own state does not say it.
+    /// All changing data that the simulation's own state lacks.
     fn save(&self) -> Option<ContentionState>;
 }
 
@@ -29,7 +29,7 @@ impl Saved for AsLong<'_> {
     }
 }
 
-/// Simulates a combination on its machine; `None` when told to stop. States are kept by `keeper`.
+/// Simulates a combination on its machine; `None` when stopped. `keeper` saves the states.
 pub(super) fn play(
     wanted: &Wanted,
     (topology, settings): (&Topology, &Settings),
@@ -72,7 +72,7 @@ pub(super) fn play(
     }
 }
 
-/// Takes steps until nothing happens any more, or until told to stop. Whether nothing does.
+/// Takes steps until the simulation ends or is stopped. Returns true if it ended.
 fn through(
     simulation: &mut Simulation<'_>,
     progress: &mut dyn Saved,

@@ -1,6 +1,7 @@
-//! Pictures of a simulation: which job had which hosts when, and what links carried.
+//! Pictures of a simulation: jobs on hosts over time, and loads of links.
 //!
-//! They are SVG, of as many shapes as there are stretches of hosts that follow one another; jobs that are called the same have one colour. Called by `simulate`.
+//! They are SVG with one shape for each stretch of consecutive hosts. Jobs of the same name have the same colour. Called by
+//! `simulate`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,13 +15,13 @@ use plotters::prelude::*;
 /// Width and height of a picture, in points.
 const SIZE: (u32, u32) = (1000, 600);
 
-/// Shapes of a picture, at most: browsers are slow with more.
+/// Maximum number of shapes of a picture: browsers are slow with more.
 const MOST_SHAPES: usize = 50_000;
 
-/// Points of a line, at most.
+/// Maximum number of points of a line.
 const MOST_POINTS: usize = 4000;
 
-/// Colours that are told apart by people who see few (Wong 2011).
+/// Colours that people with colour blindness can distinguish (Wong 2011).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -89,7 +90,7 @@ pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated
     keep((folder, NAME), &picture)
 }
 
-/// Hosts that follow one another.
+/// Consecutive hosts.
 fn stretches(hosts: &[u32]) -> Vec<Range<u32>> {
     let mut sorted = hosts.to_vec();
     sorted.sort_unstable();
@@ -103,7 +104,7 @@ fn stretches(hosts: &[u32]) -> Vec<Range<u32>> {
     all
 }
 
-/// What links carried over time: the busiest one, and the mean of all.
+/// Loads of links over time: the busiest link, and the mean of all.
 pub(super) fn loads(folder: &Folder, of: &Simulated) -> Result<()> {
     const NAME: &str = "loads.svg";
     let failed = || format!("cannot draw {}", folder.path().join(NAME).display());
@@ -156,7 +157,7 @@ type Chart<'a> = ChartContext<
 
 type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-/// Seconds of the simulation from left to right, and up to so many of what is named from bottom to top.
+/// Axes of a picture: simulated seconds on the x axis, and a named quantity with a maximum on the y axis.
 fn axes<'a>(
     root: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
     of: &Simulated,

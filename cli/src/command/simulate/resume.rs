@@ -1,6 +1,7 @@
-//! Simulations that were broken off, continued.
+//! Continuation of interrupted simulations.
 //!
-//! The folder of results has the mix, and the row of each combination that was simulated to its end: those are taken from there, all others continue from the state that was kept of them, or begin. Called by `simulate`.
+//! The folder of results has the mix, and the row of each finished combination. Finished rows are reused; other combinations
+//! continue from their saved states, or begin. Called by `simulate`.
 
 use std::fs::{self, TryLockError};
 use std::io::{ErrorKind, Read};
@@ -17,21 +18,21 @@ use super::Row;
 
 /// The mix, in the folder of results.
 const MIX_FILE: &str = "mix.toml";
-/// A combination's row, in its folder: in a form whose numbers come back to the last bit.
+/// A combination's row, in its folder. Its form restores numbers to the last bit.
 const ROW_FILE: &str = "row.toml";
-/// The first line of a row's file: the checksum of all others follows.
+/// The first line of a row's file, followed by the checksum of the other lines.
 const SUM: &str = "# XXH3-64 of the lines below: ";
-/// Bytes of a row's file, at most.
+/// Largest row file, in bytes.
 const MOST_BYTES: u64 = 1 << 24;
 
 /// The version of the rules of simulation and of rows: rows of another version are simulated again.
 const RULES: u32 = 3;
 
-/// Attempts to lock the folder, and the time between them: a killed process holds the lock until the kernel has freed its memory.
+/// Attempts to lock the folder, and the time between them. A killed process holds the lock until the kernel has freed its memory.
 const LOCK_TRIES: u32 = 20;
 const LOCK_NAP: Duration = Duration::from_millis(100);
 
-/// A row as it is kept.
+/// A row in its file.
 #[derive(Serialize, Deserialize)]
 struct KeptRow {
     /// The version of the rules of simulation; absent in rows that precede versions.
@@ -43,7 +44,7 @@ struct KeptRow {
     row: Row,
 }
 
-/// The folder of results, locked as long as it is open.
+/// The folder of results, locked while this value lives.
 pub(super) struct Results {
     folder: Folder,
     /// The mix's text.
@@ -51,17 +52,17 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// A new folder for a mix, or with `resume` the one that it has already.
+    /// Makes a new folder for a mix, or with `resume` opens the existing one.
     ///
     /// # Errors
-    /// When there is one, or none; when it is of another mix, or another process simulates in it.
+    /// If a folder exists, or with `resume` is missing; if it has another mix, or another process simulates in it.
     pub(super) fn open(path: &Path, mix: &Path, resume: bool) -> Result<Self> {
         let text =
             read_input_text(mix).with_context(|| format!("cannot read {}", mix.display()))?;
         if !resume {
             fs::create_dir(path).with_context(|| {
                 format!(
-                    "cannot make the folder {}; a simulation that was broken off there continues with --resume",
+                    "cannot make the folder {}; continue an interrupted simulation there with --resume",
                     path.display()
                 )
             })?;
@@ -71,7 +72,7 @@ impl Results {
         if !resume {
             let written = folder.write(MIX_FILE, text.as_bytes());
             if written.is_err() {
-                // An empty folder would only be in the way of the next try.
+                // An empty folder would block the next attempt.
                 let _ = fs::remove_dir(path);
             }
             written.with_context(|| format!("cannot write {}", kept.display()))?;
@@ -103,10 +104,10 @@ impl Results {
         &self.folder
     }
 
-    /// The folder of a combination, which is made if need be.
+    /// The folder of a combination, made if it does not exist.
     ///
     /// # Errors
-    /// When a link stands in its place, or the host refuses.
+    /// If a link has its name, or the host refuses.
     pub(super) fn of(&self, combination: usize) -> Result<Folder> {
         let name = combination.to_string();
         let made = self.folder.folder(&name);
@@ -135,10 +136,10 @@ impl Results {
         }
     }
 
-    /// Keeps the row of a combination whose other files are there: it is done then.
+    /// Writes the row of a combination after its other files: then it is finished.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub(super) fn keep(folder: &Folder, simulation: u128, row: &Row) -> Result<()> {
         let kept = KeptRow {
             rules: RULES,
@@ -174,7 +175,7 @@ fn locked(path: &Path) -> Result<Folder> {
     Ok(folder)
 }
 
-/// The row in a folder; `None` where there is none, or one of other rules.
+/// The row in a folder; `None` if it is absent, or has other rules.
 fn kept(
     folder: &Folder,
     simulation: u128,
@@ -195,9 +196,9 @@ fn kept(
         return Err("it has no checksum, as rows of earlier versions".to_owned());
     };
     if sum != format!("{:016x}", XxHash3_64::oneshot(text.as_bytes())) {
-        return Err("it is damaged: its checksum is another one".to_owned());
+        return Err("it is damaged: its checksum is wrong".to_owned());
     }
-    let kept: KeptRow = toml::from_str(text).map_err(|_| "it is no row".to_owned())?;
+    let kept: KeptRow = toml::from_str(text).map_err(|_| "it is not a row".to_owned())?;
     if kept.rules != RULES {
         return Err(format!(
             "it is of version {} of the rules, and this program has version {RULES}",
@@ -227,7 +228,7 @@ mod tests {
         assert!(Results::open(&out, &mix, true).is_err());
         let first = Results::open(&out, &mix, false).unwrap();
         assert!(Results::open(&out, &mix, false).is_err());
-        // One process at a time.
+        // The lock admits one process at a time.
         let second = Results::open(&out, &mix, true).map(drop).unwrap_err();
         assert!(second.to_string().contains("another process"), "{second}");
         drop(first);
@@ -248,7 +249,7 @@ mod tests {
         let kept = Results::row(&own, 77, &values).unwrap();
         assert_eq!((kept.measures, kept.warnings), (row.measures, row.warnings));
         assert!(Results::row(&again.of(2).unwrap(), 77, &values).is_none());
-        // As on another network.
+        // Simulates on another network.
         assert!(
             super::kept(&own, 78, &values)
                 .unwrap_err()

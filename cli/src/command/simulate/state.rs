@@ -1,8 +1,9 @@
 //! The state of a combination that is being simulated, kept in a file.
 //!
-//! It is written now and then by the host's clock, and when a simulation is broken off; `--resume` continues from there. A file is whole or not there: it is written under another name first. It may be anybody's, so its version, what it is a state of and its sum are looked at before anything of it
-//! is used, and the rest by those whose state it is. Called by `simulate`.
-// When states are written is the host's affair; what is in them is not.
+//! It is written periodically by the host's clock, and when a simulation is interrupted; `--resume` continues from it. A file is
+//! whole or absent, as it is written under another name first. It is untrusted: its version, its digest and its checksum are
+//! checked before any use. Each module checks its own part of the state. Called by `simulate`.
+// The host's clock decides when states are written, not their contents.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -24,26 +25,26 @@ use super::messages::AllPlayed;
 
 /// A combination's state, in its folder.
 const STATE_FILE: &str = "state";
-/// What the file begins with; its last byte is the version.
+/// First bytes of the file; the last one is the version.
 const MAGIC: [u8; 8] = *b"BELLMIX\x04";
-/// Bytes before the state: the magic ones, what it is a state of, the state's sum.
+/// Bytes before the state: the magic, the digest, the state's checksum.
 const HEADER: usize = 8 + 16 + 8;
-/// Bytes of a file, at most: more is no state that could be read.
+/// Largest file, in bytes; no larger state could be read.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A combination's state; that of nothing is its beginning.
+/// A combination's state; the default is its beginning.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     /// Jobs, queue, hosts and loads.
     pub(super) mix: Option<MixState>,
-    /// At the level of messages, what jobs that run are doing.
+    /// At the level of messages, the state of running jobs.
     pub(super) jobs: Option<ContentionState>,
 }
 
-/// What says everything of a simulation that its state does not: two that differ in anything have different ones.
+/// Digest of all that defines a simulation besides its state. Two different simulations have different digests.
 ///
 /// # Errors
-/// When something cannot be encoded.
+/// If encoding fails.
 pub(super) fn digest(
     mix: &str,
     values: &[(String, String)],
@@ -52,12 +53,12 @@ pub(super) fn digest(
 ) -> Result<u128> {
     let mut hasher = XxHash3_128::new();
     hasher.write(&encode(&(mix, values))?);
-    // The network may be a file, which the mix's text only names.
+    // The network may be a file, which the mix only names.
     fmt::write(
         &mut Hashed(&mut hasher),
         format_args!("{topology:?} {settings:?}"),
     )?;
-    // Jobs of a kind share what they send.
+    // Jobs of a kind share their traffic.
     let mut known: BTreeMap<*const Traffic, usize> = BTreeMap::new();
     for job in jobs {
         let next = known.len();
@@ -74,7 +75,7 @@ pub(super) fn digest(
     Ok(hasher.finish_128())
 }
 
-/// Text that only its hash is wanted of: a network is large.
+/// Hashes text without storing it: a network is large.
 struct Hashed<'h>(&'h mut XxHash3_128);
 
 impl fmt::Write for Hashed<'_> {
@@ -84,7 +85,7 @@ impl fmt::Write for Hashed<'_> {
     }
 }
 
-/// A thread at a time: a program is large.
+/// Hashes a thread at a time: a program is large.
 fn write_program(hasher: &mut XxHash3_128, program: &Program) -> Result<()> {
     let tables = (&program.processes, &program.channels, &program.parts);
     hasher.write(&encode(&(tables, &program.partitioned))?);
@@ -111,7 +112,7 @@ pub(super) struct Keeper<'f> {
 }
 
 impl<'f> Keeper<'f> {
-    /// Keeps states in a combination's folder, so often.
+    /// Saves states in a combination's folder, at this interval.
     pub(super) fn new(folder: &'f Folder, digest: u128, every: Duration) -> Self {
         Self {
             folder,
@@ -121,19 +122,19 @@ impl<'f> Keeper<'f> {
         }
     }
 
-    /// Whether it is time to keep a state.
+    /// True if the next state is due.
     pub(super) fn is_due(&self) -> bool {
         self.last.elapsed() >= self.every
     }
 
-    /// Keeps a state, in place of the one before.
+    /// Saves a state and replaces the previous one.
     ///
     /// # Errors
-    /// When it is too large, or cannot be written.
+    /// If it is too large, or cannot be written.
     pub(super) fn keep(&mut self, state: &State) -> Result<()> {
         self.write(state)
             .context("cannot keep the state of a combination")?;
-        // Writing a large one takes long, which is not to be all that is done.
+        // Counts the interval from the end of the write, so that a large state leaves time for the simulation.
         self.last = Instant::now();
         Ok(())
     }
@@ -149,10 +150,10 @@ impl<'f> Keeper<'f> {
         Ok(file.finish()?)
     }
 
-    /// The state that was kept, if one was.
+    /// The saved state, if there is one.
     ///
     /// # Errors
-    /// When there is a file that is not one of this simulation; what to do then.
+    /// If the file is not a state of this simulation; the error says what to do.
     pub(super) fn kept(&self) -> Result<Option<State>> {
         let file = match self.folder.open_file(STATE_FILE) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -165,7 +166,7 @@ impl<'f> Keeper<'f> {
         self.state(&bytes).map(Some).with_context(|| self.refused())
     }
 
-    /// What to say of a state from which this cannot continue.
+    /// The error for a state that this simulation cannot continue from.
     pub(super) fn refused(&self) -> String {
         format!(
             "cannot continue from {}; remove the file to begin this combination again",
@@ -176,7 +177,7 @@ impl<'f> Keeper<'f> {
     fn state(&self, bytes: &[u8]) -> Result<State> {
         let header = bytes.split_first_chunk::<HEADER>();
         let Some((header, state)) = header.filter(|(header, _)| header[..7] == MAGIC[..7]) else {
-            bail!("it is no state of a simulation");
+            bail!("it is not a state of a simulation");
         };
         if header[7] != MAGIC[7] {
             bail!(
@@ -191,16 +192,16 @@ impl<'f> Keeper<'f> {
             );
         }
         if header[24..] != XxHash3_64::oneshot(state).to_le_bytes() {
-            bail!("it is damaged: its sum is not that of what is in it");
+            bail!("it is damaged: its checksum is wrong");
         }
         Ok(decode(state)?)
     }
 }
 
-/// Removes what was kept in a combination's folder: nobody will continue from it.
+/// Removes the saved state of a combination after its end.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// If it cannot be removed.
 pub(super) fn forget(folder: &Folder) -> Result<()> {
     let removed = folder.remove(STATE_FILE);
     removed.with_context(|| {
@@ -261,9 +262,9 @@ mod tests {
         assert_eq!(same, of("mix", &[job(9), job(9)]));
         assert_ne!(same, of("max", &[job(9), job(9)]));
         assert_ne!(same, of("mix", &[job(9)]));
-        // As a file of a network that was changed.
+        // Changes the digest, as a changed network file does.
         assert_ne!(same, on(&star(2), "mix", &[job(9), job(9)]));
-        // As a traced run that was made anew.
+        // Changes the digest, as a re-recorded run does.
         assert_ne!(same, of("mix", &[job(9), job(8)]));
         let mut later = [job(9), job(9)];
         later[1].arrival = 6;
@@ -286,14 +287,14 @@ mod tests {
         assert!(error.contains("another simulation") && error.contains("remove the file"));
         let path = folder.path().join(STATE_FILE);
         let sound = fs::read(&path).unwrap();
-        for (at, what) in [(0, "no state"), (7, "of version"), (HEADER, "damaged")] {
+        for (at, what) in [(0, "not a state"), (7, "of version"), (HEADER, "damaged")] {
             let mut bytes = sound.clone();
             bytes[at] ^= 4;
             fs::write(&path, bytes).unwrap();
             assert!(told(&keeper).contains(what), "{}", told(&keeper));
         }
         fs::write(&path, &sound[..HEADER - 1]).unwrap();
-        assert!(told(&keeper).contains("no state"));
+        assert!(told(&keeper).contains("not a state"));
         forget(&own).unwrap();
         assert!(keeper.kept().unwrap().is_none());
         forget(&own).unwrap();

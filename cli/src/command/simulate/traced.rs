@@ -1,6 +1,7 @@
-//! Traffic of traced runs, for jobs that are like them.
+//! Traffic of traced runs, for jobs of the same kind.
 //!
-//! Messages are those that the MPI library sent for the calls, where the run's image tells its tables, and what the program called otherwise; their bytes over the time of the program. Each run is read once. Called by `simulate`.
+//! Messages are those of the MPI library if the run's image has its tables, otherwise the program's calls. Their bytes are spread
+//! over the program's time. Each run is read once. Called by `simulate`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::command::trace::trace_file;
 #[derive(Default)]
 pub(super) struct Runs {
     known: BTreeMap<PathBuf, TracedTraffic>,
-    /// By number.
+    /// Runs by number.
     directories: Vec<PathBuf>,
 }
 

@@ -13,7 +13,7 @@ const GOOD: Style = AnsiColor::Green.on_default();
 /// Bad ends, and the worst of several ranks.
 const BAD: Style = AnsiColor::Red.on_default();
 
-/// Words of results that stand out.
+/// Highlighted phrases of results.
 const VERDICTS: [(&str, Style); 6] = [
     ("the workload ended well", GOOD),
     ("the workload ended with exit code", BAD),
@@ -26,15 +26,15 @@ const VERDICTS: [(&str, Style); 6] = [
 /// Lines with one of these words at their start are warnings.
 const WARNINGS: [&str; 2] = ["warning", "Warning"];
 
-/// The first column of tables of ranks, and the one whose greatest value stands out.
+/// Heads of a table of ranks: its first column, and the column whose greatest value is highlighted.
 const RANK: &str = "rank";
 const WAITING: &str = "waiting";
 
-/// Bytes of a line and rows of a table that are buffered, at most. Longer ones have no emphasis.
+/// Bytes of a line and rows of a table that are buffered, at most. Longer ones are not highlighted.
 const MOST_BYTES: usize = 1 << 16;
 const MOST_LINES: usize = 1 << 14;
 
-/// Writes text with emphasis, or as it is.
+/// Writes text, with highlighting if enabled.
 pub(in crate::command) struct Highlight<W: Write> {
     out: W,
     wanted: bool,
@@ -112,7 +112,7 @@ impl RankTable {
         Some(Self { end, rows })
     }
 
-    /// The row with the longest waiting, where some wait longer than others.
+    /// The row with the longest waiting, if waiting differs among ranks.
     fn worst(&self) -> Option<usize> {
         let waiting: Vec<f64> = self.rows.iter().map(|row| self.waiting(row)).collect();
         let (first, rest) = waiting.split_first()?;
@@ -154,7 +154,7 @@ fn emphasised(line: &str) -> String {
     }
 }
 
-/// The text of a line in a style; its end has none.
+/// The text of a line in a style, except its line end.
 fn styled(line: &str, style: Style) -> String {
     let text = line.trim_end_matches('\n');
     let end = &line[text.len()..];

@@ -1,9 +1,9 @@
 //! Signals that end the program: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
 //!
-//! Without a `Deferral` a signal ends the program at once: child processes are ended, unfinished outputs are removed, and the exit code is 128 plus
-//! the signal's number, as shells have it. Under a deferral the first signal sets its flag, and the command ends in order; a second one ends the
-//! program at once. Called by `main` and by the commands.
-//! The host's clock bounds the wait for children.
+//! Without a `Deferral` a signal ends the program at once: child processes are ended, unfinished outputs are removed, and the
+//! exit code is 128 plus the signal's number, as in shells. Under a deferral the first signal sets its flag, and the command ends
+//! in order; a second one ends the program at once. Called by `main` and by the commands. The host's clock bounds the wait for
+//! children.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -30,17 +30,17 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_millis(800);
 const NAP: Duration = Duration::from_millis(10);
 
-/// The signal that came last, or 0.
+/// The last signal, or 0.
 static LAST: AtomicI32 = AtomicI32::new(0);
 /// True while the program ends by a signal.
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// The deferral that holds.
+/// The active deferral.
 static DEFERRED: Mutex<Option<Flags>> = Mutex::new(None);
 
 #[derive(Clone, Debug)]
 struct Flags {
     stop: Arc<AtomicBool>,
-    /// Set by work that saw `stop`; `None` for work that is given all the time it takes.
+    /// Set by work that saw `stop`; `None` for work without a time limit.
     noticed: Option<Arc<AtomicBool>>,
 }
 
@@ -107,7 +107,7 @@ fn received(signal: i32) {
 /// Ends the program.
 fn end(signal: i32) -> ! {
     if ENDING.swap(true, Ordering::SeqCst) {
-        // Another thread is at it, unless it waits for something: the third signal does not.
+        // Another thread is ending the program. If that thread hangs, the third signal ends the program here.
         thread::sleep(FAREWELL * 2);
         process::exit(SIGNALS + signal);
     }
@@ -134,7 +134,7 @@ fn exit_code() -> u8 {
     u8::try_from(SIGNALS + signal).unwrap_or(1)
 }
 
-/// Has child processes end, and theirs, by force if they do not.
+/// Ends child processes and their descendants, by force if necessary.
 fn end_children() {
     let begin = Instant::now();
     let mut signal = Signal::SIGTERM;
@@ -157,7 +157,7 @@ fn end_children() {
     }
 }
 
-/// Child processes that run, with theirs.
+/// Running child processes and their descendants.
 fn descendants() -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for process in procfs::process::all_processes().into_iter().flatten() {
@@ -182,12 +182,12 @@ fn descendants() -> Vec<i32> {
 pub(crate) struct Deferral(Flags);
 
 impl Deferral {
-    /// Of work that ends in order at the flag, however long that takes.
+    /// For work that ends in order at the flag, without a time limit.
     pub(crate) fn begin() -> Self {
         Self::with(None)
     }
 
-    /// Of work in steps that asks [`is_wanted`](Self::is_wanted) at each; where a step takes too long, the program ends at once.
+    /// For work in steps that calls [`is_wanted`](Self::is_wanted) at each. If a step takes too long, the program ends at once.
     pub(crate) fn of_steps() -> Self {
         Self::with(Some(Arc::default()))
     }
@@ -206,7 +206,7 @@ impl Deferral {
         &self.0.stop
     }
 
-    /// True if a signal asked for the end.
+    /// True if a signal requested the end.
     pub(crate) fn is_wanted(&self) -> bool {
         let wanted = self.0.stop.load(Ordering::Relaxed);
         if wanted && let Some(noticed) = &self.0.noticed {

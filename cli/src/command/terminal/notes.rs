@@ -1,6 +1,6 @@
 //! Messages of libraries, on standard error.
 //!
-//! Libraries that read guests' rings complain of each damaged one, and a guest can make as many as it likes. The first few lines of these
+//! Libraries that read guests' rings log each damaged one, and a guest can cause any number of them. The first few lines of these
 //! complaints are written, and the rest is counted.
 
 use std::io;
@@ -22,10 +22,10 @@ const MOST: u64 = 8;
 /// Its lines so far.
 static SAID: AtomicU64 = AtomicU64::new(0);
 
-/// True if only results, warnings and errors are wanted.
+/// True if only results, warnings and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// True if notes and progress are wanted.
+/// True if notes and progress are printed.
 pub(crate) fn are_wanted() -> bool {
     !QUIET.load(Ordering::Relaxed)
 }

@@ -1,8 +1,8 @@
 //! Progress of long work: one line on standard error, with the time that is left.
 //!
-//! The line appears where standard error is a terminal and the work takes over two seconds, and is gone when results are printed. Libraries report their
-//! steps to closures and do not know of it. Called by the commands.
-//! The host's clock measures the work; no result depends on it.
+//! The line appears if standard error is a terminal and the work takes over two seconds. It disappears before results are
+//! printed. Libraries report their steps to closures and are independent of this module. Called by the commands. The host's clock
+//! measures the work; no result depends on it.
 #![allow(clippy::disallowed_methods)]
 
 use std::io::{self, IsTerminal};
@@ -19,7 +19,7 @@ use super::notes;
 
 /// Work that takes less is not shown.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks at the work.
+/// Time between checks of the work.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The work that is shown, the innermost last, and its line.
@@ -63,12 +63,12 @@ enum Unit {
     Share,
 }
 
-/// Work under way. It is shown until this is dropped.
+/// Work in progress. It is shown until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Task(Arc<Counters>);
 
 impl Task {
-    /// Shows `all` steps of this name, or some number where that is unknown.
+    /// Shows `all` steps of this name, or an unknown number of steps.
     pub(crate) fn of_steps(name: &str, all: Option<u64>) -> Self {
         Self::begin(name, all.unwrap_or(0), Unit::Steps)
     }
@@ -86,7 +86,7 @@ impl Task {
         let mut shown = shown();
         shown.tasks.push(Arc::clone(&counters));
         if !shown.draws && io::stderr().is_terminal() && notes::are_wanted() {
-            // Without a thread there is no line.
+            // Without a thread no line appears.
             let drawing = thread::Builder::new().name("progress".into()).spawn(draw);
             shown.draws = drawing.is_ok();
         }
@@ -94,7 +94,7 @@ impl Task {
         Self(counters)
     }
 
-    /// So many steps are done.
+    /// Sets the number of finished steps.
     pub(crate) fn set(&self, done: u64) {
         self.0.done.store(done, Ordering::Relaxed);
     }
@@ -104,7 +104,7 @@ impl Task {
         self.0.done.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A share is done of a pass over a file. Of readers that take turns, the one that began last is shown.
+    /// Records the position of a pass over a file. If several readers alternate, the latest pass is shown.
     fn read(&self, path: &Path, position: ReadPosition) {
         let before = self.0.reader.load(Ordering::Relaxed);
         if position.reader < before {
@@ -185,7 +185,7 @@ fn line(what: &str, unit: Unit, (done, all): (u64, u64), elapsed: Duration) -> S
     }
 }
 
-/// The time that the rest takes if it goes on as the first `done` of `all` steps did; `None` before the first step.
+/// The remaining time, if further steps are as fast as the first `done` of `all`; `None` before the first step.
 fn remaining(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
     let rest = u128::from(all.checked_sub(done)?);
     let nanoseconds = (elapsed.as_nanos() * rest).checked_div(u128::from(done))?;
@@ -194,7 +194,7 @@ fn remaining(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
     ))
 }
 
-/// A length of time for people: the two largest units.
+/// A length of time as text: the two largest units.
 fn in_words(time: Duration) -> String {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() >= 500_000_000);
     match (seconds / 86400, seconds / 3600, seconds / 60) {
@@ -219,7 +219,7 @@ fn draw() {
     }
 }
 
-/// Takes the line away for good: results or the program's end follow.
+/// Removes the line for good, before results or the program's end.
 pub(crate) fn clear() {
     let mut shown = shown();
     shown.tasks.clear();

@@ -1,6 +1,7 @@
-//! Replays and simulations under way: their progress, and their end by the user.
+//! Progress of running replays and simulations, and their end by the user.
 //!
-//! The first Ctrl-C has them end with what they have. Many are carried out at once under one watch. Called by `replay`, `simulate` and `model`.
+//! At the first Ctrl-C they end with their results so far. One watch can serve many at once. Called by `replay`, `simulate` and
+//! `model`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +15,7 @@ use super::progress::Task;
 /// Calls between two reports of progress.
 const SELDOM: u64 = 1 << 14;
 
-/// Counts the steps of all threads, and asks at each whether the user wants the end.
+/// Counts the steps of all threads, and checks at each for the user's signal.
 pub(in crate::command) struct Watch {
     task: Task,
     steps: AtomicU64,
@@ -33,7 +34,7 @@ impl Watch {
         }
     }
 
-    /// Watches so many steps of this name, if it is known how many.
+    /// Watches steps of this name; their number may be unknown.
     pub(in crate::command) fn of(name: &str, all: Option<u64>) -> Self {
         Self {
             task: Task::of_steps(name, all),
@@ -43,7 +44,7 @@ impl Watch {
         }
     }
 
-    /// A step is taken. Returns whether to continue.
+    /// Counts a step. Returns true to continue.
     pub(in crate::command) fn step(&self) -> bool {
         let steps = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         if steps.is_multiple_of(self.seldom) {
@@ -52,7 +53,7 @@ impl Watch {
         self.continues()
     }
 
-    /// Whether to continue.
+    /// True to continue.
     pub(in crate::command) fn continues(&self) -> bool {
         !self.deferral.is_wanted()
     }

@@ -1,7 +1,7 @@
-//! `belljar trace collect`, and what is said of traces of which only some iterations were kept.
+//! `belljar trace collect`, and notes about reduced traces.
 //!
-//! The same reduction as a run's with `trace.collect`, of a trace that is there. Called by `belljar trace`, and by commands
-//! that read traces.
+//! The same reduction as `trace.collect` of a run, for a finished trace. Called by `belljar trace`, and by commands that
+//! read traces.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,22 +22,22 @@ use super::generated::never_ran;
 use super::{remark, trace_file};
 use crate::command::output::show;
 
-/// Transitions whose error is told.
+/// Maximum number of listed transitions with their errors.
 const MOST_LINES: usize = 12;
 
 #[derive(Args)]
 pub(crate) struct CollectArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     trace: PathBuf,
-    /// How many iterations of the main loop to keep.
+    /// Number of iterations of the main loop to keep.
     #[arg(long, value_name = "N")]
     iterations: u64,
-    /// The new run directory.
+    /// New run directory.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// Warns on standard error of a trace that has some iterations only, and of one of a run that never ran.
+/// Warns on standard error of a reduced trace, and of a trace of a synthetic run.
 pub(in crate::command) fn warn(path: &Path) -> Result<()> {
     if let Some(origin) = never_ran(path)? {
         warning!("{origin}");
@@ -48,7 +48,7 @@ pub(in crate::command) fn warn(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a trace that has some iterations only; `what` needs all.
+/// Refuses a reduced trace for the command `what`, which needs all iterations.
 pub(in crate::command) fn refuse(path: &Path, what: &str) -> Result<()> {
     match Collected::of_trace(path)? {
         Some(collected) if lacks(&collected) => bail!(
@@ -60,7 +60,7 @@ pub(in crate::command) fn refuse(path: &Path, what: &str) -> Result<()> {
     }
 }
 
-/// Whether anything is missing, as far as is known.
+/// True if a part is known to be missing.
 fn lacks(collected: &Collected) -> bool {
     collected.threads.is_empty() || collected.calls().1 > 0
 }
@@ -109,7 +109,7 @@ pub(super) fn collect(arguments: &CollectArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what is kept of the trace at `from` to the new file `to`.
+/// Reduces the trace at `from` into the new file `to`.
 fn reduce(from: &Path, to: &Path, wanted: u64) -> Result<(Collected, TraceState), TraceError> {
     let mut reader = TraceReader::open(from)?;
     let file = File::create_new(to).map_err(|source| TraceError::Io {
@@ -143,7 +143,7 @@ fn copy_rest(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Says what was saved, and how far means of what was kept are off.
+/// Prints the saved space, and the errors of kept means.
 fn write(
     collected: &Collected,
     [before, after, sums]: [u64; 3],

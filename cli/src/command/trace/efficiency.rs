@@ -50,8 +50,8 @@ pub(in crate::command) fn add_ideal(statistics: &mut Statistics, trace: &Path) -
     Ok(())
 }
 
-/// Compares each of several runs with the first. Without a choice, the scaling is recognised, which is said; where it is
-/// not, computation scaling stays unknown.
+/// Compares each of several runs with the first. Without a choice, the scaling is detected and printed; if detection
+/// fails, computation scaling is unknown.
 pub(super) fn compare(found: &mut [(String, Statistics)], choice: Option<ScalingChoice>) {
     let first = found.first().and_then(|(_, own)| own.efficiency.clone());
     let Some(first) = first else {
@@ -85,7 +85,8 @@ pub(super) fn compare(found: &mut [(String, Statistics)], choice: Option<Scaling
     }
 }
 
-/// The scaling of all runs against the first one, if it is the same. Runs of as many ranks compare either way.
+/// The scaling of all runs against the first one, if it is the same for all. Runs with equal numbers of ranks fit either
+/// scaling.
 fn recognised<'e>(
     first: &Efficiency,
     all: impl Iterator<Item = &'e Efficiency>,

@@ -1,6 +1,6 @@
 //! `belljar trace export`: traces in other tools' formats.
 //!
-//! What a format cannot hold is said once on standard error. Called by `trace`.
+//! Losses of a format are reported once on standard error. Called by `trace`.
 
 /// For LogGOPSim and ATLAHS.
 mod goal;
@@ -29,28 +29,36 @@ use super::trace_file;
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// An archive of the Open Trace Format 2, for Vampir, Scalasca and others: a folder whose anchor is `traces.otf2`.
+    /// Open Trace Format 2, for Vampir, Scalasca and others.
+    ///
+    /// The archive is a folder whose anchor is `traces.otf2`.
     Otf2,
     /// Perfetto's protobuf, for its viewer and queries: a file.
     Perfetto,
-    /// The JSON of Chromium's trace viewer, for small traces: a file.
+    /// JSON of Chromium's trace viewer, for small traces: a file.
     Chrome,
-    /// Paraver's records and names: a folder with `trace.prv`, `trace.pcf` and `trace.row`.
+    /// Paraver's records and names: a folder.
+    ///
+    /// It has `trace.prv`, `trace.pcf` and `trace.row`.
     Paraver,
-    /// Tables of calls, messages and others as comma-separated values: a folder.
+    /// Comma-separated tables of calls, messages and others: a folder.
     Csv,
-    /// The same tables as Apache Parquet, for pandas, polars, DuckDB and others: a folder.
+    /// The same tables as Apache Parquet: a folder.
+    ///
+    /// pandas, polars, DuckDB and others read it.
     Parquet,
-    /// A GOAL schedule, for LogGOPSim and ATLAHS, as text: a file.
+    /// Textual GOAL schedule, for LogGOPSim and ATLAHS: a file.
     Goal,
-    /// The same in its binary form, as `txt2bin` makes it: a file.
+    /// Binary GOAL schedule, as `txt2bin` makes it: a file.
     GoalBinary,
-    /// A time-independent trace of SimGrid, for `smpirun -replay`: a folder, with the run's network as a platform.
+    /// Time-independent trace for SimGrid's `smpirun -replay`: a folder.
+    ///
+    /// It includes the run's network as a platform.
     Ti,
 }
 
 impl Format {
-    /// What names of its files and folders end in.
+    /// Suffix of the names of files and folders in this format.
     fn extension(self) -> &'static str {
         match self {
             Self::Otf2 => "otf2",
@@ -68,28 +76,31 @@ impl Format {
 
 #[derive(Args)]
 pub(crate) struct ExportArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     trace: PathBuf,
-    /// The format.
+    /// Output format.
     #[arg(long, value_enum)]
     format: Format,
-    /// The new file or folder; named after the run when absent.
+    /// New file or folder, by default named after the run.
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
-    /// For `ti`: floating-point operations that stand for a cycle of work.
+    /// For `ti`: floating-point operations per cycle of work.
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
     flops_per_cycle: f64,
-    /// For `ti`: write all collective operations as the MPI library's messages, not only those that SimGrid does not know.
+    /// For `ti`: write collective operations as messages.
+    ///
+    /// They are the MPI library's messages. Without this option, only operations unknown to SimGrid become messages.
     #[arg(long)]
     messages: bool,
-    /// For `ti`: another value for a key of the run's scenario, such as `network.latency="20 us"`, so that the platform is another network; may be
-    /// repeated.
+    /// For `ti`: override a scenario key; repeatable.
+    ///
+    /// With `network.latency="20 us"`, for example, the platform has another latency.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 
 impl ExportArguments {
-    /// Where it goes.
+    /// Path of the output.
     fn out(&self) -> PathBuf {
         self.out.clone().unwrap_or_else(|| {
             let path = match self.trace.is_dir() {
@@ -124,7 +135,7 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Begins a folder that is not there yet, or is empty.
+/// Opens a folder that is new or empty.
 fn folder(path: &Path) -> Result<OutputFolder> {
     match OutputFolder::create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
@@ -142,7 +153,7 @@ fn file(path: &Path, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> R
     Ok(out.finish()?)
 }
 
-/// Says what has no place in the format.
+/// Reports data that the format cannot represent.
 fn say_left_out(left_out: LeftOut) {
     for (count, one, many) in [
         (
@@ -172,13 +183,13 @@ fn say_left_out(left_out: LeftOut) {
         ),
         (
             left_out.unordered,
-            "part in a nonblocking collective operation has all its messages begun at once, without what waits for what among them",
-            "parts in nonblocking collective operations have all their messages begun at once, without what waits for what among them",
+            "part in a nonblocking collective operation starts all its messages at once, without the dependences among them",
+            "parts in nonblocking collective operations start all their messages at once, without the dependences among them",
         ),
         (
             left_out.threads,
-            "thread stands in the rank of its process, in the order of the trace",
-            "threads stand in the rank of their process, in the order of the trace",
+            "thread is merged into the rank of its process, in the order of the trace",
+            "threads are merged into the rank of their process, in the order of the trace",
         ),
     ] {
         if count > 0 {

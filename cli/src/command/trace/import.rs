@@ -1,6 +1,7 @@
 //! `belljar trace import`: traces that other tools wrote, as run directories.
 //!
-//! What such a trace does not tell is said on standard error, and kept in the directory, so that reports say it, too. Called by `trace`.
+//! Data missing from such a trace is reported on standard error, and recorded in the directory, so that reports mention it, too.
+//! Called by `trace`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,42 +18,50 @@ use serde_json::json;
 
 use crate::command::output::say;
 
-/// What was imported, in its directory.
+/// Data about the import, in its directory.
 const IMPORT_FILE: &str = "import.json";
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Choice {
-    /// An archive of the Open Trace Format 2, as Score-P writes it: its anchor, `traces.otf2`, or its folder.
+    /// OTF2 archive, as Score-P writes it.
+    ///
+    /// The path is its anchor, `traces.otf2`, or its folder.
     Otf2,
-    /// A GOAL schedule, as text or in its binary form.
+    /// GOAL schedule, as text or in its binary form.
     Goal,
-    /// A time-independent trace of SimGrid: the list of ranks' files, a file with all ranks, or a folder with the list `ranks`.
+    /// Time-independent trace of SimGrid.
+    ///
+    /// The path is the list of ranks' files, a file with all ranks, or a folder with the list `ranks`.
     Ti,
 }
 
 #[derive(Args)]
 pub(crate) struct ImportArguments {
-    /// The trace: a file, or the folder of an archive.
+    /// Trace file, or folder of an archive.
     file: PathBuf,
-    /// The new run directory; the first free one of `belljar-runs/NAME` after the trace's name when absent.
+    /// New run directory.
+    ///
+    /// The default is the first free one of `belljar-runs/NAME`, after the trace's name.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The format; told by the file's content when absent.
+    /// Input format; by default detected from the content.
     #[arg(long, value_enum)]
     format: Option<Choice>,
-    /// For `ti`: floating-point operations that a processor carries out in a second.
+    /// For `ti`: floating-point operations per second of a processor.
     #[arg(long, value_name = "NUMBER", default_value_t = 1e9)]
     flops_per_second: f64,
-    /// Clock of the hosts' processors in replays: their costs are cycles of it.
+    /// Clock of hosts' processors in replays.
+    ///
+    /// Hosts' costs are cycles of it.
     #[arg(long, value_name = "RATE", default_value = HOST_CLOCK)]
     clock: Rate,
 }
 
-/// Clock of the processors on which hosts' costs were measured, those of the ready scenario `pingpong`.
+/// Clock of the processors with which hosts' costs were measured: the processors of the ready scenario `pingpong`.
 const HOST_CLOCK: &str = "2.6 GHz";
 
-/// Whether the trace at `trace` was made by another tool.
+/// True if the trace at `trace` was imported.
 pub(in crate::command) fn imported(trace: &Path) -> bool {
     trace.with_file_name(IMPORT_FILE).exists()
 }
@@ -79,7 +88,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     let imported = match fill(&directory, arguments, (format, rates), &name) {
         Ok(imported) => imported,
         Err(error) => {
-            // There is nothing in it that could be continued.
+            // A failed import cannot be continued.
             let _ = fs::remove_dir_all(directory.path());
             return Err(error);
         }
@@ -93,7 +102,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the trace, and what stands next to it.
+/// Writes the trace and the files next to it.
 fn fill(
     directory: &RunDirectory,
     arguments: &ImportArguments,
@@ -110,7 +119,7 @@ fn fill(
     Ok(imported)
 }
 
-/// A name for people, and for the run directory.
+/// A name for display and for the run directory.
 fn name_of(file: &Path) -> String {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let fits = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
@@ -121,7 +130,7 @@ fn name_of(file: &Path) -> String {
     }
 }
 
-/// Writes what stands next to the trace: a scenario, by which it is replayed, and what is known of it.
+/// Writes the files next to the trace: a scenario for replays, and data about the import.
 fn keep(
     directory: &RunDirectory,
     arguments: &ImportArguments,
@@ -132,7 +141,7 @@ fn keep(
     directory.write(SCENARIO_FILE, &scenario((file, clock), name, imported))?;
     let text = |value: &serde_json::Value| {
         let text = serde_json::to_string_pretty(value);
-        text.context("what was imported cannot be written as JSON")
+        text.context("the import cannot be written as JSON")
     };
     let summary = json!({
         "scenario": name,

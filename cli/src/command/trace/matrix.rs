@@ -1,6 +1,6 @@
-//! `belljar trace matrix`: who sends how much to whom.
+//! `belljar trace matrix`: traffic between ranks.
 //!
-//! Messages need the MPI library's tables, which are in the run's image; what passed the wire the run wrote down itself.
+//! Messages need the MPI library's tables, which are in the run's image. Traffic on the wire was recorded by the run.
 //! Called by `trace`.
 
 use std::path::{Path, PathBuf};
@@ -18,45 +18,57 @@ use super::collected::warn;
 use super::tables::tables_of_run;
 use super::{FilterArguments, filter, results, trace_file};
 
-/// What is counted.
+/// Kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// What the program called; collective operations as their roots and groups say.
+    /// Calls; collective operations by their roots and groups.
     Call,
-    /// The messages that the MPI library sends, also for collective operations (MPICH 4.0 and Open MPI 4.1).
+    /// Messages that the MPI library computes for the calls.
+    ///
+    /// Collective operations are those of MPICH 4.0 and Open MPI 4.1.
     Message,
-    /// The messages that the run saw the MPI library send (`trace.messages = true`).
+    /// Recorded messages of the MPI library (`trace.messages = true`).
     Seen,
-    /// What the nodes' network cards sent, headers included, from node to node.
+    /// Frames between nodes, headers included.
     Wire,
 }
 
 #[derive(Args)]
 pub(crate) struct MatrixArguments {
-    /// A run directory, or for `--by call` and with `--library` a trace file.
+    /// Run directory, or a trace file.
+    ///
+    /// A trace file needs `--by call` or `--library`.
     trace: PathBuf,
-    /// What is counted.
+    /// Kind of traffic.
     #[arg(long, value_enum, default_value = "call")]
     by: By,
-    /// A row for each pair, as CSV.
+    /// Print a row for each pair, as CSV.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Draw it into this file, too.
+    /// Draw the matrix into this file, too.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Only calls on communicators of this number, as `belljar trace dump` has them: 0 is `MPI_COMM_WORLD`.
+    /// Select calls on the communicator with this number.
+    ///
+    /// The numbers are those of `belljar trace dump`: 0 is `MPI_COMM_WORLD`.
     #[arg(long, value_name = "NUMBER")]
     communicator: Option<u32>,
-    /// Only calls of this job's processes, counted from 0 in the order of their starts.
+    /// Select calls of this job's processes.
+    ///
+    /// Jobs are numbered from 0, in the order of their starts.
     #[arg(long, value_name = "JOB")]
     job: Option<u32>,
-    /// The MPI library whose tables say how collective operations are carried out; that of the run's image when absent.
+    /// MPI library file whose tables define collective algorithms.
+    ///
+    /// The default is the library of the run's image.
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// Messages and bytes alone: what the trace has of times is not read, and no rates are told.
+    /// Print only messages and bytes, without rates.
+    ///
+    /// Times are not read.
     #[arg(long)]
     counts: bool,
     #[command(flatten)]
@@ -69,7 +81,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         arguments.filter.is_given() || arguments.communicator.is_some() || arguments.job.is_some();
     if matches!(arguments.by, By::Wire) && is_part {
         bail!(
-            "what passed the wire is known of the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
+            "traffic on the wire is known for the whole run only; leave out --from, --to, --phase, --rank, --function, --communicator and --job"
         );
     }
     warn(&trace_file(&arguments.trace))?;
@@ -91,9 +103,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
         By::Wire => (wire(&arguments.trace)?, TraceState::Complete),
         By::Seen => {
             if of.communicator.is_some() {
-                bail!(
-                    "messages that were seen do not tell the trace's communicators; leave out --communicator"
-                );
+                bail!("recorded messages lack the trace's communicators; leave out --communicator");
             }
             let seen = seen_traffic(&trace_file(&arguments.trace), &filter, of)?;
             seen.with_context(|| {
@@ -129,13 +139,13 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<ExitCode> {
     })
 }
 
-/// What `summary.json` says that is needed here.
+/// The required part of `summary.json`.
 #[derive(Deserialize)]
 struct Lasted {
     virtual_time_ps: u64,
 }
 
-/// What the run in `directory` says that passed the wire.
+/// The wire traffic that the run in `directory` recorded.
 pub(in crate::command) fn wire(directory: &Path) -> Result<Matrix> {
     let read = |name: &str| {
         let path = directory.join(name);

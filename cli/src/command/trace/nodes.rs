@@ -1,6 +1,7 @@
-//! What the nodes were of a run whose trace is looked at, by the scenario next to it.
+//! The nodes of a traced run, from the scenario next to the trace.
 //!
-//! A trace that was moved away from its run has none: then nothing is said of them. Called by `belljar trace stat`.
+//! A trace that was moved away from its run has no scenario; then the output omits the nodes. Called by `belljar
+//! trace stat`.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -20,10 +21,10 @@ pub(super) struct Group {
     clock_hz: u64,
 }
 
-/// Adds the groups to what is told as JSON, where there are some.
+/// Adds the groups to JSON statistics, if there are any.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub(super) fn add_to(statistics: &[u8], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
     if groups.is_empty() {
         return out.write_all(statistics);
@@ -34,7 +35,7 @@ pub(super) fn add_to(statistics: &[u8], groups: &[Group], out: &mut dyn Write) -
     writeln!(out)
 }
 
-/// The groups of nodes, in the order of their nodes; of a scenario that cannot be read nothing is said.
+/// The groups of nodes, in the order of their nodes; empty if the scenario cannot be read.
 pub(super) fn groups_of(trace: &Path) -> Vec<Group> {
     let nodes = nodes_of(trace).ok().flatten();
     let groups = nodes.as_ref().map_or(&[][..], |nodes| &nodes.group);
@@ -54,7 +55,7 @@ pub(super) fn groups_of(trace: &Path) -> Vec<Group> {
     groups.collect()
 }
 
-/// Groups as text, after what else is told of the run; nothing where there are none.
+/// Groups as text, printed after the statistics; empty without groups.
 pub(super) fn told(groups: &[Group]) -> String {
     let mut text = String::new();
     for group in groups {
@@ -73,7 +74,7 @@ pub(super) fn told(groups: &[Group]) -> String {
     }
 }
 
-/// Cycles of an instruction where nothing else takes time: the same on all nodes, which have one processor each.
+/// Cycles of an instruction without other costs. All nodes must have the same value, and one processor.
 pub(super) fn ratio_of(trace: &Path) -> Result<f64> {
     let kinds = nodes_of(trace)?.map_or_else(Vec::new, |nodes| nodes.kinds(1));
     if let Some((nodes, _)) = kinds.iter().find(|(nodes, _)| nodes.vcpus > 1) {
@@ -93,7 +94,7 @@ pub(super) fn ratio_of(trace: &Path) -> Result<f64> {
     Ok(ratios.first().copied().unwrap_or(1.0))
 }
 
-/// The nodes of the run whose trace this is, by the scenario next to it, if there is one.
+/// The nodes of the traced run, if its scenario is next to the trace.
 fn nodes_of(trace: &Path) -> Result<Option<Nodes>> {
     let scenario = trace.with_file_name(SCENARIO_FILE);
     match read_input_text(&scenario) {

@@ -1,7 +1,7 @@
 //! `belljar trace sites`: statistics by call site, and by transition between call sites.
 //!
-//! Functions and lines are named after the run, by the files of the run's image and workload; without them places are
-//! told by file and address. Called by `trace`.
+//! Functions and lines get their names after the run, from the files of its image and workload. Without them, call
+//! sites appear by file and address. Called by `trace`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,19 +26,23 @@ use super::{FilterArguments, filter, results, several, trace_file};
 
 #[derive(Args)]
 pub(crate) struct SitesArguments {
-    /// A run directory, or a trace file; of several, figures stand next to each other.
+    /// Run directories or trace files; several appear side by side.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Tell sites apart by this many frames, of those that the trace has; without it, by all.
+    /// Distinguish call sites by this number of frames.
+    ///
+    /// The default is all recorded frames.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
     frames: Option<u8>,
-    /// Transitions from call site to call site, too; as CSV, instead.
+    /// Print transitions between call sites, too.
+    ///
+    /// With CSV, only transitions are printed.
     #[arg(long)]
     transitions: bool,
-    /// As JSON, sites and transitions.
+    /// Print sites and transitions as JSON.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// As CSV.
+    /// Print CSV.
     #[arg(long)]
     csv: bool,
     #[command(flatten)]
@@ -95,7 +99,7 @@ pub(crate) struct RunFiles {
 }
 
 impl RunFiles {
-    /// Of the run whose scenario is at `path`.
+    /// The files of the run whose scenario is at `path`.
     pub(crate) fn of(path: &Path) -> Result<Self> {
         let text = read_input_text(path)
             .with_context(|| format!("cannot read the run's scenario {}", path.display()))?;
@@ -119,8 +123,8 @@ impl RunFiles {
         })
     }
 
-    /// The functions of the nodes' kernels that have a table of them, each with the first of the nodes that
-    /// have it; those up to the next one have it, too.
+    /// The functions of the nodes' kernels, each with the number of the first node that runs the kernel. The
+    /// following nodes, up to the next entry, run the same kernel.
     pub(crate) fn kernel_symbols(&self) -> Result<Vec<(u32, Option<KernelSymbols>)>> {
         let each = self.kernels.iter().map(|(first, path)| {
             let kernel = KernelImage::open(path)?;
@@ -137,7 +141,7 @@ impl FileSource for RunFiles {
     }
 }
 
-/// The files of the run whose trace is at `trace`; a warning says why there are none.
+/// The files of the run whose trace is at `trace`; a warning gives the reason if they are missing.
 pub(super) fn files_of(trace: &Path) -> Option<RunFiles> {
     match RunFiles::of(&trace.with_file_name(SCENARIO_FILE)) {
         Ok(files) => Some(files),
@@ -148,16 +152,16 @@ pub(super) fn files_of(trace: &Path) -> Option<RunFiles> {
     }
 }
 
-/// The same, where the trace has call sites at all.
+/// The same, if the trace has call sites.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub(in crate::command) fn traced_files(trace: &Path) -> Result<Option<RunFiles>> {
     let sited = TraceReader::open(trace)?.contents().frames > 0;
     Ok(sited.then(|| files_of(trace)).flatten())
 }
 
-/// Names of the places to which calls return, by these files.
+/// Names of return addresses, by these files.
 pub(in crate::command) fn names(files: Option<&RunFiles>) -> FrameNames<'_> {
     let mut symbols = files.map(|files| Symbols::new(files));
     FrameNames::new(move |file, address| {

@@ -1,4 +1,4 @@
-//! `belljar trace stat`, and the page of it that ends a run.
+//! `belljar trace stat`, and its page at the end of a run.
 //!
 //! Called by `trace`.
 
@@ -19,22 +19,30 @@ use crate::command::output::show;
 
 #[derive(Args)]
 pub(crate) struct StatArguments {
-    /// A run directory, or a trace file; of several, figures stand next to each other.
+    /// Run directories or trace files; several appear side by side.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Instead, cycles per instruction: core + caches + memory + idle + MPI.
+    /// Print cycles per instruction instead.
+    ///
+    /// They are split into core, caches, memory, idle and MPI.
     #[arg(long)]
     cpi: bool,
-    /// Print calls, bytes and messages alone. Times are not read, so that this is several times as fast, and works on files with damaged times.
+    /// Print only calls, bytes and messages.
+    ///
+    /// Times are not read, so this is several times as fast, and works on files with damaged times.
     #[arg(long, conflicts_with = "cpi")]
     counts: bool,
-    /// Replay on an ideal network, too, for serialisation and transfer efficiency.
+    /// Replay on an ideal network for two more efficiencies.
+    ///
+    /// They are serialisation and transfer efficiency.
     #[arg(long, conflicts_with_all = ["cpi", "counts"])]
     efficiency: bool,
-    /// Of several runs: how their problem grows with ranks, for computation scaling. Without it, recognised.
+    /// Growth of the problem with ranks, for computation scaling.
+    ///
+    /// It applies to several runs. By default it is detected.
     #[arg(long, value_enum, value_name = "strong|weak")]
     scaling: Option<ScalingChoice>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

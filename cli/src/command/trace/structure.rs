@@ -1,4 +1,4 @@
-//! `belljar trace graph` and `belljar trace loops`: how a program is built, by its calls.
+//! `belljar trace graph` and `belljar trace loops`: the structure of a program's calls.
 //!
 //! Called by `trace`.
 
@@ -13,16 +13,16 @@ use clap::{Args, ValueEnum};
 use super::collected::warn;
 use super::{FilterArguments, counted, results, several, trace_file};
 
-/// How much of a call makes it another event.
+/// Arguments that distinguish calls.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum By {
     /// The function alone.
     Function,
-    /// And communicator, partners and roots.
+    /// Also communicator, partners and roots.
     Peer,
-    /// And tags.
+    /// Also tags.
     Tag,
-    /// And counts and datatypes.
+    /// Also counts and datatypes.
     Size,
 }
 
@@ -37,40 +37,44 @@ impl By {
     }
 }
 
-/// Whose graphs are wanted.
+/// Number of graphs.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Of {
     /// One for each thread.
     Ranks,
     /// One for each class of threads with equal graphs.
     Classes,
-    /// One for all.
+    /// One for all threads.
     Merged,
 }
 
 #[derive(Args)]
 pub(crate) struct GraphArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     trace: PathBuf,
-    /// What makes a call another node; each takes those before into account, too.
+    /// Arguments that make calls different nodes.
+    ///
+    /// Each value includes the values before it.
     #[arg(long, value_enum, default_value = "peer")]
     by: By,
-    /// Whose graphs.
+    /// Number of graphs.
     #[arg(long, value_enum, default_value = "classes")]
     of: Of,
-    /// Every kind of call as a node of its own, and chains not as one.
+    /// Show each kind of call; do not fold chains.
     #[arg(long)]
     unfolded: bool,
-    /// For Graphviz.
+    /// Print DOT for Graphviz.
     #[arg(long, conflicts_with_all = ["graphml", "json"])]
     dot: bool,
-    /// For networkx, Gephi and yEd.
+    /// Print GraphML for networkx, Gephi and yEd.
     #[arg(long, conflicts_with = "json")]
     graphml: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// What follows what and how often alone, of which no times are read: several times as fast, also where the file's times are damaged.
+    /// Print only order and frequency.
+    ///
+    /// Times are not read, so this is several times as fast, and works on files with damaged times.
     #[arg(long)]
     counts: bool,
     #[command(flatten)]
@@ -106,19 +110,23 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
 
 #[derive(Args)]
 pub(crate) struct LoopsArguments {
-    /// A run directory, or a trace file; of several, figures stand next to each other.
+    /// Run directories or trace files; several appear side by side.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// What makes a call another one; each takes those before into account, too.
+    /// Arguments that make calls different.
+    ///
+    /// Each value includes the values before it.
     #[arg(long, value_enum, default_value = "peer")]
     by: By,
-    /// Calls that only ask for something, as MPI_Comm_rank and MPI_Wtime, too.
+    /// Include queries such as MPI_Comm_rank and MPI_Wtime.
     #[arg(long)]
     all: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Iterations and calls alone, of which no times are read: several times as fast, also where the file's times are damaged.
+    /// Print only iterations and calls.
+    ///
+    /// Times are not read, so this is several times as fast, and works on files with damaged times.
     #[arg(long)]
     counts: bool,
     #[command(flatten)]

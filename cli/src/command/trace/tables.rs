@@ -18,16 +18,16 @@ use belljar_workload::tables::{tables_in, tables_of};
 
 use super::import::imported;
 
-/// The tables by which the MPI library of the run with this trace carried out collective operations: those of `library`, or of the run's
-/// image; Open MPI's of a trace that was imported.
+/// The algorithm tables of the MPI library of the traced run: from `library`, or from the run's image. An imported trace has Open
+/// MPI's tables.
 ///
 /// # Errors
-/// When there is no such library, or the run does not say what its image was.
+/// If there is no such library, or the run does not name its image.
 pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) -> Result<Tables> {
     if let Some(library) = library {
         return Ok(tables_of(library)?);
     }
-    // No image ran; calls are told as Open MPI's, whose rules are known.
+    // No image ran; imported calls are recorded as Open MPI's, whose rules are known.
     if imported(trace) {
         return Ok(Tables::open_mpi());
     }
@@ -40,7 +40,7 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
     })?;
     for name in choosing(&text) {
         warning!(
-            "{} names {name}; what it makes the MPI library choose is not taken into account",
+            "{} sets {name}; its effect on the algorithms of the MPI library is ignored",
             path.display()
         );
     }
@@ -48,12 +48,12 @@ pub(in crate::command) fn tables_of_run(trace: &Path, library: Option<&Path>) ->
     let first = implementation(trace)?;
     let roots = Plan::images_of(&scenario, &path)?.into_iter();
     let mut each = roots.map(|image| Ok(tables_in(&GuestRoot::open(&image)?, first)?));
-    // Of nodes of several images those that have an MPI library run its calls.
+    // If nodes have several images, the first image with an MPI library has the tables.
     let found = each.next().context("a scenario has an image")?;
     found.or_else(|error: anyhow::Error| each.find_map(Result::ok).ok_or(error))
 }
 
-/// Variables in a scenario that make MPI libraries choose other algorithms than by their own rules.
+/// Variables in a scenario that override the algorithm selection of MPI libraries.
 fn choosing(scenario: &str) -> BTreeSet<&str> {
     let words = scenario.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
     let names = ["MPIR_CVAR_", "OMPI_MCA_coll", "coll_tuned_", "coll_libnbc_"];
@@ -65,7 +65,7 @@ fn choosing(scenario: &str) -> BTreeSet<&str> {
 /// The MPI library of the first call in a trace.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub(in crate::command) fn implementation(trace: &Path) -> Result<Implementation> {
     let mut reader = TraceReader::open(trace)?;
     let first = reader.next();

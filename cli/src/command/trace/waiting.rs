@@ -1,6 +1,6 @@
-//! `belljar trace wait`, `path` and `diff`: who waits for whom, what determines how long the program takes, and what changed.
+//! `belljar trace wait`, `path` and `diff`: waiting, the critical path, and differences of two traces.
 //!
-//! Where a trace tells where calls were made, call sites are told with their functions and lines. Called by `trace`.
+//! If a trace has call sites, they are printed with functions and lines. Called by `trace`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,16 +18,20 @@ use super::{FilterArguments, filter, remark, results, several, trace_file};
 
 #[derive(Args)]
 pub(crate) struct WaitArguments {
-    /// A run directory, or a trace file; of several, figures stand next to each other.
+    /// Run directories or trace files; several appear side by side.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Tell call sites apart by this many frames, of those that the trace has; without it, by all.
+    /// Distinguish call sites by this number of frames.
+    ///
+    /// The default is all recorded frames.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
     frames: Option<u8>,
-    /// By phase of the program, too: before, in and after its main loop.
+    /// Print results by phase, too.
+    ///
+    /// Phases are before, in and after the main loop.
     #[arg(long)]
     phases: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -36,29 +40,33 @@ pub(crate) struct WaitArguments {
 
 #[derive(Args)]
 pub(crate) struct PathArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     trace: PathBuf,
-    /// By phase of the program, too: before, in and after its main loop.
+    /// Print results by phase, too.
+    ///
+    /// Phases are before, in and after the main loop.
     #[arg(long)]
     phases: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct DiffArguments {
-    /// A run directory, or a trace file.
+    /// Run directory or trace file.
     a: PathBuf,
-    /// Another one.
+    /// Second run directory or trace file.
     b: PathBuf,
-    /// By phase of the program, too: before, in and after its main loop.
+    /// Print results by phase, too.
+    ///
+    /// Phases are before, in and after the main loop.
     #[arg(long)]
     phases: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// End with exit code 1 when the traces are not equal.
+    /// Exit with code 1 if the traces differ.
     #[arg(long)]
     exit_code: bool,
 }
@@ -78,7 +86,7 @@ pub(super) fn wait(arguments: &WaitArguments) -> Result<ExitCode> {
     })
 }
 
-/// Who waits for whom in a trace, with names of call sites.
+/// The waiting in a trace, with names of call sites.
 fn named_waiting(arguments: &WaitArguments, path: &Path) -> Result<(Waiting, TraceState)> {
     let filter = filter(&arguments.filter, path)?;
     let by = WaitBy {
@@ -130,7 +138,7 @@ pub(super) fn diff(arguments: &DiffArguments) -> Result<ExitCode> {
     })
 }
 
-/// Whether a trace tells where calls were made.
+/// True if a trace has call sites.
 fn tells_sites(path: &Path) -> Result<bool> {
     Ok(TraceReader::open(path)?.contents().frames > 0)
 }

@@ -1,7 +1,7 @@
 //! One image, tried with the programs of a request.
 //!
-//! Nothing is run: programs are held against the files of the image. Called by `choose` for each image,
-//! which keeps the one that fits best.
+//! Nothing is run: programs are compared with the files of the image. Called by `choose` for each image; `choose` keeps
+//! the best one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use belljar_workload::host_loader::read_binary;
 use belljar_workload::library::{Closure, Found, Object, bring};
 use belljar_workload::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
 
-/// Longest script of which the text is looked at, in bytes.
+/// Largest script whose text is read, in bytes.
 const SCRIPT: u64 = 1 << 20;
 
 /// An image on trial.
@@ -34,7 +34,7 @@ pub(super) struct Trial<'a> {
     pub(super) warnings: Vec<String>,
     /// Modules that scripts import and the image lacks.
     pub(super) lacking: usize,
-    /// What they are linked to.
+    /// The MPIs that they are linked to.
     mpi: Vec<Mpi>,
 }
 
@@ -56,10 +56,10 @@ impl<'a> Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Finds the program of `part`, and what it needs.
+    /// Finds the program of `part` and its libraries.
     ///
     /// # Errors
-    /// Why it cannot run on the image.
+    /// The reason why it cannot run on the image.
     pub(super) fn program(&mut self, part: &Part) -> Result<Program, ChoiceError> {
         let word = &part.program;
         let path = part.path_here(word);
@@ -173,8 +173,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Warns of MPI libraries that the program would have from a folder of its own, as of a package of Python, Conda or
-    /// Spack: nodes have those of the image.
+    /// Warns of MPI libraries from a program's own folder, such as a package of Python, Conda or Spack: nodes use the
+    /// image's libraries instead.
     fn compare(&mut self, name: &str, here: &Closure) {
         for (library, path) in &here.open {
             let of_system = self.host.system(library).map(|(path, _)| path);
@@ -255,7 +255,7 @@ impl Trial<'_> {
             None => {
                 self.lacking += 1;
                 self.warnings.push(format!(
-                    "{} names mpi4py, which the image {} does not have",
+                    "{} imports mpi4py, which the image {} lacks",
                     path.display(),
                     self.image
                 ));
@@ -263,7 +263,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The MPI that all are linked to; one that the image has where none is.
+    /// The MPI that all are linked to. If none is linked to MPI, one of the image's.
     pub(super) fn launched_by(&self) -> Result<Mpi, ChoiceError> {
         let mut all = self.mpi.clone();
         all.sort();
@@ -293,13 +293,13 @@ fn at_home(mut error: ProgramError, here: &Closure) -> ProgramError {
     error
 }
 
-/// True if a file may be run as it is.
+/// True if a file can be executed directly.
 fn is_program(path: &Path) -> bool {
     let data = fs::metadata(path);
     data.is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-/// The MPI that is linked into a static program, by what its library says of itself.
+/// The MPI that is linked into a static program, detected by its library's version string.
 fn static_mpi(path: &Path) -> Option<Mpi> {
     let bytes = fs::read(path).ok()?;
     let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);

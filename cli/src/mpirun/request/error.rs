@@ -1,6 +1,7 @@
 //! Errors in the words of a request.
 //!
-//! Each error names the option or the line, and a correct one. Made where words and files are read, printed by `belljar mpirun` and `replay`.
+//! Each error names the option or the line, and a correct one. Errors arise from words and files; `belljar mpirun` and `replay`
+//! print them.
 
 /// Errors in the words of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,18 +9,18 @@ pub enum RequestError {
     /// Nothing to run.
     #[error("there is no program after `{0}`; write for example: belljar mpirun -n 4 ./a.out")]
     NoProgram(String),
-    /// An option that is none.
+    /// An unknown option.
     #[error(
-        "`{0}` is no option of belljar mpirun; belljar mpirun --help lists them, and after `:` stand -n N, -x NAME=VALUE, --wdir DIR and the program"
+        "`{0}` is not an option of belljar mpirun; belljar mpirun --help lists them; after `:` come -n N, -x NAME=VALUE, --wdir DIR and the program"
     )]
     Option(String),
-    /// Not a number of ranks.
-    #[error("`{0}` is no number of ranks; write a number from 1")]
+    /// An invalid number of ranks.
+    #[error("`{0}` is not a number of ranks; write a number from 1")]
     Ranks(String),
     /// No number of ranks.
     #[error("how many ranks? write -n N, or --nodes N, or --hostfile FILE")]
     HowMany,
-    /// More ranks than room.
+    /// More ranks than slots.
     #[error(
         "{ranks} ranks are more than the {room} slots of {nodes} nodes: add --ranks-per-node {least}, --nodes {wanted}, or --oversubscribe"
     )]
@@ -30,9 +31,9 @@ pub enum RequestError {
         nodes: u32,
         /// Their slots.
         room: u32,
-        /// So many would do on these nodes.
+        /// Slots of each node that would suffice.
         least: u32,
-        /// So many nodes would do.
+        /// Number of nodes that would suffice.
         wanted: u32,
     },
     /// A line of a host file.
@@ -47,9 +48,9 @@ pub enum RequestError {
     #[error("the host file names no host; write a line for each node, such as: a slots=2")]
     NoHosts,
     /// A host of a list.
-    #[error("--host: `{0}` is no host; write names with commas between them, each NAME or NAME:K")]
+    #[error("--host: `{0}` is not a host; separate names by commas, each NAME or NAME:K")]
     Host(String),
-    /// More slots than a node may have.
+    /// More slots than the limit of a node.
     #[error("the host {host} has {slots} slots; a node has at most 1024")]
     Slots {
         /// The host.
@@ -68,28 +69,30 @@ pub enum RequestError {
     /// A rank without a host.
     #[error("the rankfile does not name a host for rank {0}")]
     NoRank(u32),
-    /// A host that is not among those of the host file.
-    #[error("the rankfile puts rank {rank} on {host}, which is none of the run's hosts")]
+    /// A host outside of the host file.
+    #[error("the rankfile puts rank {rank} on {host}, which is not a host of the run")]
     NoHost {
         /// The rank.
         rank: u32,
         /// The host.
         host: String,
     },
-    /// Another number of ranks.
-    #[error("-n {ranks}: the rankfile has hosts for {named} ranks; leave -n out, or name as many")]
+    /// Different numbers of ranks.
+    #[error(
+        "-n {ranks}: the rankfile has hosts for {named} ranks; leave out -n, or make both equal"
+    )]
     RankCount {
         /// Ranks of the command line.
         ranks: u32,
         /// Ranks of the file.
         named: u32,
     },
-    /// Nodes that differ too often.
+    /// More kinds of nodes than a scenario can have.
     #[error(
         "the slots of nodes change {0} times along the host file, and nodes have at most 16 groups: sort hosts by their slots"
     )]
     Groups(usize),
-    /// A mapping that is none.
+    /// An unknown mapping.
     #[error("--map-by {text}: {instead}")]
     MapBy {
         /// The value.
@@ -97,7 +100,7 @@ pub enum RequestError {
         /// Correct values.
         instead: String,
     },
-    /// An order of ranks that is none.
+    /// An unknown order of ranks.
     #[error("--rank-by {0}: write slot or node")]
     RankBy(String),
     /// A placement of several programs.
@@ -105,7 +108,7 @@ pub enum RequestError {
         "several programs fill slots in order: leave out --map-by node, --rank-by and rankfiles, or run one program"
     )]
     OneProgram,
-    /// An option that cannot be honoured.
+    /// An unsupported option.
     #[error("{option} has no counterpart on nodes: {instead}")]
     Refused {
         /// The option.
@@ -113,10 +116,10 @@ pub enum RequestError {
         /// Its counterpart.
         instead: &'static str,
     },
-    /// An option of all programs after the first one.
+    /// An option of all programs that follows the first one.
     #[error("{0} is for all programs: write it before the first one")]
     Late(String),
-    /// A network that is none.
+    /// An invalid network.
     #[error("--network {text}: {reason}; write BANDWIDTH,LATENCY, such as 100Gb/s,1us")]
     Network {
         /// The value.

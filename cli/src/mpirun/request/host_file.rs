@@ -5,7 +5,7 @@
 
 use super::RequestError;
 
-/// Most slots of one host.
+/// Maximum number of slots of one host.
 const MOST_SLOTS: u32 = 1024;
 
 /// A host with its slots.
@@ -22,7 +22,7 @@ pub struct HostSlots {
 /// Returns the hosts of a host file, in the order of its lines, each line by itself.
 ///
 /// # Errors
-/// When a line is not understood, or there is none.
+/// If a line is invalid, or the file has no host.
 pub fn host_lines(text: &str) -> Result<Vec<HostSlots>, RequestError> {
     let mut hosts = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -48,7 +48,7 @@ pub fn host_lines(text: &str) -> Result<Vec<HostSlots>, RequestError> {
 /// Returns the hosts of a host file, each once, in the order of their first lines.
 ///
 /// # Errors
-/// When a line is not understood, or there is none.
+/// If a line is invalid, or the file has no host.
 pub fn host_file(text: &str) -> Result<Vec<HostSlots>, RequestError> {
     merged(host_lines(text)?)
 }
@@ -56,7 +56,7 @@ pub fn host_file(text: &str) -> Result<Vec<HostSlots>, RequestError> {
 /// Returns the hosts of a list such as `a,b:2,a`, each once, in the order of their first names.
 ///
 /// # Errors
-/// When a name is not understood.
+/// If a name is invalid.
 pub fn host_list(lists: &[String]) -> Result<Vec<HostSlots>, RequestError> {
     let mut hosts = Vec::new();
     for list in lists {
@@ -138,7 +138,7 @@ fn number(text: &str) -> Option<u32> {
 /// of the run.
 ///
 /// # Errors
-/// When a line is not understood, or a rank is named twice or not at all.
+/// If a line is invalid, or a rank is missing or named twice.
 pub fn rank_file(text: &str) -> Result<Vec<String>, RequestError> {
     let mut ranks = std::collections::BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
@@ -166,7 +166,7 @@ fn rank_line(line: &str) -> Option<(u32, String)> {
     let mut words = place.split_whitespace();
     let host = words.next()?;
     let known = |word: &str| ["slot", "slots"].iter().any(|key| word.starts_with(key));
-    // Processors of a node, which ranks are not bound to.
+    // Processors of a node are ignored, as ranks are not bound to them.
     let rest: Vec<&str> = words.collect();
     let fits = rest.first().is_none_or(|word| known(word)) && !host.contains(['=', ':']);
     fits.then_some((rank.trim().parse().ok()?, host.to_owned()))

@@ -17,13 +17,13 @@ pub enum Meaning {
     OwnVariable,
     /// Variables with the values that they have here, separated by commas.
     List,
-    /// A parameter, in two words, that is read of a variable whose name begins so.
+    /// A parameter, in two words, that sets a variable with this prefix.
     Parameter(&'static str),
     /// Files to bring, separated by commas.
     Files,
-    /// It has so many words after it, no effect, and this reason.
+    /// An option with this number of values that has no effect, and the reason.
     Ignored(usize, &'static str),
-    /// It has no counterpart of its own; the advice.
+    /// An option without a counterpart, and the advice.
     Refused(&'static str),
 }
 
@@ -37,7 +37,7 @@ const REACHED: &str = "nodes reach each other over eth0, by a launcher of their 
 const OF_IMAGE: &str = "MPI is that of the image";
 const SCENARIO: &str =
     "run the launcher's own command in a scenario, as workload.command (belljar new writes one)";
-const STREAMS: &str = "the run directory has what ranks write, as stdout and stderr; --tag-output marks the lines of each rank";
+const STREAMS: &str = "the run directory has the ranks' output, as stdout and stderr; --tag-output marks the lines of each rank";
 
 /// Options by their names without dashes: both launchers take most of them with one or two.
 const TABLE: &[(&[&str], Meaning)] = &[
@@ -135,7 +135,7 @@ const TABLE: &[(&[&str], Meaning)] = &[
         ],
         Ignored(
             0,
-            "console/node0.log and stderr of the run directory have the launcher's words",
+            "console/node0.log and stderr of the run directory have the launcher's messages",
         ),
     ),
     (&["prefix"], Ignored(1, OF_IMAGE)),
@@ -267,10 +267,11 @@ const TABLE: &[(&[&str], Meaning)] = &[
     ),
 ];
 
-/// Returns the meaning of the option `word`; `None` for options that no launcher has, or that `belljar mpirun` spells alike.
+/// Returns the meaning of the option `word`; `None` for options that no launcher has, and for options that `belljar mpirun` has
+/// under the same name.
 pub fn meaning(word: &str) -> Option<Meaning> {
     let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
-    // The program's own: -s is a size nowhere, and a long option of one letter is none.
+    // A lone dash and words with three dashes are no options.
     if name.is_empty() || name.starts_with('-') {
         return None;
     }

@@ -1,20 +1,20 @@
-//! Nodes, their slots, and which ranks are on which of them.
+//! Nodes, their slots, and the ranks on each.
 //!
-//! `--map-by` says how many ranks each node gets, `--rank-by` in which order they are numbered. Launchers fill the slots of their
-//! host file in order, so that most placements are a matter of slots; others need a word to the launcher. Called by `belljar mpirun`.
+//! `--map-by` sets the number of ranks on each node, `--rank-by` the order of their numbers. Launchers fill the slots of their
+//! host file in order, so slots express most placements; others need an option of the launcher. Called by `belljar mpirun`.
 
 use super::RequestError;
 
-/// Most groups of nodes that a scenario may have.
+/// Maximum number of groups of nodes in a scenario.
 const MOST_GROUPS: usize = 16;
 
-/// An order in which ranks go to nodes.
+/// An order of mapping ranks to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RankOrder {
     /// All slots of a node, then those of the next one.
     #[default]
     BySlot,
-    /// One to each node, and from the first on again.
+    /// One rank to each node, then again from the first node.
     ByNode,
 }
 
@@ -37,7 +37,7 @@ pub struct Mapping {
     pub rank_file: Option<String>,
 }
 
-/// Words to the launcher for an order of ranks that host files do not give.
+/// Options of the launcher for an order of ranks that host files cannot express.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// It fills slots.
@@ -49,23 +49,23 @@ pub enum Placement {
     Listed(Vec<u32>),
 }
 
-/// Nodes and how many ranks each may have.
+/// Nodes and their slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Nodes.
     pub nodes: u32,
-    /// Ranks that each may have: its slots. The most of a node where they differ.
+    /// Ranks that each may have: its slots. The maximum, if nodes differ.
     pub ranks_per_node: u32,
-    /// Slots of each node where they differ, else empty.
+    /// Slots of each node if they differ, otherwise empty.
     pub uneven: Vec<u32>,
-    /// Processors that ranks of a node are meant for, where they are fewer than its ranks.
+    /// Processors intended for the ranks of a node, if there are fewer than ranks.
     pub processors: Option<u32>,
-    /// Words to the launcher for the order of ranks.
+    /// Options of the launcher for the order of ranks.
     pub placement: Placement,
 }
 
 impl Layout {
-    /// Nodes that are all alike.
+    /// Nodes with equal slots.
     pub fn alike(nodes: u32, ranks_per_node: u32) -> Self {
         Self {
             nodes,
@@ -74,7 +74,7 @@ impl Layout {
         }
     }
 
-    /// Nodes with so many slots each.
+    /// Nodes with these slots.
     fn of(slots: &[u32], placement: Placement) -> Result<Self, RequestError> {
         let most = slots.iter().copied().max().unwrap_or(1);
         let is_even = slots.iter().all(|&one| one == most);
@@ -91,7 +91,7 @@ impl Layout {
         }
     }
 
-    /// Nodes with equal slots that follow one another: how many, and their slots. Empty where all are alike.
+    /// Nodes with equal slots that follow one another: how many, and their slots. Empty if all are equal.
     pub fn groups(&self) -> Vec<(u32, u32)> {
         let mut groups: Vec<(u32, u32)> = Vec::new();
         for &slots in &self.uneven {
@@ -107,7 +107,7 @@ impl Layout {
 /// The layout of `ranks` on nodes with these `slots`.
 ///
 /// # Errors
-/// When there is no room for them.
+/// If the ranks do not fit.
 pub(super) fn placed(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Layout, RequestError> {
     let counts = counts(ranks, slots, mapping)?;
     let list = match mapping.rank.unwrap_or(mapping.map) {
@@ -121,16 +121,16 @@ pub(super) fn placed(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Lay
     }
 }
 
-/// The layout of ranks whose nodes are given one by one.
+/// The layout of ranks with a node for each.
 ///
 /// # Errors
-/// When nodes differ in more ways than a scenario can say.
+/// If a scenario cannot express the differences of nodes.
 pub(super) fn listed(list: &[u32], slots: &[u32]) -> Result<Layout, RequestError> {
     let mut counts = vec![0; slots.len()];
     for &node in list {
         counts[node as usize] += 1;
     }
-    // A node without a rank has a slot all the same: launchers' host files name no others.
+    // A node without a rank has one slot, as launchers' host files name no others.
     let counts: Vec<u32> = counts.into_iter().map(|count| count.max(1)).collect();
     let mut layout = Layout::of(&counts, of_list(list, &counts))?;
     let most = slots.iter().copied().max().unwrap_or(1);
@@ -179,7 +179,7 @@ fn counts(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Vec<u32>, Requ
             wanted: ranks.div_ceil(each),
         });
     }
-    // As in Open MPI, the rest is spread evenly, and the first nodes get one more.
+    // As in Open MPI, the remainder is spread evenly: the first nodes get one more.
     let (each, rest) = ((more / nodes) as u32, (more % nodes) as usize);
     let extra = |at: usize| each + u32::from(at < rest);
     Ok((0..)
@@ -207,7 +207,7 @@ fn cyclic(counts: &[u32]) -> Vec<u32> {
     nodes.collect()
 }
 
-/// The simplest words for the nodes of ranks, where nodes have these slots.
+/// The simplest placement for the nodes of ranks, if nodes have these slots.
 fn of_list(list: &[u32], slots: &[u32]) -> Placement {
     let ranks = u32::try_from(list.len()).unwrap_or(u32::MAX);
     if list == by_slot(&filled(ranks, slots)) {

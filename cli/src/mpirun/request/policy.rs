@@ -1,6 +1,6 @@
 //! Values of `--map-by` and `--rank-by`, as Open MPI 4 and 5 have them.
 //!
-//! Parts of a node are alike, so that most policies mean the order of slots. Called by `belljar mpirun`.
+//! Parts of a node are equal, so most policies mean the order of slots. Called by `belljar mpirun`.
 
 use super::RequestError;
 use super::placement::{Mapping, RankOrder};
@@ -18,7 +18,7 @@ pub fn map_by(text: &str, mapping: &mut Mapping) -> Result<(), RequestError> {
     let policy = words.next().unwrap_or("").to_ascii_lowercase();
     let mut rest: Vec<&str> = words.collect();
     match policy.as_str() {
-        // A node has one package, and its parts are alike.
+        // A node has one package with equal parts.
         "slot" | "core" | "hwthread" | "socket" | "package" | "numa" | "l1cache" | "l2cache"
         | "l3cache" | "board" | "user" | "none" | "" => {}
         "node" => mapping.map = RankOrder::ByNode,
@@ -63,7 +63,7 @@ fn modifier(word: &str, policy: &str, mapping: &mut Mapping) -> Option<()> {
         ("file", path) if policy == "rankfile" && !path.is_empty() => {
             mapping.rank_file = Some(path.to_owned());
         }
-        // True on nodes in any case.
+        // Always true on nodes.
         ("nooversubscribe" | "hwtcpus" | "corecpus" | "inherit" | "noinherit", "") => {}
         _ => return None,
     }
@@ -73,7 +73,7 @@ fn modifier(word: &str, policy: &str, mapping: &mut Mapping) -> Option<()> {
 /// Reads the value of `--rank-by`.
 ///
 /// # Errors
-/// When it is none.
+/// If it is unknown.
 pub fn rank_by(text: &str) -> Result<RankOrder, RequestError> {
     match text.to_ascii_lowercase().as_str() {
         "slot" | "fill" | "core" | "hwthread" | "socket" | "package" | "numa" | "l1cache"

@@ -1,22 +1,22 @@
 //! Slurm's lists of counts, such as `4(x2),2`: 4, 4 and 2.
 //!
-//! What is returned has exactly one count for each host, none of them zero; anything else is an error.
-//! Called for the variables in which Slurm tells what a job has on each host.
+//! The result has exactly one count for each host, all above zero; anything else is an error. Called
+//! for the variables with a job's resources on each host.
 
-/// Why a text is no such list.
+/// Errors in a list of counts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountsError {
     /// Neither `N` nor `N(xTIMES)`, with N and TIMES above zero.
-    #[error("`{0}` is no count of processors; one looks like 4 or 4(x2)")]
+    #[error("`{0}` is not a count of processors, such as 4 or 4(x2)")]
     Item(String),
-    /// Counts for more hosts or fewer than there are.
-    #[error("`{text}` tells of {counted} hosts, and there are {hosts}")]
+    /// Counts for another number of hosts.
+    #[error("`{text}` has counts for {counted} hosts, and there are {hosts}")]
     Hosts {
         /// The list.
         text: String,
-        /// Hosts that it tells of; where it tells of more than there are, at least those.
+        /// Hosts in the list; if there are too many, a lower bound.
         counted: usize,
-        /// Hosts there are.
+        /// Expected hosts.
         hosts: usize,
     },
 }
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str, hosts: usize) -> Result<Vec<u32>, CountsError> {
         };
         let count = positive(count).ok_or_else(wrong)?;
         let counted = counts.len().saturating_add(times as usize);
-        // Before there is room made for them: a list of ten letters may tell of billions.
+        // Checked before allocation: a list of ten letters may stand for billions of hosts.
         if counted > hosts {
             return Err(not_these(text, counted, hosts));
         }

@@ -1,4 +1,4 @@
-//! Slurm's variables as jobs have them: what follows from them, and what is refused.
+//! Slurm's variables as jobs have them: valid ones and invalid ones.
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

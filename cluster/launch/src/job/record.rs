@@ -1,29 +1,29 @@
-//! What Slurm tells of a job.
+//! Slurm's record of a job.
 //!
-//! Reads lines of `scontrol --oneliner show job`. A line that is no record is passed over, and a state that
-//! is none of Slurm's words for ends is no end. Called by `records`.
+//! Reads lines of `scontrol --oneliner show job`. A line without a record is skipped, and an unknown word
+//! for a state counts as not ended. Called by `records`.
 
-/// A job, as `scontrol` tells of it.
+/// A job's record, from `scontrol`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRecord {
-    /// For a job of an array that has a record of its own: its place in it.
+    /// The index in its array of a job with a record of its own.
     pub task: Option<u32>,
-    /// How far it is.
+    /// Its state.
     pub state: JobState,
-    /// The hosts that it runs or ran on, in Slurm's short form; empty before.
+    /// Its present or past hosts, in Slurm's short form; empty before it runs.
     pub hosts: String,
 }
 
-/// How far a job is.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits, for this reason in Slurm's words.
+    /// Waiting, for this reason in Slurm's words.
     Waiting(String),
-    /// It runs.
+    /// Running.
     Running,
-    /// It has ended.
+    /// Ended.
     Ended {
-        /// Slurm's word, such as `COMPLETED`, `FAILED` or `TIMEOUT`.
+        /// Slurm's state, such as `COMPLETED`, `FAILED` or `TIMEOUT`.
         how: String,
         /// The exit status of its script.
         status: i32,
@@ -32,7 +32,7 @@ pub enum JobState {
     },
 }
 
-/// Slurm's words for ends.
+/// Slurm's states of ended jobs.
 const ENDS: &[&str] = &[
     "BOOT_FAIL",
     "CANCELLED",
@@ -47,11 +47,11 @@ const ENDS: &[&str] = &[
 ];
 
 impl JobRecord {
-    /// Reads a line of `scontrol --oneliner show job`: `KEY=VALUE` and blanks. `None` for
-    /// what is none.
+    /// Reads a line of `scontrol --oneliner show job`: `KEY=VALUE` and blanks. `None` if the line is no
+    /// record.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        // What users chose comes after what is asked for here, but for the name, which is
-        // made plain; so the first of a kind is Slurm's own.
+        // All user-chosen values except the name follow the wanted keys, and the name is sanitised, so the
+        // first occurrence of a key is Slurm's own.
         let value = |key: &str| {
             let words = line.split_ascii_whitespace();
             let mut pairs = words.filter_map(|word| word.split_once('='));
@@ -73,14 +73,14 @@ impl JobRecord {
         };
         let hosts = value("NodeList").filter(|hosts| *hosts != "(null)");
         Some(Self {
-            // Jobs that wait share one record, whose places are a list.
+            // Waiting jobs share one record, whose index is a list.
             task: value("ArrayTaskId").and_then(|task| task.parse().ok()),
             state,
             hosts: hosts.unwrap_or_default().to_owned(),
         })
     }
 
-    /// Whether it has ended.
+    /// True if it has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, JobState::Ended { .. })
     }

@@ -1,12 +1,12 @@
 //! Batch scripts.
 //!
-//! The same job makes the same script. Every value is quoted for `sbatch` or for the shell, whichever reads
-//! it, and one that does not fit on a line is refused. Called by [`BatchJob::script`].
+//! The same job makes the same script. Every value is quoted for `sbatch` or for the shell; a value that
+//! does not fit on a line is refused. Called by [`BatchJob::script`].
 
 use super::{BatchJob, JobError};
 use crate::quote::quoted;
 
-/// A job is told so many seconds before its time is over, and then ends in order. Slurm
+/// Slurm signals a job this number of seconds before its time limit, and the job then ends in order. Slurm
 /// may do so up to a minute earlier.
 const NOTICE: u32 = 60;
 
@@ -23,7 +23,7 @@ pub(super) fn write(job: &BatchJob) -> Result<String, JobError> {
     if job.array.is_some() {
         text.push_str("cd \"$SLURM_ARRAY_TASK_ID\" || exit 1\n");
     }
-    // Slurm's signals are for this process: the program takes its place.
+    // `exec` lets the program replace the shell, so that it receives Slurm's signals.
     text.push_str("exec");
     for word in &job.command {
         printable(word)?;
@@ -38,7 +38,7 @@ pub(super) fn write(job: &BatchJob) -> Result<String, JobError> {
 fn options(job: &BatchJob) -> Vec<(&'static str, Option<String>)> {
     let wishes = &job.wishes;
     let folder = job.folder.display().to_string();
-    // After a `%` Slurm expects a letter that says what to put there.
+    // Slurm interprets a `%` as the start of a placeholder.
     let literal = folder.replace('%', "%%");
     let place = if job.array.is_some() { "%a/" } else { "" };
     let mut options = vec![
@@ -51,8 +51,8 @@ fn options(job: &BatchJob) -> Vec<(&'static str, Option<String>)> {
         ("open-mode", Some("append".to_owned())),
         ("nodes", Some(wishes.hosts.unwrap_or(1).to_string())),
         ("ntasks-per-node", Some("1".to_owned())),
-        // A lost host is for the run to see, which then keeps what it has; and a run is
-        // not begun again over what it left.
+        // The run itself handles a lost host and keeps its state; a restarted job would overwrite the
+        // results.
         ("no-kill", None),
         ("no-requeue", None),
         ("signal", Some(format!("B:TERM@{NOTICE}"))),
@@ -83,7 +83,7 @@ fn options(job: &BatchJob) -> Vec<(&'static str, Option<String>)> {
     options
 }
 
-/// A value on a line for `sbatch`, which reads quotes and backslashes there.
+/// A value on a line for `sbatch`, which interprets quotes and backslashes.
 fn on_a_line(value: &str) -> Result<String, JobError> {
     printable(value)?;
     let bare = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+,".contains(letter);
@@ -101,7 +101,7 @@ fn printable(value: &str) -> Result<(), JobError> {
     Ok(())
 }
 
-/// A name without what could be taken for something else in Slurm's lists.
+/// A name without characters that Slurm's lists interpret.
 fn plain(name: &str) -> String {
     let keep = |letter: char| {
         let is_plain = letter.is_ascii_alphanumeric() || "-_.".contains(letter);

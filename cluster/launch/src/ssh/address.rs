@@ -1,14 +1,14 @@
-//! Where a host is: `[USER@]HOST[:PORT]`.
+//! Host addresses: `[USER@]HOST[:PORT]`.
 //!
-//! What names no host is refused with a message that names it, before any connection. Called by
-//! [`Ssh`](super::Ssh) for each host that it starts an agent on.
+//! An invalid address is refused, with a message that quotes it, before any connection. Called
+//! by [`Ssh`](super::Ssh) for the host of each agent.
 
 use crate::LaunchError;
 
-/// A host, and who to be there.
+/// A host and the user to log in as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
-    /// As the caller named it.
+    /// The address as written by the caller.
     pub(super) given: String,
     pub(super) user: String,
     /// The host's name or address.
@@ -37,12 +37,14 @@ impl Address {
             },
         };
         let port = match port_text {
-            Some(text) => text.parse().map_err(|_| wrong("the port is no number"))?,
+            Some(text) => text
+                .parse()
+                .map_err(|_| wrong("the port is not a number"))?,
             None => port,
         };
         let plain = |letter: char| letter.is_ascii_graphic() && !"/*?!|,@[]".contains(letter);
         if host.is_empty() || host.starts_with('-') || !host.chars().all(plain) {
-            return Err(wrong("the name is empty or has letters that names do not"));
+            return Err(wrong("the name is empty or has invalid characters"));
         }
         if user.is_empty() {
             return Err(wrong("the user is empty"));
@@ -55,7 +57,7 @@ impl Address {
         })
     }
 
-    /// As files of known hosts name it.
+    /// The host's name in files of known hosts.
     pub(super) fn known_as(&self) -> String {
         const USUAL: u16 = 22;
         let host = self.host.to_ascii_lowercase();

@@ -1,7 +1,7 @@
 //! Files of known hosts, as `sshd(8)` describes them: patterns, hashed names, revoked keys.
 //!
 //! A line that cannot be read makes no host known, and nothing is ever written to these files. Called by
-//! `login`, which goes no further unless the key is the host's.
+//! `login`, which continues only with a known key.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,20 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use wildmatch::WildMatch;
 
-/// What the files say of a host's key.
+/// The result of looking up a host's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is the host's.
+    /// The key is known for the host.
     Known,
     /// No key of this type is known for the host.
     Unknown,
-    /// Another one is; it stands here.
+    /// Another key of this type is known, at this place.
     Changed(String),
-    /// It is revoked here.
+    /// The key is revoked, at this place.
     Revoked(String),
 }
 
-/// What all files say.
+/// The entries of all files.
 #[derive(Debug, Default)]
 pub(super) struct KnownHosts {
     entries: Vec<Entry>,
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl KnownHosts {
-    /// Reads `files`; one that is not there holds nothing.
+    /// Reads `files`; a missing one is empty.
     pub(super) fn read(files: &[PathBuf]) -> Self {
         let mut known = Self::default();
         for file in files {
@@ -52,7 +52,7 @@ impl KnownHosts {
         known
     }
 
-    /// Adds a file's lines. Ones that cannot be read make no host known.
+    /// Adds a file's lines. Invalid lines make no host known.
     fn add(&mut self, file: &str, text: &str) {
         for (line, number) in text.lines().zip(1..) {
             self.entries.extend(Entry::parse(line).map(|entry| Entry {
@@ -69,10 +69,10 @@ impl KnownHosts {
         own.map(|entry| entry.kind.as_str()).collect()
     }
 
-    /// What is to be thought of `host`, named as the files do, showing `key`.
+    /// Looks up the `key` of `host`, with the name that the files use.
     pub(super) fn judge(&self, host: &str, key: &[u8]) -> Verdict {
         let same = |entry: &&Entry| entry.key == key;
-        // Whoever it is revoked for: a key that leaked serves anybody.
+        // A revocation applies to all hosts, as a leaked key can be used by anyone.
         let mut revoking = self.entries.iter().filter(|entry| entry.revokes);
         if let Some(entry) = revoking.find(same) {
             return Verdict::Revoked(entry.place.clone());
@@ -110,7 +110,7 @@ impl Entry {
         })
     }
 
-    /// Whether it is about `host`.
+    /// True if the entry applies to `host`.
     fn is_of(&self, host: &str) -> bool {
         if let Some(hashed) = self.names.strip_prefix("|1|") {
             return is_hash_of(hashed, host).unwrap_or(false);
@@ -132,7 +132,7 @@ impl Entry {
     }
 }
 
-/// Whether `SALT|HASH` hides `host`: HMAC-SHA1 of the name with the salt as its key.
+/// True if `SALT|HASH` is the hashed name of `host`: HMAC-SHA1 of the name, with the salt as its key.
 fn is_hash_of(hashed: &str, host: &str) -> Option<bool> {
     let (salt, hash) = hashed.split_once('|')?;
     let salt = STANDARD.decode(salt).ok()?;
@@ -142,7 +142,7 @@ fn is_hash_of(hashed: &str, host: &str) -> Option<bool> {
     Some(hasher.verify_slice(&hash).is_ok())
 }
 
-/// The type that a public key names in its first field (RFC 4253, 6.6).
+/// The type in the first field of a public key (RFC 4253, 6.6).
 pub(super) fn kind(key: &[u8]) -> &str {
     let field = || {
         let (length, rest) = key.split_first_chunk()?;

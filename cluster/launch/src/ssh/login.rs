@@ -1,7 +1,8 @@
-//! From a host's name to a session in which the user is let in.
+//! Connecting and authenticating: from a host's name to a session.
 //!
-//! The host's key is checked before the user's keys are tried, and only keys are: ssh-agent's, then key
-//! files. A step that fails is a [`LaunchError`] that says which. Called by [`Ssh`](super::Ssh).
+//! The host's key is checked before the user's keys are tried. Only key authentication is used:
+//! ssh-agent first, then key files. A failed step is a [`LaunchError`] that names the step. Called by
+//! [`Ssh`](super::Ssh).
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,7 +17,7 @@ use super::address::Address;
 use super::known::{self, KnownHosts, Verdict};
 use crate::LaunchError;
 
-/// Algorithms for host keys, by preference: what a host is known by goes before.
+/// Algorithms for host keys, by preference; types of the host's known keys come first.
 const HOST_KEYS: &[&str] = &[
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -26,14 +27,14 @@ const HOST_KEYS: &[&str] = &[
     "rsa-sha2-256",
 ];
 
-/// A session, and what carries it.
+/// A session and its socket.
 pub(super) struct Connection {
     pub(super) session: Session,
-    /// The session's own.
+    /// The socket of the session.
     pub(super) socket: TcpStream,
 }
 
-/// Connects, checks the host's key, and lets the user in.
+/// Connects, verifies the host's key, and authenticates the user.
 pub(super) fn log_in(ssh: &Ssh, to: &Address) -> Result<Connection, LaunchError> {
     let connected = connect(ssh, to).and_then(|stream| Ok((stream.try_clone()?, stream)));
     let (stream, socket) = connected.map_err(|source| LaunchError::Connect {
@@ -83,7 +84,7 @@ fn shake_hands(
     Ok(session)
 }
 
-/// Host key algorithms, those first that fit keys of `kinds`.
+/// Host key algorithms, with the types in `kinds` first.
 fn preferred_keys(kinds: &[&str]) -> Vec<&'static str> {
     let is_known = |algorithm: &&&str| {
         let rsa = algorithm.starts_with("rsa-") && kinds.contains(&"ssh-rsa");
@@ -172,7 +173,7 @@ fn with_agent(session: &Session, user: &str) -> Result<(), String> {
     Err(last)
 }
 
-/// As libssh2 counts time; zero would be for ever.
+/// In libssh2's unit; zero would wait for ever.
 fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1)
 }

@@ -1,8 +1,8 @@
-//! The thread of a connection: between an agent's streams and whoever started it.
+//! The thread of a connection, between an agent's streams and its owner.
 //!
-//! The session is used by this thread alone, without blocking: it waits for the socket, moves what can be
-//! moved, and looks at orders in between. It closes the connection when the agent has ended, its owner is
-//! gone, or the connection fails. Started by [`Ssh`](super::Ssh), which hands out an [`SshCarrier`] for it.
+//! Only this thread uses the session, without blocking: it waits for the socket, transfers available data,
+//! and handles orders in between. It closes the connection if the agent has ended, its owner has dropped
+//! it, or the connection fails. Started by [`Ssh`](super::Ssh), which returns an [`SshCarrier`] for it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,14 +18,14 @@ use super::remote;
 use crate::agent::{AgentExit, Carrier, Force, Input};
 use crate::lines::Splitter;
 
-/// How long the socket is waited for before orders are looked at, in milliseconds.
+/// Time limit of one wait for the socket, in milliseconds.
 const TURN: u8 = 20;
-/// How long the other side has to send a signal to the agent, in milliseconds.
+/// Time limit for signalling the agent, in milliseconds.
 const SIGNAL: u32 = 1500;
-/// Bytes taken at a time.
+/// Bytes of one read.
 const PIECE: usize = 16 << 10;
 
-/// The connection, to the agent's owner. When it is dropped the connection is closed.
+/// The owner's side of the connection. When it is dropped the connection is closed.
 pub(super) struct SshCarrier {
     force: Sender<Force>,
     exits: Receiver<AgentExit>,
@@ -49,34 +49,34 @@ impl Carrier for SshCarrier {
     }
 
     fn force(&mut self, force: Force) {
-        // A pump that is gone has told the end.
+        // A pump that has ended has reported the agent's end.
         let _ = self.force.send(force);
     }
 }
 
-/// The connection's own side.
+/// The thread's side of the connection.
 pub(super) struct Pump {
     session: Session,
     socket: TcpStream,
     channel: Channel,
-    /// The agent's process there.
+    /// The agent's process id on its host.
     process: u32,
-    /// What is to be written, and whether the end follows it, and was told.
+    /// Bytes to write, whether their end follows, and whether it was sent.
     pending: VecDeque<u8>,
     input_ends: bool,
     input_ended: bool,
     output: Splitter,
     errors: Splitter,
-    /// Lines that found no room in `lines`.
+    /// Lines waiting for room in `lines`.
     held: VecDeque<String>,
     lines: SyncSender<String>,
 }
 
-/// How a turn ended.
+/// The result of a turn.
 enum Turn {
-    /// Something came or went.
+    /// Data was transferred.
     Busy,
-    /// Nothing did.
+    /// No data was transferred.
     Idle,
     /// The agent has ended.
     Over(AgentExit),
@@ -122,7 +122,7 @@ impl Pump {
                     }
                 }
                 Err(TryRecvError::Empty) => {}
-                // Nobody waits for the end.
+                // The owner has dropped the receiver.
                 Err(TryRecvError::Disconnected) => return,
             }
             match self.turn(&mut tell) {
@@ -135,7 +135,7 @@ impl Pump {
         self.errors.end(|line| tell(&line));
         let held = &mut self.held;
         self.output.end(|line| held.push_back(line));
-        // The owner may be gone, which is all the same now.
+        // The owner may have dropped the receivers, which does not matter here.
         let _ = exit.send(ended);
         for line in std::mem::take(&mut self.held) {
             if self.lines.send(line).is_err() {
@@ -154,8 +154,7 @@ impl Pump {
         }
     }
 
-    /// Sends a signal by a command of its own, besides the agent's; the protocol's own message for that
-    /// is one that servers may pass over.
+    /// Sends a signal by a separate command, as servers may ignore the protocol's message for signals.
     fn apply(&mut self, force: Force) -> Option<AgentExit> {
         let name = match force {
             Force::Terminate => "TERM",
@@ -170,7 +169,7 @@ impl Pump {
         self.session.set_blocking(false);
         match (force, sent) {
             (Force::Kill, Err(error)) => Some(AgentExit::Lost(format!(
-                "its host did not take SIGKILL for it: {error}; the connection was closed"
+                "its host could not deliver SIGKILL: {error}; the connection was closed"
             ))),
             _ => None,
         }
@@ -192,7 +191,7 @@ impl Pump {
         })
     }
 
-    /// Whether anything went.
+    /// Returns true if bytes were written.
     fn write(&mut self) -> io::Result<bool> {
         if self.input_ended {
             return Ok(false);
@@ -209,7 +208,7 @@ impl Pump {
         Ok(self.input_ended)
     }
 
-    /// Whether anything came.
+    /// Returns true if bytes were read.
     fn read_output(&mut self) -> io::Result<bool> {
         let mut piece = [0; PIECE];
         let length = taken(self.channel.read(&mut piece))?.unwrap_or(0);
@@ -220,7 +219,7 @@ impl Pump {
         Ok(length > 0)
     }
 
-    /// Whether anything came.
+    /// Returns true if bytes were read.
     fn read_errors(&mut self, tell: &mut impl FnMut(&str)) -> io::Result<bool> {
         let mut piece = [0; PIECE];
         let length = taken(self.channel.stderr().read(&mut piece))?.unwrap_or(0);
@@ -236,13 +235,13 @@ impl Pump {
                     self.held.push_front(line);
                     return;
                 }
-                // Nobody reads; the agent continues all the same.
+                // Without a receiver the agent still continues.
                 Err(TrySendError::Disconnected(_)) => {}
             }
         }
     }
 
-    /// How the agent ended, once the other side has closed the channel after it.
+    /// The agent's end, after its host has closed the channel.
     fn exit(&mut self) -> io::Result<Option<AgentExit>> {
         if !self.channel.eof() || would_block(self.channel.wait_close())?.is_none() {
             return Ok(None);
@@ -254,7 +253,7 @@ impl Pump {
         }))
     }
 
-    /// Waits until the socket is ready, or it is time to look at orders.
+    /// Waits until the socket is ready, or until the next check for orders.
     fn wait(&self) {
         let wanted = match self.session.block_directions() {
             BlockDirections::Outbound | BlockDirections::Both => {
@@ -263,19 +262,19 @@ impl Pump {
             _ => PollFlags::POLLIN,
         };
         let mut socket = [PollFd::new(self.socket.as_fd(), wanted)];
-        // Whatever it says, the next turn finds out by itself.
+        // The next turn detects errors itself.
         let _ = poll(&mut socket, PollTimeout::from(TURN));
     }
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        // Closing it in good order could wait for a host that is gone. It may be closed.
+        // An orderly close could block on a lost host, so the connection is cut.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
-/// `None` for what would have to wait.
+/// `None` for a call that would block.
 fn taken<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -285,7 +284,7 @@ fn taken<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// As [`taken`], for calls with errors of their own.
+/// As [`taken`], for calls with libssh2's errors.
 fn would_block<T>(result: Result<T, ssh2::Error>) -> io::Result<Option<T>> {
     taken(result.map_err(io::Error::from))
 }

@@ -1,7 +1,7 @@
-//! What is done on a host before the agent runs: the program is copied where it is absent.
+//! Preparation of a host: copies the program if it is missing.
 //!
-//! The program stands under the hash of its content, and is there whole or not at all, whoever else copies
-//! it at the same time. What the user's start files print is passed over. Called by [`Ssh`](super::Ssh).
+//! The program is stored under the hash of its content. It is complete or absent, even if others copy it
+//! at the same time. Output of the user's start files is skipped. Called by [`Ssh`](super::Ssh).
 
 use std::io::{self, Read, Write};
 
@@ -11,14 +11,14 @@ use ssh2::Session;
 use crate::LaunchError;
 use crate::quote::quoted;
 
-/// Before the agent's process id, on its first line.
+/// Precedes the agent's process id on its first line.
 pub(super) const PROCESS_ID: &str = "belljar-agent ";
-/// Before what [`provide`] is told: start files of the user's shell may print, too.
+/// Precedes the answer for [`provide`], as start files of the user's shell may print, too.
 const ANSWER: &str = "belljar-agents ";
-/// The most that is read of what a command prints.
+/// Most bytes that are read of a command's output.
 const MOST_PRINTED: u64 = 64 << 10;
 
-/// What a command on the host came to.
+/// The result of a command on the host.
 #[derive(Debug)]
 pub(super) struct Done {
     status: i32,
@@ -30,7 +30,7 @@ pub(super) struct Done {
 pub(super) fn run(session: &Session, script: &str, input: &[u8]) -> io::Result<Done> {
     let mut channel = session.channel_session()?;
     channel.exec(&format!("exec /bin/sh -c {}", quoted(script)))?;
-    // A script that ends early says why; its input has nobody then.
+    // A script that ends early reports the reason itself and leaves its input unread.
     let written = channel.write_all(input).and_then(|()| channel.flush());
     channel.send_eof()?;
     let text = |stream| -> io::Result<String> {
@@ -52,8 +52,8 @@ pub(super) fn run(session: &Session, script: &str, input: &[u8]) -> io::Result<D
     })
 }
 
-/// Makes sure that the host has `program`, and tells where. Other runs may do the same at
-/// the same time: it appears under its name whole or not at all.
+/// Ensures that the host has `program`, and returns its path. Other runs may do the same at once: the file
+/// appears under its name complete.
 pub(super) fn provide(
     session: &Session,
     host: &str,
@@ -88,8 +88,8 @@ pub(super) fn provide(
 
 const PRESENT: &str = "present";
 
-/// A script that tells whether the program is there, else the name of a new file for it,
-/// and the folder. Files of copies that never came to an end go after a day.
+/// A script that reports whether the program exists, otherwise the folder and a name for a new file. It
+/// removes files of interrupted copies after a day.
 fn looked_for(hash: &str) -> String {
     format!(
         "umask 077
@@ -102,8 +102,8 @@ echo \"{ANSWER}$state $(pwd)\""
     )
 }
 
-/// A script that takes the program in through the file `incoming`. A connection that
-/// breaks is an end of input like any other, so what came is checked.
+/// A script that receives the program through the file `incoming`. A broken connection looks like an end
+/// of input, so the received data is verified.
 fn taken_in(hash: &str, folder: &str, incoming: &str) -> String {
     format!(
         "cd {} || exit 1
@@ -118,7 +118,7 @@ exit 1",
     )
 }
 
-/// The command that becomes the agent, having told its process id.
+/// The command that prints its process id and then becomes the agent.
 pub(super) fn agent_command(path: &str, arguments: &[String]) -> String {
     let script = format!("echo \"{PROCESS_ID}$$\"; exec \"$0\" \"$@\"");
     let mut command = format!("exec /bin/sh -c {} {}", quoted(&script), quoted(path));

@@ -1,6 +1,6 @@
-//! Limits of memory of the control groups that this process is in, and of those above them, by
-//! both versions of Linux' control groups. A group without a limit says nothing; what the kernel would
-//! take back from files counts as free. Asked by `host_memory` alone.
+//! Limits of memory of the control groups that this process is in, and of those above them, by both
+//! versions of Linux' control groups. A group without a limit does not count; memory for files that the
+//! kernel can reclaim counts as free. Called by `host_memory` alone.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use procfs::process::{MountInfo, Process};
 
 use super::{Room, read};
 
-/// The files of a version: the limit, what is taken, its statistics, the limit of swap, the swap taken.
+/// The files of a version: the limit, the usage, its statistics, the limit of swap, the usage of swap.
 type Files = [&'static str; 5];
 const FIRST: Files = [
     "memory.limit_in_bytes",
@@ -27,8 +27,8 @@ const SECOND: Files = [
     "memory.swap.current",
 ];
 
-/// Lines of the statistics that say what the kernel takes back when memory gets short: what it
-/// keeps of files. The first version says it for a whole tree by other names.
+/// Statistics of reclaimable memory, used for files. In the first version, other names give the sums of
+/// a whole tree.
 const TAKEN_BACK: [&[&str]; 2] = [
     &["total_inactive_file", "total_active_file"],
     &["inactive_file", "active_file"],
@@ -58,7 +58,7 @@ impl Group {
         })
     }
 
-    /// What can be had in it, where the host has `swap` bytes of swap left; None without a limit.
+    /// The available memory in it, if the host has `swap` bytes of free swap; `None` without a limit.
     pub(super) fn room(&self, swap: u64) -> Option<Room> {
         let limit = number(&self.limit)?;
         let usage = number(&self.usage)?;
@@ -74,13 +74,13 @@ impl Group {
 
     fn swap_left(&self) -> Option<u64> {
         let (limit, usage) = self.swap.as_ref()?;
-        // No limit: all that the host has.
+        // Without a limit of swap, all of the host's applies.
         let limit = number(limit).unwrap_or(u64::MAX);
         Some(limit.saturating_sub(number(usage)?))
     }
 }
 
-/// The groups with memory that this process is in, from its own up; None where the host does not say.
+/// The memory control groups of this process, from its own upward; `None` if they are unknown.
 pub(super) fn own_groups() -> Option<Vec<Group>> {
     let process = Process::myself().ok()?;
     let (mounts, groups) = (process.mountinfo().ok()?, process.cgroups().ok()?);
@@ -94,7 +94,7 @@ pub(super) fn own_groups() -> Option<Vec<Group>> {
     )
 }
 
-/// Where a mount has the control groups of memory: its top, this process's group, and the files there.
+/// The paths of a mount of memory control groups: its top, this process's group, and the files there.
 fn place(mount: &MountInfo, groups: &ProcessCGroups) -> Option<(PathBuf, PathBuf, Files)> {
     let memory = "memory".to_owned();
     let second = mount.fs_type == "cgroup2";
@@ -105,7 +105,7 @@ fn place(mount: &MountInfo, groups: &ProcessCGroups) -> Option<(PathBuf, PathBuf
         true => group.hierarchy == 0,
         false => group.controllers.contains(&memory),
     })?;
-    // In a container the mount shows a part of the tree, in which the group may not be.
+    // In a container the mount shows a part of the tree, which may not contain the group.
     let below = own.pathname.strip_prefix(mount.root.trim_end_matches('/'));
     let below = below.unwrap_or_default().trim_start_matches('/');
     let top = mount.mount_point.clone();
@@ -120,11 +120,11 @@ fn groups_from(top: &Path, own: &Path, files: Files) -> Vec<Group> {
     above.filter_map(|path| Group::open(path, files)).collect()
 }
 
-/// A file's number; None where it says that there is none, as `max` does.
+/// A file's number; `None` if it has no number, such as `max`.
 fn number(file: &File) -> Option<u64> {
     let bytes = read(file).ok()?;
     let number: u64 = std::str::from_utf8(&bytes).ok()?.trim().parse().ok()?;
-    // The first version has no word for no limit, but a number that is as good as none.
+    // The first version expresses no limit by a huge number.
     (number < 1 << 62).then_some(number)
 }
 
@@ -135,7 +135,7 @@ fn taken_back(statistics: &str) -> u64 {
         value.trim().parse::<u64>().ok()
     };
     let sums = TAKEN_BACK.map(|names| names.iter().filter_map(value).sum());
-    // The first version has both; its trees include its groups.
+    // The first version has both kinds of names; the sums of the tree include the group's own.
     sums.into_iter().max().unwrap_or(0)
 }
 

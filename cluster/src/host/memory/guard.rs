@@ -1,10 +1,10 @@
-//! What ends a run in order before the host's memory ends it without a word.
+//! Ends a run in order before the kernel kills it for lack of memory.
 //!
-//! Nodes take memory when their guests first write to it, so more of them begin than may fit in the
-//! end. A run looks every now and then at what is left; when that gets short, and guests can still
-//! take more, it ends with what it has recorded.
+//! Nodes take memory when their guests first write to it, so their total may exceed the host's
+//! memory later. A run checks the remaining memory periodically. If it is short and guests can
+//! still take more, the run ends and keeps its records.
 //!
-//! It looks at the host's clock, which decides nothing but when it looks.
+//! The host's clock decides only the times of checks.
 #![allow(clippy::disallowed_methods)]
 
 use std::fmt;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use super::{HostMemory, Room, read};
 use crate::scenario::quantity::Bytes;
 
-/// How often it looks, and after how many rounds at most it reads the clock for that.
+/// Time between checks, and the maximum number of rounds between readings of the clock.
 const INTERVAL: Duration = Duration::from_millis(50);
 const ROUNDS: u32 = 64;
-/// What must be left: a part of what there is, within bounds. Guests on some threads write some
-/// 100 MiB between two looks.
+/// The required rest: a fraction of the total, within bounds. Guests on some threads write some 100
+/// MiB between two checks.
 const PART: u64 = 16;
 const LEAST: u64 = 128 << 20;
 const MOST: u64 = 1 << 30;
@@ -28,7 +28,7 @@ const MOST: u64 = 1 << 30;
 pub struct Shortage {
     room: Room,
     nodes: u64,
-    /// Bytes that this process holds, and that its nodes may come to hold.
+    /// Bytes used by this process, and bytes that its nodes may use.
     held: u64,
     wanted: u64,
 }
@@ -37,7 +37,7 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "this host runs out of memory: {} are left, this process holds {}, and its {} nodes may come to hold {}; lower nodes.memory, or run on more hosts",
+            "this host runs out of memory: {} are left, this process uses {}, and its {} nodes may use up to {}; lower nodes.memory, or run on more hosts",
             self.room,
             Bytes(self.held >> 20 << 20),
             self.nodes,
@@ -46,12 +46,12 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Looks at the host's memory between rounds.
+/// Checks the host's memory between rounds.
 #[derive(Debug)]
 pub(crate) struct MemoryGuard {
-    /// None where the host does not say.
+    /// `None` if the host does not report it.
     files: Option<(HostMemory, File)>,
-    /// Bytes of a page, asked for while files can still be opened.
+    /// Bytes of a page, read while files can still be opened.
     page: u64,
     nodes: u64,
     /// Bytes of memory of this host's nodes.
@@ -63,7 +63,7 @@ pub(crate) struct MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// For `nodes` nodes of `bytes` bytes together on this host.
+    /// For `nodes` nodes of `bytes` bytes in total on this host.
     pub(crate) fn new(nodes: usize, bytes: u64) -> Self {
         let now = Instant::now();
         let statm = File::open("/proc/self/statm").ok();
@@ -79,22 +79,22 @@ impl MemoryGuard {
         }
     }
 
-    /// Says what is wrong from the start, where nodes are likely to take `likely` bytes together.
+    /// The warning at the start of a run whose nodes will probably take `likely` bytes in total.
     pub(crate) fn doubts(&self, likely: u64) -> Option<String> {
         let room = self.files.as_ref()?.0.room()?;
         (likely > room.bytes.saturating_add(room.swap)).then(|| {
             format!(
-                "{} nodes are likely to take {} of memory, and this host can give {room}; the run ends when it gets there: lower nodes.memory, or run on more hosts",
+                "{} nodes will probably use {} of memory, and this host has {room}; the run ends if memory gets short: lower nodes.memory, or run on more hosts",
                 self.nodes,
                 Bytes(likely),
             )
         })
     }
 
-    /// Looks, if it is time to.
+    /// Checks the memory, if a check is due.
     ///
     /// # Errors
-    /// When memory is short.
+    /// If memory is short.
     pub(crate) fn look(&mut self) -> Result<(), Shortage> {
         if !self.is_due() {
             return Ok(());
@@ -116,8 +116,8 @@ impl MemoryGuard {
         Ok(())
     }
 
-    /// Short rounds are counted, long ones are timed: to read the clock costs as much as a part of
-    /// a short one.
+    /// Short rounds are counted and long ones timed, as reading the clock is a considerable cost
+    /// for a short round.
     fn is_due(&mut self) -> bool {
         self.rounds += 1;
         if self.rounds < self.every {
@@ -139,13 +139,13 @@ impl MemoryGuard {
     }
 }
 
-/// Whether guests that may take `more` bytes can take what the host needs.
+/// True if guests that may take `more` bytes can exhaust the host's memory.
 fn is_short(room: &Room, more: u64) -> bool {
     let left = room.bytes.saturating_add(room.swap);
     left < (room.total / PART).clamp(LEAST, MOST) && more > left
 }
 
-/// Bytes of memory that this process holds.
+/// Bytes of memory used by this process.
 fn resident(statm: &File, page: u64) -> Option<u64> {
     let bytes = read(statm).ok()?;
     let pages = std::str::from_utf8(&bytes).ok()?.split(' ').nth(1)?;

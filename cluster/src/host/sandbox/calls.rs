@@ -1,6 +1,6 @@
-//! The calls of the host's kernel that threads have left, as seccomp filters. Threads with guests have a
-//! list of what they may call, all others one of what they may not; both refuse with `EPERM`.
-//! `sandbox` compiles and installs them.
+//! The host's system calls that threads may use, as seccomp filters. Threads with guests have a list of
+//! allowed calls, all others a list of denied calls; a refused call fails with `EPERM`. `sandbox`
+//! compiles and installs them.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -12,14 +12,14 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
-/// Calls that threads with guests make, whatever their arguments.
+/// Calls of threads with guests, with any arguments.
 const ALLOWED: &[c_long] = &[
     // Memory; mmap and mprotect have conditions.
     libc::SYS_brk,
     libc::SYS_madvise,
     libc::SYS_mremap,
     libc::SYS_munmap,
-    // Files that are open.
+    // Open files.
     libc::SYS_close,
     libc::SYS_fdatasync,
     libc::SYS_fstat,
@@ -43,12 +43,12 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_restart_syscall,
     libc::SYS_sched_getaffinity,
     libc::SYS_sched_yield,
-    // Signals, by which guests' exceptions come.
+    // Signals, which deliver guests' exceptions.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
-    // A thread's beginning and end, and a panic's.
+    // The start and end of a thread, and of a panic.
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_getpid,
@@ -58,7 +58,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_set_robust_list,
 ];
 
-/// What stops a guest of KVM's in time.
+/// Timers that stop a guest under KVM in time.
 const TIMERS: &[c_long] = &[
     libc::SYS_timer_create,
     libc::SYS_timer_delete,
@@ -67,7 +67,7 @@ const TIMERS: &[c_long] = &[
 /// The part of an ioctl's number that names it: type and number, without size.
 const IOCTL_NUMBER: u64 = 0xffff;
 
-/// Calls that no thread makes once guests run.
+/// Calls that no thread needs while guests run.
 pub(super) const FORBIDDEN_TO_ALL: &[c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -140,24 +140,24 @@ pub(super) const FORBIDDEN_TO_ALL: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// From this number on stand the calls of the x32 ABI: the same ones under other numbers, and some that
-/// have a number in it alone. No thread makes any.
+/// The first number of the x32 ABI: the same calls under other numbers, and some that only x32 has. No
+/// thread uses it.
 pub(super) const X32: u32 = 0x4000_0000;
 
-/// Offset of a call's number in what a filter is given (`struct seccomp_data`).
+/// Offset of a call's number in a filter's input (`struct seccomp_data`).
 const NUMBER: u32 = 0;
 
-/// What threads with guests may do; with `kvm`, also run them by it.
+/// The calls allowed to threads with guests; with `kvm`, also those of KVM.
 pub(super) fn guest_filter(kvm: bool) -> Result<SeccompFilter, BackendError> {
     let allowed = ALLOWED.iter().chain(if kvm { TIMERS } else { &[] });
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         allowed.map(|&call| (call, Vec::new())).collect();
-    // Nothing becomes code that was not before guests ran.
+    // No new code can appear while guests run.
     let executable = libc::PROT_EXEC as u64;
     let no_code = argument(2, SeccompCmpOp::MaskedEq(executable), 0)?;
     rules.insert(libc::SYS_mmap, vec![no_code.clone()]);
     rules.insert(libc::SYS_mprotect, vec![no_code]);
-    // The size of the terminal, for the progress line; whether there is one.
+    // The size of the terminal for the progress line, and the check for a terminal.
     let questions = [libc::TIOCGWINSZ, libc::TCGETS];
     let questions = questions.map(|question| argument(1, SeccompCmpOp::Eq, question));
     let mut ioctls: Vec<SeccompRule> = questions.into_iter().collect::<Result<_, _>>()?;
@@ -178,11 +178,11 @@ pub(super) fn guest_filter(kvm: bool) -> Result<SeccompFilter, BackendError> {
     )
 }
 
-/// What makes memory for code caches and guests.
+/// The call that makes memory for code caches and guests.
 const NEW_MEMORY: c_long = libc::SYS_memfd_create;
 
-/// What all threads lose, but for taking connections on `listener`, and with `more_runs` for making
-/// the memory of further ones.
+/// The calls denied to all threads, except accepting connections on `listener`, and with `more_runs`
+/// making memory of further runs.
 pub(super) fn process_filter(
     listener: Option<RawFd>,
     more_runs: bool,
@@ -203,8 +203,8 @@ pub(super) fn process_filter(
     )
 }
 
-/// A filter's program, after one that refuses all calls from [`X32`] on: filters by
-/// `seccompiler` know single numbers only.
+/// A filter's program, preceded by one that refuses all calls from [`X32`] on, as filters by
+/// `seccompiler` match single numbers only.
 pub(super) fn without_x32(filter: SeccompFilter) -> Result<BpfProgram, BackendError> {
     let instruction = |code, jt, jf, k| sock_filter {
         code: code as u16,

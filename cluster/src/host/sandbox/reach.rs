@@ -1,7 +1,8 @@
-//! The files that a process can still open once guests run: a Landlock domain of all its threads.
+//! The files that a process can still open while guests run: a Landlock domain of all its
+//! threads.
 //!
-//! What is open stays open. Where the host's kernel knows no Landlock, nothing is taken away. A
-//! domain never gets wider again; another one in the same process can only take more.
+//! Open files stay usable. Without Landlock in the host's kernel, no file is denied. A domain
+//! never widens; a further one in the same process can only restrict more.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,10 +16,10 @@ use super::SandboxError;
 use super::threads;
 use crate::results::run_directory::RunDirectory;
 
-/// The rights that are taken away where no rule gives them. Kernels that know fewer take fewer.
+/// The rights that are denied unless a rule grants them. Older kernels support fewer.
 const KNOWN: ABI = ABI::V5;
 
-/// What stays open to a process; without any of it, only what is open already.
+/// The paths that stay accessible to a process; the default has none, so only open files remain.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
     readable: Vec<PathBuf>,
@@ -27,37 +28,37 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Files that are open already, and nothing else.
+    /// Open files only.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// As it is, and reading everything beneath `path`.
+    /// Adds reading of everything beneath `path`.
     #[must_use]
     pub fn reading(mut self, path: &Path) -> Self {
         self.readable.push(path.to_owned());
         self
     }
 
-    /// As it is, and everything beneath the folder `path` but devices, sockets and execution.
+    /// Adds everything beneath the folder `path`, except devices, sockets and execution.
     #[must_use]
     pub fn writing(mut self, path: &Path) -> Self {
         self.writable.push(path.to_owned());
         self
     }
 
-    /// As it is, and new names and ends for folders that stand in the folder `path`: Landlock
-    /// has no rule for a folder's own name.
+    /// Adds renaming and removal of folders in the folder `path`, as Landlock has no rule for a
+    /// folder's own name.
     #[must_use]
     pub fn renaming_in(mut self, path: &Path) -> Self {
         self.renaming.push(path.to_owned());
         self
     }
 
-    /// Takes from all threads of this process, for good, every other file.
+    /// Denies all other files to all threads of this process, for good.
     ///
     /// # Errors
-    /// When a path of it can't be opened or the kernel refuses.
+    /// If one of its paths cannot be opened, or the kernel refuses.
     pub(super) fn close(&self) -> Result<(), SandboxError> {
         match self.ruleset()? {
             Some(ruleset) => threads::restrict_all(ruleset.as_fd()),
@@ -65,7 +66,7 @@ impl Reach {
         }
     }
 
-    /// The kernel's description of it; None where it knows no Landlock.
+    /// The kernel's file descriptor of the ruleset; `None` without Landlock.
     fn ruleset(&self) -> Result<Option<OwnedFd>, SandboxError> {
         let all = AccessFs::from_all(KNOWN);
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
@@ -74,7 +75,7 @@ impl Reach {
         let writing = make_bitflags!(AccessFs::{
             WriteFile | Truncate | MakeReg | MakeDir | MakeSym | RemoveFile | RemoveDir
         });
-        // To rename a folder is to make and to remove one; and it is read to be synced.
+        // Renaming a folder means making and removing one; the folder is read for syncing.
         let renaming = make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir});
         for (paths, access) in [
             (&self.readable, reading),
@@ -90,8 +91,8 @@ impl Reach {
 }
 
 impl RunDirectory {
-    /// The files that a run opens while guests run, and at its end: its own, and the folder's
-    /// name.
+    /// The files that a run opens while guests run, and at its end: the files of its directory,
+    /// and the directory's name.
     pub fn reach(&self) -> Reach {
         let above = self.path().parent().filter(|above| *above != Path::new(""));
         Reach::nothing()
@@ -113,10 +114,10 @@ fn allow(
     Ok(ruleset.add_rule(rule)?)
 }
 
-/// Whether the host's kernel keeps processes from files.
+/// True if the host's kernel has Landlock.
 ///
 /// # Errors
-/// When it knows how and refuses.
+/// If the kernel has it and refuses.
 pub(super) fn is_known() -> Result<bool, RulesetError> {
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))?;
     let ruleset: Option<OwnedFd> = ruleset.create()?.into();

@@ -1,8 +1,8 @@
 //! A Landlock domain for all threads of this process.
 //!
-//! Before Linux 7.0 the kernel puts one thread into a domain, and no other. Threads that are there
-//! already, those of links to other hosts and of the control socket among them, so are each
-//! sent a signal whose handler enters the domain. Threads that begin later inherit it.
+//! Before Linux 7.0 the kernel puts one thread into a domain, and no other. Existing threads,
+//! among them those of links to other hosts and of the control socket, are therefore each sent a
+//! signal whose handler enters the domain. New threads inherit it.
 
 #![allow(unsafe_code)]
 
@@ -23,27 +23,27 @@ use super::SandboxError;
 
 /// The ruleset that the handler enters.
 static RULESET: AtomicI32 = AtomicI32::new(-1);
-/// How many times the handler came to its end.
+/// Number of finished handlers.
 static ANSWERS: AtomicU32 = AtomicU32::new(0);
 /// The error number of a handler that failed; 0 if none did.
 static FAILURE: AtomicI32 = AtomicI32::new(0);
-/// One at a time.
+/// Serialises calls.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// How many times, and how long between, one looks whether a thread has answered: a minute.
+/// Number of checks for a thread's answer, and the time between them: a minute in total.
 const LOOKS: u32 = 60_000;
 const NAP: Duration = Duration::from_millis(1);
 
-/// Puts every thread of this process into the domain of `ruleset`.
+/// Restricts every thread of this process to the domain of `ruleset`.
 ///
 /// # Errors
-/// When the kernel refuses, or a thread does not answer its signal.
+/// If the kernel refuses, or a thread does not answer its signal.
 pub(super) fn restrict_all(ruleset: BorrowedFd<'_>) -> Result<(), SandboxError> {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     RULESET.store(ruleset.as_raw_fd(), Ordering::SeqCst);
     FAILURE.store(0, Ordering::SeqCst);
     handle().map_err(SandboxError::Domain)?;
-    // The caller comes last: from then on it cannot look who is there any more.
+    // The caller comes last, as it cannot list the threads afterwards.
     let caller = gettid().as_raw();
     let mut restricted = BTreeSet::from([caller]);
     loop {
@@ -52,7 +52,8 @@ pub(super) fn restrict_all(ruleset: BorrowedFd<'_>) -> Result<(), SandboxError> 
         if others.is_empty() {
             return restrict(caller);
         }
-        // One that begins meanwhile is either the child of a thread that is in, or seen next time.
+        // A thread that starts meanwhile is the child of a restricted thread, or found in the next
+        // pass.
         for thread in others {
             restrict(thread)?;
             restricted.insert(thread);
@@ -60,7 +61,7 @@ pub(super) fn restrict_all(ruleset: BorrowedFd<'_>) -> Result<(), SandboxError> 
     }
 }
 
-/// Has one thread enter the domain, unless it is gone.
+/// Restricts one thread, unless it has ended.
 fn restrict(thread: i32) -> Result<(), SandboxError> {
     let before = ANSWERS.load(Ordering::SeqCst);
     // SAFETY: a call without pointers; the signal has a handler.
@@ -98,24 +99,25 @@ fn threads() -> io::Result<BTreeSet<i32>> {
 }
 
 fn is_there(thread: i32) -> bool {
-    // SAFETY: a call without pointers; signal 0 is none.
+    // SAFETY: a call without pointers; signal 0 is not delivered.
     unsafe { libc::syscall(libc::SYS_tgkill, process::id(), thread, 0) == 0 }
 }
 
-/// The signal by which a thread is told; KVM's vCPUs have the one before it.
+/// The signal for entering the domain; vCPUs of KVM use the one before it.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 2
 }
 
-/// Has the signal handled.
+/// Installs the signal's handler.
 fn handle() -> io::Result<()> {
-    // SAFETY: all zeroes is a valid value of it.
+    // SAFETY: all zeroes is a valid value of this type.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = enter as extern "C" fn(i32) as usize;
-    // On the stack that the thread has for signals, if any: its own may be a guest's.
+    // On the thread's signal stack, if it has one, as its normal stack may be a guest's.
     action.sa_flags = (SaFlags::SA_RESTART | SaFlags::SA_ONSTACK).bits();
     action.sa_mask = *SigSet::all().as_ref();
-    // SAFETY: the handler only makes system calls and uses atomics, which a handler may.
+    // SAFETY: the handler only makes system calls and uses atomics, which is permitted in
+    // handlers.
     match unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -123,9 +125,9 @@ fn handle() -> io::Result<()> {
 }
 
 extern "C" fn enter(_: i32) {
-    // SAFETY: the place of the thread's error number, which lives as long as the thread.
+    // SAFETY: the address of the thread's error number, valid as long as the thread.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; whoever was interrupted finds it as it was.
+    // SAFETY: as above; the interrupted code finds its value unchanged.
     let before = unsafe { *errno };
     if let Err(number) = enter_domain(errno) {
         FAILURE.store(number, Ordering::SeqCst);
@@ -137,7 +139,7 @@ extern "C" fn enter(_: i32) {
 
 fn enter_domain(errno: *const i32) -> Result<(), i32> {
     let ruleset = RULESET.load(Ordering::SeqCst);
-    // SAFETY: calls without pointers. What they take from the thread is what is wanted.
+    // SAFETY: calls without pointers. Losing these rights is the purpose.
     let refused = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
             || libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) != 0
@@ -145,6 +147,6 @@ fn enter_domain(errno: *const i32) -> Result<(), i32> {
     if !refused {
         return Ok(());
     }
-    // SAFETY: the thread's error number, as the caller has it.
+    // SAFETY: the thread's error number, from the caller.
     Err(unsafe { *errno })
 }

@@ -1,7 +1,7 @@
 //! The client's side of the control socket.
 //!
-//! Each request has one reply, in order; a run that ends or makes no sense is a `ControlError`. Used by
-//! `belljar watch`, `belljar console` and `belljar checkpoint`.
+//! Each request has one reply, in order; the end of the run and invalid replies are a `ControlError`.
+//! Used by `belljar watch`, `belljar console` and `belljar checkpoint`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,21 +12,21 @@ use super::server::short_path;
 use super::{Hello, LONGEST_REPLY, Look, Reply, Request, VERSION};
 use crate::run::checkpoint::Report;
 
-/// Why a run cannot be spoken to.
+/// Errors of the connection to a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens there.
-    #[error("no run is under way in {0}; give the directory of one that is")]
+    /// No run listens there.
+    #[error("no run is active in {0}; give the directory of an active run")]
     NotRunning(PathBuf),
-    /// It speaks otherwise.
+    /// It has another version of the protocol.
     #[error(
         "the run speaks version {0} of its control protocol and this belljar {VERSION}; use the one that runs it"
     )]
     Version(u32),
-    /// It went away, or says what makes no sense.
-    #[error("the run went away: {0}")]
+    /// The connection is lost, or a reply is invalid.
+    #[error("the connection to the run is lost: {0}")]
     Lost(#[from] io::Error),
-    /// It will not do that.
+    /// It refuses the request.
     #[error("{0}")]
     Refused(String),
 }
@@ -36,15 +36,15 @@ pub enum ControlError {
 pub struct Client {
     reader: BufReader<UnixStream>,
     directory: PathBuf,
-    /// What the run said first.
+    /// The run's first message.
     pub hello: Hello,
 }
 
 impl Client {
-    /// Connects to the run in `directory`, or in what it is called while it runs.
+    /// Connects to the run in `directory`, or in the same name with `.incomplete`.
     ///
     /// # Errors
-    /// [`ControlError::NotRunning`] when there is none.
+    /// [`ControlError::NotRunning`] if there is none.
     pub fn connect(directory: &Path) -> Result<Self, ControlError> {
         let mut incomplete = directory.as_os_str().to_owned();
         incomplete.push(".incomplete");
@@ -67,15 +67,15 @@ impl Client {
         })
     }
 
-    /// The run directory, as it is called now.
+    /// The run directory's current path.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// How things stand.
+    /// The state of the run.
     ///
     /// # Errors
-    /// When the run ends or went away.
+    /// If the run has ended.
     pub fn look(&mut self) -> Result<Look, ControlError> {
         match self.ask(&Request::Look)? {
             Reply::Look(look) => Ok(look),
@@ -83,10 +83,10 @@ impl Client {
         }
     }
 
-    /// Has the whole run kept, and waits until it is.
+    /// Requests a checkpoint, and waits until it is made.
     ///
     /// # Errors
-    /// When it is not, or the run went away.
+    /// If it fails, or the run has ended.
     pub fn checkpoint(&mut self) -> Result<Report, ControlError> {
         match self.ask(&Request::Checkpoint)? {
             Reply::Checkpoint(report) => Ok(report),
@@ -94,10 +94,10 @@ impl Client {
         }
     }
 
-    /// Asks for anything but a look.
+    /// Sends any request except a look.
     ///
     /// # Errors
-    /// When the run refuses or went away.
+    /// If the run refuses or has ended.
     pub fn order(&mut self, request: &Request) -> Result<(), ControlError> {
         self.ask(request).map(drop)
     }

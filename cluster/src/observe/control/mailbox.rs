@@ -1,6 +1,6 @@
-//! Where a run and those who look at it meet.
+//! Requests of clients to a run, and its answers.
 //!
-//! Looks at the host's clock to hold virtual time back; no result depends on it.
+//! The host's clock limits the pace of virtual time; no result depends on it.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,24 +15,24 @@ use belljar_sim::Time;
 use super::Look;
 use crate::run::checkpoint::Report;
 
-/// How long a run is waited for that does not answer: it may be writing its results.
+/// Time limit for an answer of the run, which may be busy writing results.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a held run sleeps at a time.
+/// Sleep of a paused run between checks.
 const NAP: Duration = Duration::from_millis(20);
-/// Bytes that may wait to be typed.
+/// Maximum number of waiting input bytes.
 const MOST_TYPED: usize = 64 << 10;
-/// By how much a paced run may be late before what it missed is forgotten, in picoseconds.
+/// Delay of a paced run, in picoseconds, from which the pace starts anew.
 const LATE: u64 = 100_000_000_000;
 
-/// What clients want of a run, and what the run tells them.
+/// Requests of clients, and answers of the run.
 #[derive(Debug, Default)]
 pub struct Mailbox {
-    /// The run has something to do here.
+    /// True if there is work for the run.
     called: AtomicBool,
     inner: Mutex<Inner>,
-    /// Told when there is a new look.
+    /// Notified of a new look.
     answered: Condvar,
-    /// Told when there is something to do.
+    /// Notified of new work.
     called_for: Condvar,
 }
 
@@ -50,28 +50,27 @@ struct Inner {
     closed: bool,
 }
 
-/// Who wants checkpoints, and what became of them.
+/// Requested checkpoints and their results.
 #[derive(Debug, Default)]
 struct Requests {
     wanted: bool,
-    /// How many times the run looked after such wishes.
+    /// Number of times that the run has taken such requests.
     taken: u64,
-    /// The checkpoint that it took the last time.
+    /// The checkpoint of the last time.
     number: Option<u32>,
-    /// The last one of which it is known what became of it.
+    /// The last checkpoint with a known result.
     last: Option<(u32, Result<Report, String>)>,
 }
 
 impl Requests {
-    /// Whether there is no answer yet to who asked when `before` wishes had been looked
-    /// after.
+    /// True if a request made after `before` times has no answer yet.
     fn waits(&self, before: u64) -> bool {
         let known = self.last.as_ref().map_or(0, |(number, _)| *number);
         self.taken == before || self.number.is_some_and(|number| known < number)
     }
 }
 
-/// How a client holds virtual time back.
+/// A client's limits on virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hold {
     paused: bool,
@@ -81,30 +80,30 @@ struct Hold {
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     ratio: f64,
-    /// When host time and virtual time were taken to be the same.
+    /// The host time and virtual time at which the pace started.
     since: Option<(Instant, Time)>,
 }
 
-/// What a run has to do before it continues.
+/// Work for a run before it continues.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// What is typed into which node.
+    /// Input for nodes.
     pub(crate) typed: Vec<(u32, Vec<u8>)>,
-    /// Whether somebody wants a look.
+    /// True if a client requests a look.
     pub(crate) look: bool,
-    /// Whether somebody asked for virtual time to wait.
+    /// True if a client has paused virtual time.
     pub(crate) paused: bool,
-    /// Whether somebody wants a checkpoint.
+    /// True if a client requests a checkpoint.
     pub(crate) checkpoint: bool,
 }
 
 impl Mailbox {
-    /// Whether the run has something to do here.
+    /// True if there is work for the run.
     pub(crate) fn is_called(&self) -> bool {
         self.called.load(Ordering::Relaxed)
     }
 
-    /// Takes what there is to do.
+    /// Takes the work.
     pub(crate) fn take(&self) -> Work {
         let mut inner = self.lock();
         self.called
@@ -122,7 +121,7 @@ impl Mailbox {
         }
     }
 
-    /// Answers those who want a look.
+    /// Answers the requests for a look.
     pub(crate) fn publish(&self, look: Look) {
         let mut inner = self.lock();
         inner.look = look;
@@ -130,7 +129,7 @@ impl Mailbox {
         self.answered.notify_all();
     }
 
-    /// Writes down that `bytes` were typed into `node` at `at`: how many bytes that took.
+    /// Records that `bytes` were typed into `node` at `at`; returns the length of the record.
     pub(crate) fn log(&self, at: Time, node: u32, bytes: &[u8]) -> io::Result<u64> {
         let line = format!("{} node{node} {}\n", at.as_ps(), bytes.escape_ascii());
         match &mut self.lock().log {
@@ -139,7 +138,7 @@ impl Mailbox {
         }
     }
 
-    /// Tells those who want a checkpoint which one it is; `None` when there will be none.
+    /// Sets the number of the requested checkpoint; `None` if it cannot be made.
     pub(crate) fn take_checkpoint(&self, number: Option<u32>) {
         let mut inner = self.lock();
         inner.checkpoints.taken += 1;
@@ -147,14 +146,15 @@ impl Mailbox {
         self.answered.notify_all();
     }
 
-    /// Tells what became of a checkpoint.
+    /// Reports the result of a checkpoint.
     pub fn tell_checkpoint(&self, number: u32, outcome: Result<&Report, &str>) {
         let outcome = outcome.cloned().map_err(str::to_owned);
         self.lock().checkpoints.last = Some((number, outcome));
         self.answered.notify_all();
     }
 
-    /// Has a checkpoint taken, and waits until it is on the disk; why it is not, otherwise.
+    /// Requests a checkpoint, and waits until it is on the disk; returns the reason if it
+    /// fails.
     pub(crate) fn checkpoint(&self) -> Result<Report, String> {
         let mut inner = self.lock();
         let before = inner.checkpoints.taken;
@@ -172,8 +172,8 @@ impl Mailbox {
         }
     }
 
-    /// Sleeps a little if virtual time is held back at `now`; whether it did. The run must look
-    /// again then what there is to do.
+    /// Sleeps briefly if virtual time is limited at `now`, and returns true then. Afterwards
+    /// the run must check for work again.
     pub(crate) fn hold(&self, now: Time) -> bool {
         let mut inner = self.lock();
         let Some(nap) = inner.nap(now) else {
@@ -184,18 +184,18 @@ impl Mailbox {
         true
     }
 
-    /// Whether somebody may yet type something.
+    /// True if a client may still send input.
     pub(crate) fn is_attended(&self) -> bool {
         !self.lock().holds.is_empty()
     }
 
-    /// The run is over: nobody is answered any more.
+    /// Ends all requests, as the run is over.
     pub fn close(&self) {
         self.lock().closed = true;
         self.answered.notify_all();
     }
 
-    /// How things stand now; `None` when the run is over or does not answer.
+    /// The run's state; `None` if the run is over or does not answer.
     pub(crate) fn look(&self) -> Option<Look> {
         let mut inner = self.lock();
         let before = inner.looks;
@@ -209,8 +209,8 @@ impl Mailbox {
         (inner.looks != before).then(|| inner.look.clone())
     }
 
-    /// Has `bytes` typed into `node`; `false` when too much waits to be typed. The first time
-    /// there is no file to write it down, and `open` makes one.
+    /// Queues `bytes` for `node`; `false` if too much input is waiting. The first time, `open`
+    /// makes the file for the record of input.
     pub(crate) fn type_in(
         &self,
         node: u32,
@@ -230,18 +230,18 @@ impl Mailbox {
         Ok(true)
     }
 
-    /// Has virtual time wait for `client`, or not.
+    /// Pauses or continues virtual time for `client`.
     pub(crate) fn pause(&self, client: u64, paused: bool) {
         self.change(client, |hold| hold.paused = paused);
     }
 
-    /// Has virtual time keep to a multiple of the host's for `client`, or not.
+    /// Sets or removes the pace of virtual time for `client`.
     pub(crate) fn pace(&self, client: u64, ratio: Option<f64>) {
         let pace = ratio.map(|ratio| Pace { ratio, since: None });
         self.change(client, |hold| hold.pace = pace);
     }
 
-    /// Forgets what `client` asked for.
+    /// Removes the requests of `client`.
     pub(crate) fn leave(&self, client: u64) {
         self.change(client, |hold| *hold = Hold::default());
     }
@@ -267,7 +267,7 @@ impl Mailbox {
 }
 
 impl Inner {
-    /// Paces begin anew: who types something wants to see what comes of it.
+    /// Paces start anew, so that a user sees the effect of input at once.
     fn forget_pace(&mut self) {
         for hold in self.holds.values_mut() {
             if let Some(pace) = &mut hold.pace {
@@ -276,7 +276,7 @@ impl Inner {
         }
     }
 
-    /// How long the run must sleep at `now`.
+    /// The time that the run must sleep at `now`.
     fn nap(&mut self, now: Time) -> Option<Duration> {
         if self.wanted || self.checkpoints.wanted || !self.typed.is_empty() {
             return Some(Duration::ZERO);

@@ -1,8 +1,8 @@
-//! The run's side of the socket: threads of their own, which never run a guest.
+//! The run's side of the socket: threads that never run a guest.
 //!
-//! Only the user who runs it, or root, is served. What clients send is hostile: lines have a limit, and
-//! nothing of them reaches the run but as a request that waits at the [`Mailbox`] until a round is over.
-//! Opened by `belljar run`.
+//! Only the user of the run, or root, is served. Clients' messages are untrusted: lines have a limit,
+//! and they reach the run only as requests that wait in the [`Mailbox`] until a round is over. Opened by
+//! `belljar run`.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,10 +20,10 @@ use nix::unistd::geteuid;
 use super::{Hello, INPUT_FILE, LONGEST_REQUEST, Mailbox, Reply, Request, SOCKET, VERSION};
 use belljar_files::Folder;
 
-/// Clients that are served at a time.
+/// Maximum number of clients at a time.
 const MOST_CLIENTS: usize = 16;
 
-/// Why nobody can look at the run.
+/// The control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {path}: {source}")]
 pub struct ServerError {
@@ -33,7 +33,7 @@ pub struct ServerError {
     pub source: io::Error,
 }
 
-/// A listening run. The socket goes when it does.
+/// The open socket of a run. Dropping it removes the socket.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
@@ -41,7 +41,7 @@ pub struct Server {
     mailbox: Arc<Mailbox>,
 }
 
-/// What threads that serve clients share.
+/// State shared by the threads that serve clients.
 struct Office {
     mailbox: Arc<Mailbox>,
     hello: Hello,
@@ -50,10 +50,10 @@ struct Office {
 }
 
 impl Server {
-    /// Listens in the run directory `directory` for requests to `mailbox`, for the user alone.
+    /// Listens in the run directory `directory` for requests to `mailbox`; only the user may connect.
     ///
     /// # Errors
-    /// When the host refuses the socket.
+    /// If the host refuses the socket.
     pub fn open(
         directory: &Path,
         name: &str,
@@ -78,7 +78,7 @@ impl Server {
         })
     }
 
-    /// What it listens on.
+    /// The listening socket.
     pub fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
@@ -87,19 +87,19 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.mailbox.close();
-        // Gone already: then there is nothing to remove.
+        // It may be removed already.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// A socket's address has 108 bytes; a run directory's path may have more.
+/// A socket's address has at most 108 bytes, fewer than some run directories' paths.
 pub(super) fn short_path(directory: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
 }
 
 fn bind(directory: &Path) -> io::Result<UnixListener> {
     let directory = File::open(directory)?;
-    // That of an earlier run here that was broken off: this one has the directory now.
+    // The socket of an earlier, interrupted run: this run now owns the directory.
     let _ = fs::remove_file(short_path(&directory));
     UnixListener::bind(short_path(&directory))
 }
@@ -107,7 +107,7 @@ fn bind(directory: &Path) -> io::Result<UnixListener> {
 fn accept(listener: &UnixListener, office: &Arc<Office>) {
     for client in 1.. {
         let Ok((stream, _)) = listener.accept() else {
-            // The filter for all threads lets this one accept; what fails, fails for good.
+            // The process's filter permits accepting here; an error is permanent.
             return;
         };
         let office = office.clone();
@@ -116,7 +116,7 @@ fn accept(listener: &UnixListener, office: &Arc<Office>) {
         }
         office.clients.fetch_add(1, Ordering::Relaxed);
         let serving = thread::Builder::new().spawn(move || {
-            // A client that goes away in the middle is no matter of the run's.
+            // A client that disconnects early does not affect the run.
             let _ = office.serve(client, &stream, &stream);
             office.mailbox.leave(client);
             office.clients.fetch_sub(1, Ordering::Relaxed);
@@ -127,7 +127,7 @@ fn accept(listener: &UnixListener, office: &Arc<Office>) {
     }
 }
 
-/// Whether the one who runs this is at the other end, or root.
+/// True if the peer's user is this process's user, or root.
 fn is_ours(stream: &UnixStream) -> bool {
     let peer = getsockopt(stream, PeerCredentials);
     peer.is_ok_and(|peer| peer.uid() == geteuid().as_raw() || peer.uid() == 0)
@@ -163,7 +163,7 @@ impl Office {
             let request = serde_json::from_slice(&line).map_err(|error| error.to_string());
             let reply = match request {
                 Ok(request) => self.answer(client, request),
-                Err(reason) => Reply::Refused(format!("that is no request: {reason}")),
+                Err(reason) => Reply::Refused(format!("invalid request: {reason}")),
             };
             send(&mut writer, &reply)?;
             if !whole {
@@ -189,7 +189,7 @@ impl Office {
                 match self.mailbox.type_in(node, bytes, open) {
                     Ok(true) => {}
                     Ok(false) => {
-                        return Reply::Refused("too much waits to be typed already".into());
+                        return Reply::Refused("too much input is waiting already".into());
                     }
                     Err(error) => {
                         return Reply::Refused(format!("cannot write {INPUT_FILE}: {error}"));
@@ -210,11 +210,11 @@ impl Office {
     }
 }
 
-/// What a client is answered that sends these bytes to a run of `nodes` nodes in `directory`, and
-/// then nothing more; for those who test what clients may send.
+/// The reply to a client that sends these bytes, and then no more, to a run of `nodes` nodes in
+/// `directory`; for tests of hostile clients.
 ///
 /// # Errors
-/// When the directory can't be opened.
+/// If the directory cannot be opened.
 pub fn answers(
     directory: &Path,
     nodes: u32,

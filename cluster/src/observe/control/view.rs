@@ -1,7 +1,7 @@
 //! The state of a run, as its control socket shows it.
 //!
-//! Looking changes nothing: it reads nodes and fabric between rounds. Called by the coordinator for
-//! requests on the control socket.
+//! Observation changes nothing: it reads nodes and fabric between rounds. Called by the coordinator
+//! for requests on the control socket.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use belljar_sim::Time;
 use super::{LinkLook, Look, NodeLook};
 use crate::run::workers::Workers;
 
-/// Links that a look names.
+/// Maximum number of links in a look.
 const LINKS: usize = 16;
 
-/// Looks at a run; remembers what links had carried the last time.
+/// Reads the state of a run, and keeps the links' loads of the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Viewer {
     before: Vec<[LinkStatistics; 2]>,
@@ -22,7 +22,7 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    /// How nodes and network stand at `now`.
+    /// The state of nodes and network at `now`.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -31,7 +31,7 @@ impl Viewer {
         fabric: &Fabric,
     ) -> Look {
         let mut calls: BTreeMap<u16, u64> = BTreeMap::new();
-        // Of nodes on other hosts nothing is known here.
+        // The state of nodes on other hosts is unknown here.
         let mut nodes = vec![NodeLook::default(); nodes as usize];
         for runner in workers.runners() {
             let mut own = 0;

@@ -1,7 +1,7 @@
-//! A run that is over, from what it left.
+//! A finished run, from its files.
 //!
-//! Reads `summary.json` of a run directory, in which keys that it does not know may stand; one that lacks
-//! what is shown is an error. Called by `belljar watch` where no run is under way.
+//! Reads `summary.json` of a run directory. Unknown keys are permitted; a missing required key is an
+//! error. Called by `belljar watch` for directories without a running run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use belljar_files::read_input;
 use belljar_sim::figures::{counted, decimal};
 use serde::Deserialize;
 
-/// Why there is nothing to show.
+/// Errors of reading a finished run.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishedError {
     /// There is no summary.
     #[error(
-        "no run is under way in {directory}, and none ended there: cannot read {file}: {source}"
+        "no run is active in {directory}, and none has ended there: cannot read {file}: {source}"
     )]
     Read {
         /// The directory.
         directory: PathBuf,
-        /// What is missing.
+        /// The missing file.
         file: &'static str,
         /// The host's reason.
         source: std::io::Error,
     },
-    /// The summary is none.
-    #[error("{0}/summary.json is no summary of a run: {1}")]
+    /// The summary is invalid.
+    #[error("{0}/summary.json is not a summary of a run: {1}")]
     Summary(PathBuf, serde_json::Error),
 }
 
-/// As much of a summary as is shown.
+/// The shown part of a summary.
 #[derive(Deserialize)]
 struct Figures {
     scenario: String,
@@ -62,13 +62,13 @@ struct WayFigures {
     busy_ps: u64,
 }
 
-/// Rows of each table.
+/// Maximum number of rows of each table.
 const ROWS: usize = 16;
 
 /// The figures of the run that ended in `directory`, in lines.
 ///
 /// # Errors
-/// When none ended there.
+/// If no run ended there.
 pub fn finished(directory: &Path) -> Result<String, FinishedError> {
     let mut incomplete = directory.as_os_str().to_owned();
     incomplete.push(".incomplete");

@@ -1,19 +1,19 @@
 //! The end of a console's file, for a screen that is not the guest's terminal.
 //!
-//! Reads a bounded piece of the file, and hands on no control character or sequence. Called by `belljar
-//! watch` for each look.
+//! Reads a bounded piece of the file, and removes all control characters and sequences. Called by
+//! `belljar watch` for each look.
 
 use belljar_files::open_input;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Bytes that are looked at.
+/// Bytes that are read.
 const BYTES: u64 = 16 << 10;
 
-/// The last lines of a file, without what would move a terminal's cursor.
+/// The last lines of a file, without control sequences.
 ///
 /// # Errors
-/// When the host refuses the file.
+/// If the host refuses the file.
 pub fn tail(path: &Path) -> io::Result<Vec<String>> {
     let mut file = open_input(path)?;
     let length = file.metadata()?.len();

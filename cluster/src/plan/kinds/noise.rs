@@ -1,6 +1,7 @@
 //! From a scenario's `[[nodes.noise]]` to the detours of each node's processors.
 //!
-//! What cannot be is an error when the plan is made. Called by `plan`, and where nodes begin.
+//! Invalid detours are an error when the plan is made. Called by `plan`, and at the start of
+//! nodes.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::plan::error::PlanError;
 use crate::scenario::engine::Engine;
 use crate::scenario::{LengthDistribution, NoiseTable, Scenario, Spacing};
 
-/// Most tables: their numbers tell random numbers apart.
+/// Maximum number of tables: their numbers seed separate random streams.
 const MOST_TABLES: usize = 16;
 const SHORTEST_PERIOD: Span = Span::from_us(1);
 const LONGEST_PERIOD: Span = Span::from_ms(3_600_000);
@@ -23,9 +24,9 @@ const SHAPE: f64 = 2.0;
 /// Detours of some nodes.
 #[derive(Clone, Debug)]
 pub struct NoisePlan {
-    /// When they are, and how long.
+    /// Their times and lengths.
     source: NoiseSource,
-    /// Whether each node has them.
+    /// True for each node with them.
     of_node: Vec<bool>,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Display for NoisePlan {
     }
 }
 
-/// The detours of `scenario`, whose nodes are of these `kinds`.
+/// The detours of `scenario` for nodes of these `kinds`.
 pub(in crate::plan) fn resolve(
     scenario: &Scenario,
     kinds: &[NodeKind],
@@ -127,7 +128,7 @@ fn source(table: &NoiseTable, number: u8) -> Result<NoiseSource, PlanError> {
     if lengths.len() > 1000 {
         return fail("nodes.noise.lengths", lengths.len(), "at most 1000 lengths");
     }
-    // A processor must get to run.
+    // A processor needs some time for execution.
     if let Some(length) = lengths
         .iter()
         .find(|length| **length >= period || **length == Span::ZERO)
@@ -173,7 +174,7 @@ fn distribution(table: &NoiseTable) -> Result<Distribution, PlanError> {
     }
 }
 
-/// Whether each of so many nodes is one that `table` names.
+/// True for each of `count` nodes that `table` selects.
 fn nodes(table: &NoiseTable, count: u32, kinds: &[NodeKind]) -> Result<Vec<bool>, PlanError> {
     let mut of_node = vec![table.nodes.is_none(); count as usize];
     for range in table.nodes.iter().flat_map(|list| list.split(',')) {
@@ -188,7 +189,7 @@ fn nodes(table: &NoiseTable, count: u32, kinds: &[NodeKind]) -> Result<Vec<bool>
                 return fail(
                     "nodes.noise.nodes",
                     value,
-                    "nodes that there are, as \"0-3,7\"",
+                    "existing nodes, such as \"0-3,7\"",
                 );
             }
         }
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
     use crate::plan::kinds;
 
-    /// The detours of five nodes, of which the last two are `old`, with this table.
+    /// The detours of five nodes with this table; the last two nodes are `old`.
     fn of(table: &str, engine: Engine) -> Result<Vec<NoisePlan>, String> {
         let text = format!(
             "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\

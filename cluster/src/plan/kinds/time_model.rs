@@ -1,7 +1,7 @@
 //! From a scenario's `[nodes.timing]` to the engine's time model.
 //!
-//! What the engine cannot have is an error when the plan is made, never later; nothing here looks at the
-//! host. Called by `plan`, and by `plan/describe.rs` for `belljar check`.
+//! An invalid time model is an error when the plan is made, never later; the host does not matter here.
+//! Called by `plan`, and by `plan/describe.rs` for `belljar check`.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub(crate) fn resolve(nodes: &Nodes) -> Result<Option<Timing>, PlanError> {
                 return Err(PlanError::Range {
                     key: "nodes.cycles-per-instruction",
                     value: ratio.to_string(),
-                    limits: "left out where nodes.timing.costs says what instructions cost",
+                    limits: "left out if nodes.timing.costs has the costs of instructions",
                 });
             }
             let mut costs = Costs::default();

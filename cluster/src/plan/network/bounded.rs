@@ -1,6 +1,6 @@
-//! Files of a network, which anybody may have written: read as far as a bound.
+//! Files of a network, which are untrusted: reading is bounded.
 //!
-//! Called where a scenario's network names one.
+//! Called for files that a scenario's network names.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use belljar_files::read_input_text;
 /// The text of a file.
 ///
 /// # Errors
-/// When it cannot be read, or is longer than any graph may be.
+/// If it cannot be read, or exceeds the limit.
 pub(in crate::plan) fn read(path: &Path) -> io::Result<String> {
     let size = fs::metadata(path)?.len();
     if size > MAX_BYTES as u64 {

@@ -24,7 +24,7 @@ pub(crate) struct CardKind {
 }
 
 impl CardKind {
-    /// The cards that a scenario asks for.
+    /// The cards that a scenario configures.
     pub(super) fn resolve(network: &Network) -> Result<Self, NetworkError> {
         match MTUS.contains(&network.mtu) {
             true => Ok(Self {

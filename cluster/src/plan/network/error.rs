@@ -1,4 +1,4 @@
-//! Why there cannot be such a network.
+//! Errors of networks.
 //!
 //! Each message follows the word "network" and names the key, link or file that is wrong. Returned by
 //! `plan/network.rs` and `plan/graph.rs` as part of a `PlanError`.
@@ -12,16 +12,16 @@ use belljar_sim::Span;
 use crate::plan::background::BackgroundError;
 use crate::scenario::quantity::QuantityError;
 
-/// Why there cannot be such a network. What it says follows the word "network".
+/// An error of a network. Messages follow the word "network".
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// Its parts do not fit.
+    /// Its parts do not fit together.
     #[error(": {0}")]
     Topology(#[from] TopologyError),
-    /// A background job, whose hosts are part of it, cannot be.
+    /// A background job on it is invalid.
     #[error(": background{0}")]
     Background(#[from] BackgroundError),
-    /// Frames of a size that is not Ethernet's.
+    /// An invalid frame size for Ethernet.
     #[error(".mtu = {0} is out of range; give 576 to 9216 bytes")]
     Mtu(u16),
     /// A key of another topology.
@@ -32,22 +32,22 @@ pub enum NetworkError {
         /// The topology.
         topology: String,
     },
-    /// A key that the topology needs.
+    /// A missing key of the topology.
     #[error(".{key} is missing; a {topology} needs it, for example {key} = {example}")]
     Missing {
         /// The key.
         key: &'static str,
         /// The topology.
         topology: String,
-        /// What could be written.
+        /// An example.
         example: &'static str,
     },
-    /// Routing by tables, and no file of them.
+    /// Routing by tables without a file.
     #[error(
-        ".tables is missing; routing \"tables\" needs a file that says which link each switch sends frames to each node over"
+        ".tables is missing; routing \"tables\" needs a file with the link of each switch towards each node"
     )]
     NoTables,
-    /// Tables, and another routing.
+    /// A file of tables with another routing.
     #[error(
         ".tables says nothing where routing is \"{0}\"; remove it, or set routing = \"tables\""
     )]
@@ -60,12 +60,12 @@ pub enum NetworkError {
         /// The host's reason.
         source: std::io::Error,
     },
-    /// The tables' file has none that are right.
+    /// The tables are invalid.
     #[error(".tables: {path}: {source}")]
     Tables {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The reason and its place.
         source: TableError,
     },
     /// The graph's file cannot be read.
@@ -76,23 +76,23 @@ pub enum NetworkError {
         /// The host's reason.
         source: std::io::Error,
     },
-    /// The graph's file is none.
+    /// The graph's file is invalid.
     #[error(".topology: {path}: {source}")]
     Graphml {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The reason and its place.
         source: GraphmlError,
     },
-    /// The graph is no network of the scenario's.
+    /// The graph does not fit the scenario.
     #[error(".topology: {path}: {reason}")]
     Graph {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A value of the graph.
+    /// An invalid value in the graph.
     #[error(".topology: {path}: {key} of {place}: {source}")]
     Value {
         /// The file.
@@ -101,7 +101,7 @@ pub enum NetworkError {
         key: &'static str,
         /// The node, or the two ends of the edge.
         place: String,
-        /// What is wrong with it.
+        /// The reason.
         source: Box<QuantityError>,
     },
     /// A link that does not exist.
@@ -114,24 +114,24 @@ pub enum NetworkError {
         /// Names that exist.
         known: String,
     },
-    /// A link that cannot be so.
+    /// Invalid settings of a link.
     #[error(".link `{name}`: {source}")]
     Impairment {
         /// The link.
         name: String,
-        /// Why not.
+        /// The reason.
         source: ImpairmentError,
     },
     /// A repair without a failure.
-    #[error(".link `{0}`: repair-at without fail-at; say when the link fails")]
+    #[error(".link `{0}`: repair-at without fail-at; add fail-at")]
     Repair(String),
-    /// Nodes cannot be placed so.
+    /// An invalid placement of nodes.
     #[error(".places: {0}")]
     Places(TopologyError),
-    /// Such routes do not exist there.
+    /// A routing that the topology does not support.
     #[error(".routing: {0}")]
     Routing(#[from] RoutingError),
-    /// Windows too short to write down.
+    /// Windows that are too short for statistics.
     #[error(
         ".statistics is {0}; it must be whole nanoseconds, at least 1 us, and at least a thousandth of the time that the slowest link takes for a full frame"
     )]

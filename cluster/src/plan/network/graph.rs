@@ -1,9 +1,9 @@
 //! Topologies from GraphML files.
 //!
-//! Attributes of nodes: `kind`, `host` or `switch` (a switch when absent); of switches
-//! `latency` and `queue`. Of edges: `bandwidth`, `latency`, `queue` and `cost`. What is
-//! absent is as the scenario says. Where no node is a host, the scenario's nodes are put
-//! at the switches, in the file's order.
+//! Attributes of nodes: `kind`, `host` or `switch` (a switch when absent); of switches `latency`
+//! and `queue`. Of edges: `bandwidth`, `latency`, `queue` and `cost`. The scenario gives absent
+//! values. If no node is a host, the scenario's nodes are placed at the switches, in the file's
+//! order.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::parts::parts;
 use crate::scenario::Network;
 use crate::scenario::quantity::{Bandwidth, Bytes, Duration, QuantityError};
 
-/// Builds the topology that the file `path` says.
+/// Builds the topology of the file `path`.
 pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topology, NetworkError> {
     let read = |source| NetworkError::Read {
         path: path.to_owned(),
@@ -46,7 +46,7 @@ struct Builder<'a> {
 /// Attributes of links that are read.
 const LINK_ATTRIBUTES: [&str; 4] = ["bandwidth", "latency", "queue", "cost"];
 
-/// What edges say besides bandwidth and latency.
+/// Attributes of edges besides bandwidth and latency.
 type Extras = Vec<(LinkId, Option<u8>, Option<u64>)>;
 
 impl Builder<'_> {
@@ -93,7 +93,7 @@ impl Builder<'_> {
         finish(topology, extras)
     }
 
-    /// Puts hosts at switches that have none.
+    /// Places hosts at switches without any.
     fn populate(
         &self,
         hosts: u32,
@@ -113,7 +113,7 @@ impl Builder<'_> {
             let name = format!("host{host}");
             if taken.contains(&name) {
                 return Err(self.refuse(format!(
-                    "a switch is called `{name}` as a host would be; rename it"
+                    "a switch has the name `{name}` of a host; rename it"
                 )));
             }
             names[0].push(name);
@@ -148,7 +148,7 @@ impl Builder<'_> {
 
     fn link(&self, graph: &Graph, edge: &Edge, places: &[Endpoint]) -> Result<Link, NetworkError> {
         let mut ends = edge.ends.map(|node| places[node]);
-        // The host comes first.
+        // Puts the host first.
         ends.sort_unstable_by_key(|end| matches!(end, Endpoint::Switch(_)));
         let usual = match ends[0] {
             Endpoint::Host(_) => self.parts.link,

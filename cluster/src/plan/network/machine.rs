@@ -12,10 +12,10 @@ use crate::plan::{Plan, limits};
 use crate::scenario::Scenario;
 
 impl Plan {
-    /// The network of `scenario`, which was read from `path`, and how it is operated.
+    /// The network of `scenario`, which was read from `path`, and its settings.
     ///
     /// # Errors
-    /// When it cannot be: see [`PlanError`].
+    /// If it is invalid: see [`PlanError`].
     pub fn network_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
         limits::check(scenario)?;
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -23,10 +23,10 @@ impl Plan {
         Ok((network.topology, network.settings))
     }
 
-    /// The network of a machine that is simulated, with more nodes than a run may have.
+    /// The network of a simulated machine, with more nodes than a run may have.
     ///
     /// # Errors
-    /// When it cannot be: see [`PlanError`].
+    /// If it is invalid: see [`PlanError`].
     pub fn machine_of(scenario: &Scenario, path: &Path) -> Result<(Topology, Settings), PlanError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
@@ -36,7 +36,7 @@ impl Plan {
     /// The lines of a plan about a scenario's network.
     ///
     /// # Errors
-    /// When it cannot be: see [`PlanError`].
+    /// If it is invalid: see [`PlanError`].
     pub fn network_text(scenario: &Scenario, path: &Path) -> Result<String, PlanError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;

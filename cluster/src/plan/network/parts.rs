@@ -1,12 +1,12 @@
-//! What a scenario says of all links and switches alike.
+//! A scenario's properties of all links and switches.
 //!
-//! Where a topology names single ones, they have more of their own. Called where a topology is built.
+//! Single links and switches of a topology may have different ones. Called when a topology is built.
 
 use belljar_fabric::{LinkSpec, PartSpecs, SwitchSpec};
 
 use crate::scenario::Network;
 
-/// The links, uplinks and switches of a network that says nothing else of them.
+/// The links, uplinks and switches of a network without individual properties.
 pub(in crate::plan) fn parts(network: &Network) -> PartSpecs {
     let link = LinkSpec {
         bandwidth: network.bandwidth.0,

@@ -1,4 +1,4 @@
-//! Networks of all shapes resolved, and errors that say which key is wrong.
+//! Networks of all shapes, and errors that name the wrong key.
 use super::*;
 
 fn resolve(nodes: u32, network: &str, folder: &Path) -> Result<NetworkPlan, String> {
@@ -43,7 +43,7 @@ fn every_shape_is_built_by_its_keys() {
     }
 }
 
-/// Warnings of a network of so many nodes.
+/// Warnings of a network with this number of nodes.
 fn warnings(nodes: u32, network: &str) -> Vec<String> {
     here(nodes, network).unwrap().warnings().unwrap()
 }
@@ -199,7 +199,8 @@ fn tables_for_one_link_come_together() {
          [[network.link]]\nname = \"host1-switch?\"\nloss = 0.2\nfail-at = \"5 s\"\n\
          [[network.link]]\nname = \"host1-*\"\nfail-at = \"1 s\"\nrepair-at = \"2 s\"",
     );
-    // There are no classes of letters, so the first pattern of pcap matches nothing.
+    // Patterns of links have no character classes, so the first pattern of pcap matches
+    // nothing.
     assert!(plan.err().unwrap().contains("host[12]*"));
     let plan = here(
         3,
@@ -281,7 +282,7 @@ fn a_graph_is_a_network_with_its_own_names() {
         let error = read(2, network).err().unwrap();
         assert!(error.contains(words), "{error}");
     }
-    // Without hosts of its own, the scenario's are put at its switches.
+    // Without hosts in the graph, the scenario's nodes are placed at its switches.
     write(&GRAPH.replace(">host<", ">switch<"));
     let full = read(8, &format!("{network}\nhosts-per-switch = 2"))
         .unwrap()

@@ -1,7 +1,7 @@
-//! Links and ports of a network that carry nothing, and attributes of its file that are ignored.
+//! Links and ports of a network without traffic, and ignored attributes of its file.
 //!
-//! Nothing fails because of them, but the network is another one than its parts suggest. Printed by the commands
-//! that check, run, replay and simulate.
+//! They are no errors, but the network differs from the one that its parts suggest. Printed by the commands that check, run,
+//! replay and simulate.
 
 use belljar_fabric::{GlobalPorts, LinkUsage, Routing, RoutingError, Settings, Topology};
 
@@ -15,7 +15,7 @@ const LISTED: usize = 8;
 /// Describes links that no route uses, global ports without a link, each with a remedy, and ignored attributes of a GraphML file.
 ///
 /// # Errors
-/// When the topology does not fit the routing.
+/// If the topology does not fit the routing.
 pub fn network_warnings(
     topology: &Topology,
     settings: &Settings,
@@ -33,7 +33,7 @@ pub fn network_warnings(
 fn idle(topology: &Topology, routing: Routing, usage: LinkUsage) -> Option<String> {
     let [followed, all] = usage.followed;
     let is_part = followed < all;
-    // Routes that were not followed may use a few more links.
+    // Routes outside of the sample may use a few more links.
     let least = if is_part { usage.links / IDLE_SHARE } else { 1 };
     if usage.idle < least.max(1) {
         return None;
@@ -60,7 +60,7 @@ fn idle(topology: &Topology, routing: Routing, usage: LinkUsage) -> Option<Strin
     ))
 }
 
-/// Links that cheaper ways go around.
+/// Links that cheaper paths avoid.
 fn costly(topology: &Topology, usage: LinkUsage) -> Option<String> {
     (usage.costly > 0).then(|| {
         let example = match usage.idle {
@@ -113,7 +113,7 @@ fn ports(ports: GlobalPorts) -> Option<String> {
         some if linked == some => "each two groups are joined by 1 link".to_owned(),
         some => format!("each two groups are joined by {} links", linked / some),
     };
-    // The next number of groups whose links take all ports.
+    // The next number of groups that uses all ports.
     let fitting = (others.max(1)..=per_group).find(|others| per_group.is_multiple_of(*others));
     let advice = match fitting {
         Some(fitting) if fitting == others => "network.global-wiring = \"all-ports\"".to_owned(),

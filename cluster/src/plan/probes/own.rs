@@ -1,11 +1,11 @@
 //! Probes of the user's: from a scenario's tables to places in files.
 //!
-//! Found in the very files that the guests see, before anything runs, so that `belljar check` refuses what no run could
-//! do. Called where a plan is made.
+//! They are resolved in the guests' files before the run, so that `belljar check` reports the errors of a run. Called
+//! when a plan is made.
 
 /// Places in the kernel.
 mod kernel;
-/// Where MPI libraries send messages.
+/// Functions by which MPI libraries send messages.
 mod messages;
 
 use std::collections::BTreeMap;
@@ -23,46 +23,46 @@ use crate::scenario::engine::Engine;
 use crate::scenario::{ProbeTable, ProbeTime, Scenario, TraceBy};
 use belljar_workload::GuestRoot;
 
-/// What stands for the guest's kernel where a file's name is expected: no path, as it does not begin with `/`.
+/// Stands for the guest's kernel in place of a file's name. It is no path, as it does not begin with `/`.
 pub(super) const KERNEL: &str = "kernel";
 
-/// Most files that a probe's pattern may stand for.
+/// Maximum number of files that match a probe's pattern.
 const MOST_FILES: usize = 256;
 
 /// Longest name of a probe in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// What an ELF file begins with.
+/// The magic of an ELF file.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Why probes of the user's cannot be.
+/// Errors of the user's probes.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// Something else of the scenario is in the way.
+    /// A conflict with another setting of the scenario.
     #[error("{0} needs {1}")]
     Needs(&'static str, &'static str),
-    /// More than there can be.
-    #[error("trace.probe and trace.messages are {0} probes; at most {MOST_PROBES} can be")]
+    /// Too many probes.
+    #[error("trace.probe and trace.messages are {0} probes; the limit is {MOST_PROBES}")]
     TooMany(usize),
-    /// No library whose messages could be seen.
+    /// No library with messages to record.
     #[error(
         "trace.messages: neither the image nor workload.files has a library whose messages can be seen: UCX's libucp.so, by which MPICH 4 sends, or Open MPI 4's mca_pml_ob1.so"
     )]
     NoMessages,
-    /// A table says too little, too much, or what contradicts itself.
+    /// A table is incomplete or contradictory.
     #[error("trace.probe of {file}: {reason}")]
     Table {
         /// The file that it names.
         file: String,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
-    /// A type that there is not.
+    /// An unknown type.
     #[error("trace.probe of {file}: {source}")]
     Kind {
         /// The file that it names.
         file: String,
-        /// Which.
+        /// The type.
         source: UnknownKind,
     },
     /// No such file.
@@ -70,18 +70,18 @@ pub enum ProbeError {
         "trace.probe: neither the image nor workload.files has a file {0}; write a path from / in the image, or a name in workload.files"
     )]
     NoFile(String),
-    /// A pattern that stands for too much.
-    #[error("trace.probe: {0} stands for more than {MOST_FILES} files; write a narrower pattern")]
+    /// A pattern that matches too many files.
+    #[error("trace.probe: {0} matches more than {MOST_FILES} files; write a narrower pattern")]
     TooManyFiles(String),
     /// The file has no such place.
     #[error("trace.probe: {file} {source}")]
     Place {
         /// The file.
         file: String,
-        /// Why not.
+        /// The reason.
         source: FunctionError,
     },
-    /// The kernel's functions are not known.
+    /// The kernel's functions are unknown.
     #[error("trace.probe of kernel: {0}")]
     Kernel(#[from] kernel::KernelPlaceError),
 }
@@ -92,13 +92,13 @@ pub(crate) type Places = BTreeMap<String, Vec<u64>>;
 /// A probe with its places.
 #[derive(Clone, Debug)]
 pub struct OwnProbe {
-    /// What it records.
+    /// The probe's settings.
     pub(crate) probe: Probe,
-    /// Its places on nodes of each of the plan's images; there are some on those of one at least.
+    /// Its places on nodes of each of the plan's images; at least one image has some.
     pub(crate) places: Vec<Places>,
 }
 
-/// What nodes of an image have besides the workload's files.
+/// The files of nodes of an image besides the workload's.
 pub(crate) struct System<'a> {
     root: &'a GuestRoot,
     kernel: Kernel<'a>,
@@ -207,7 +207,7 @@ fn probe(
     if table.arguments.len() > MOST_PROBE_ARGUMENTS {
         return Err(wrong("at most 16 arguments are recorded"));
     }
-    // What the table says is wrong before any file is.
+    // Errors of the table precede errors of files.
     let probe = Probe {
         name: name.clone(),
         file: table.file.clone(),
@@ -220,10 +220,10 @@ fn probe(
     Ok(OwnProbe { probe, places })
 }
 
-/// The places of a probe on nodes with each of these systems; none where it has no such file or place.
+/// The places of a probe on nodes of each system; empty for a system without the file or place.
 ///
 /// # Errors
-/// When none of them has any: why the first has not.
+/// If no system has any: the first system's reason.
 fn on_systems(
     file: &str,
     place: Place<'_>,
@@ -252,7 +252,7 @@ fn on_systems(
     }
 }
 
-/// What is looked for in a file.
+/// The place to find in a file.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
     Symbol(&'a str),
@@ -268,7 +268,7 @@ impl Place<'_> {
     }
 }
 
-/// The places of a probe: in the one file, or in those that the pattern stands for and that have such a place.
+/// The places of a probe: in a single file, or in the files that match the pattern and have the place.
 fn places(
     file: &str,
     place: Place<'_>,
@@ -297,7 +297,7 @@ fn places(
     }
 }
 
-/// The files that `file` names, with what they hold; the workload's come before the image's.
+/// The files that `file` names, with their contents; the workload's precede the image's.
 fn candidates(
     file: &str,
     is_pattern: bool,
@@ -337,7 +337,7 @@ fn candidates(
 mod tests {
     use super::*;
 
-    /// What is said of a probe in an image with one file that is no program.
+    /// The error of a probe in an image whose only file is no program.
     fn said(probe: &str, more: &str) -> String {
         let text = format!(
             "name = \"x\"\nimage = {{ recipe = \"r\" }}\nworkload = {{ command = \"\" }}\n\

@@ -1,9 +1,10 @@
-//! What a node answers when it is asked for files; `images/guest/belljar-collect.c` has the format.
+//! A node's answer to a request for files; `images/guest/belljar-collect.c` has the format.
 //!
-//! It is a guest's word: a line has a longest length, and what is no answer is an error. However an answer
-//! is cut into pieces, its parts are the same. Read by who asks, to see the end, and by who keeps the files.
+//! It is untrusted: lines have a maximum length, and invalid answers are an error. An answer's parts do not
+//! depend on its division into pieces. Read by the collection, to detect the end, and by the keeper of the
+//! files.
 
-/// Longest line of an answer: a name of 4,096 bytes, each written as three, and what is before it.
+/// Longest line of an answer: a name of 4,096 bytes, each encoded as three, and a prefix.
 const LONGEST_LINE: usize = 3 * 4096 + 64;
 
 /// A piece of an answer.
@@ -11,7 +12,7 @@ const LONGEST_LINE: usize = 3 * 4096 + 64;
 pub(crate) enum Part<'a> {
     /// A file follows.
     File {
-        /// Its path, as the guest has it; anything may be in it.
+        /// Its path in the guest; it may contain any characters.
         name: String,
         /// Its length in bytes.
         size: u64,
@@ -22,47 +23,47 @@ pub(crate) enum Part<'a> {
     Bytes(&'a [u8]),
     /// A file is left out.
     Left {
-        /// Its path, likewise.
+        /// Its path in the guest, with any characters.
         name: String,
-        /// Its length; `None` where it is no plain file or cannot be read.
+        /// Its length; `None` if it is no plain file or cannot be read.
         size: Option<u64>,
     },
-    /// That was all.
+    /// The end of the answer.
     Done,
 }
 
-/// Why an answer is none.
+/// Errors of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It says something that means nothing.
-    #[error("it answers what is no answer: {0:?}")]
+    /// An invalid line.
+    #[error("its answer has an invalid line: {0:?}")]
     Line(String),
-    /// It says more than a line may have.
-    #[error("it answers with a line of more than {LONGEST_LINE} bytes")]
+    /// A line over the limit.
+    #[error("its answer has a line of more than {LONGEST_LINE} bytes")]
     Long,
 }
 
-/// An answer as far as it came. However it is cut into pieces, its parts are the same.
+/// The received part of an answer. Its parts do not depend on its division into pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The word was said with which an answer begins. Lines before it are of others.
+    /// True after the word at the beginning of an answer. Earlier lines have other purposes.
     begun: bool,
     done: bool,
     line: Vec<u8>,
-    /// Bytes of the current file that are to come.
+    /// Remaining bytes of the current file.
     left: u64,
 }
 
 impl Answer {
-    /// Whether it is whole.
+    /// True if it is complete.
     pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Takes the next bytes and hands on what they say, until `take` fails.
+    /// Parses the next bytes and passes the parts to `take`, until that fails.
     ///
     /// # Errors
-    /// [`AnswerError`], or what `take` fails with.
+    /// [`AnswerError`], or the error of `take`.
     pub(crate) fn take<E: From<AnswerError>>(
         &mut self,
         mut bytes: &[u8],
@@ -131,7 +132,7 @@ impl Answer {
     }
 }
 
-/// The name that is written with "%XX" for some bytes; as it is written, where it is no text then.
+/// Decodes a name with "%XX" for some bytes; returns it unchanged if the result is no text.
 fn decoded(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -156,7 +157,7 @@ fn decoded(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What an answer says, in words, when it comes in pieces of `size` bytes.
+    /// The parts of an answer, in words, if it arrives in pieces of `size` bytes.
     fn read(text: &[u8], size: usize) -> Result<Vec<String>, AnswerError> {
         let (mut answer, mut said, mut data) = (Answer::default(), Vec::new(), Vec::new());
         for piece in text.chunks(size) {

@@ -1,7 +1,7 @@
-//! Where the nodes' files are put, in a thread of its own: threads with guests open none.
+//! The thread that writes the nodes' files, as threads with guests open none.
 //!
-//! Nothing that a node says makes it fail, only this host does. Begun by the coordinator of the host that has
-//! the run directory, and fed by it.
+//! Errors of a node do not stop it, only errors of this host. Started and fed by the coordinator of the host
+//! with the run directory.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,16 +14,16 @@ use belljar_files::Folder;
 /// Pieces that wait for the disk.
 const WAITING: usize = 64;
 
-/// What is said of a node's files.
+/// A message about a node's files.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Word {
     /// The next bytes of its answer.
     Bytes(u32, #[serde(with = "serde_bytes")] Vec<u8>),
-    /// It answered, or why not everything came.
+    /// The end of its answer, and the reason if files are missing.
     End(u32, Option<String>),
 }
 
-/// Puts files into the run directory as they are sent.
+/// Writes files into the run directory as they arrive.
 pub(crate) struct Keeper {
     words: Receiver<Word>,
     folder: Folder,
@@ -31,7 +31,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// One that fills `folder`, and by what it is told.
+    /// A keeper that fills `folder`, and the sender of its messages.
     pub(crate) fn new(folder: Folder, wanted: Wanted) -> (Self, SyncSender<Word>) {
         let (sender, words) = sync_channel(WAITING);
         let keeper = Self {
@@ -42,10 +42,10 @@ impl Keeper {
         (keeper, sender)
     }
 
-    /// Takes everything in until nobody says anything any more; what came of each node, by number.
+    /// Handles messages until all senders are dropped; returns the outputs of each node, by number.
     ///
     /// # Errors
-    /// When this host fails. Nothing that a node says is an error.
+    /// If this host fails. Messages of nodes cause no error.
     pub(crate) fn keep(self) -> Result<Vec<NodeOutputs>, Refused> {
         let mut open: BTreeMap<u32, Received> = BTreeMap::new();
         let mut whole: BTreeMap<u32, NodeOutputs> = BTreeMap::new();

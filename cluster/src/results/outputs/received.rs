@@ -1,7 +1,7 @@
-//! Files of a node, put into the run directory as they come.
+//! Files of a node, written into the run directory as they arrive.
 //!
-//! They stay beneath the node's own folder and within the limit, whatever the node says. Used by the keeper,
-//! one for each node.
+//! They stay beneath the node's own folder and within the limit, for any answer of the node. Used by the
+//! keeper, one for each node.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use super::{Answer, AnswerError, NodeOutputs, Part, Wanted};
 use crate::scenario::quantity::Bytes;
 use belljar_files::Folder;
 
-/// What is left out is named so many times.
+/// Maximum number of named files among those left out.
 const NAMED: usize = 10;
 /// The most files of one node.
 const MOST_FILES: u64 = 1_000_000;
@@ -19,14 +19,14 @@ const MOST_FILES: u64 = 1_000_000;
 const LONGEST_NAME: usize = 255;
 const LONGEST_PATH: usize = 4096;
 
-/// Why no more is taken of a node.
+/// Reasons to stop receiving from a node.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It does not answer as it should; the run is none the worse.
+    /// Its answer is invalid; the run is not affected.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// It sends more than it was asked for.
-    #[error("it sends more than the {0} bytes or {MOST_FILES} files that it may")]
+    /// It sends more than requested.
+    #[error("it sends more than {0} bytes or {MOST_FILES} files")]
     TooMuch(u64),
     /// This host fails.
     #[error("cannot write {path}: {source}")]
@@ -38,7 +38,7 @@ pub enum Refused {
     },
 }
 
-/// What comes of one node.
+/// The answer of one node.
 pub(crate) struct Received {
     answer: Answer,
     outputs: NodeOutputs,
@@ -47,7 +47,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Nothing yet of node `node`.
+    /// An empty state for node `node`.
     pub(crate) fn new(node: u32, wanted: &Wanted) -> Self {
         Self {
             answer: Answer::default(),
@@ -60,15 +60,15 @@ impl Received {
         }
     }
 
-    /// Whether everything came.
+    /// True if the answer is complete.
     pub(crate) fn is_done(&self) -> bool {
         self.answer.is_done()
     }
 
-    /// Takes the next bytes of the node's answer and writes what is in them beneath `folder`.
+    /// Parses the next bytes of the node's answer and writes its files beneath `folder`.
     ///
     /// # Errors
-    /// [`Refused`]; only [`Refused::Host`] is this host's fault.
+    /// [`Refused`]; only [`Refused::Host`] is an error of this host.
     pub(crate) fn take(&mut self, bytes: &[u8], folder: &Folder) -> Result<(), Refused> {
         let mut answer = std::mem::take(&mut self.answer);
         let taken = answer.take(bytes, |part| self.take_part(part, folder));
@@ -87,8 +87,8 @@ impl Received {
             }
             Part::Left { name, size } => {
                 let why = match size {
-                    Some(size) => format!("{} are more than is left of its limit", Bytes(size)),
-                    None => "it is no plain file, or cannot be read".to_owned(),
+                    Some(size) => format!("{} exceed the rest of its limit", Bytes(size)),
+                    None => "it is not a regular file, or cannot be read".to_owned(),
                 };
                 self.leave(&name, &why);
             }
@@ -125,7 +125,7 @@ impl Received {
         Ok(())
     }
 
-    /// The current file is whole.
+    /// Completes the current file.
     fn end(&mut self) -> Result<(), Refused> {
         match self.current.take() {
             Some((path, mut file)) => file.flush().map_err(failed(&path)),
@@ -142,10 +142,10 @@ impl Received {
         }
     }
 
-    /// What came, and, if that is not everything, why.
+    /// The received files, and the reason if any are missing.
     ///
     /// # Errors
-    /// When this host fails.
+    /// If this host fails.
     pub(crate) fn finish(mut self, why: Option<String>) -> Result<NodeOutputs, Refused> {
         self.end()?;
         self.outputs.failed = why;
@@ -165,14 +165,14 @@ fn create(folder: &Folder, path: &str) -> io::Result<File> {
     folder.create(path)
 }
 
-/// Whether it is what the guest calls its files that cannot be, such as a file that is a folder, too.
+/// True if the guest's names cause the error, such as a file that is a folder, too.
 fn is_the_names_fault(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
     let kinds = [InvalidFilename, InvalidInput, IsADirectory, NotADirectory];
     kinds.contains(&error.kind())
 }
 
-/// Whether a file of this name can be made beneath a folder.
+/// True if a file of this name can be made beneath a folder.
 fn is_usable(name: &str) -> bool {
     let usable = |part: &str| {
         !matches!(part, "" | "." | "..") && part.len() <= LONGEST_NAME && !part.contains('\0')

@@ -1,4 +1,4 @@
-//! Run directories: their names, whom they belong to, and what may stand in them.
+//! Run directories: their names, locks and contents.
 use super::*;
 
 #[test]
@@ -27,7 +27,7 @@ fn runs_at_once_get_directories_of_their_own() {
             directory
                 .write("summary.json", &number.to_string())
                 .unwrap();
-            // Others ask while some come to their ends.
+            // Other runs start while some are completed.
             directory.complete("checkpoint").unwrap()
         };
         let complete = &complete;
@@ -69,7 +69,7 @@ fn a_whole_run_has_no_checkpoints() {
     let directory = RunDirectory::create(Some(&wanted), "name").unwrap();
     directory.folder("checkpoint").unwrap();
     directory.file("checkpoint/1.pages").unwrap();
-    // One that came to have the name in between is left alone.
+    // A directory of the same name, made meanwhile, is not touched.
     fs::create_dir(&wanted).unwrap();
     let refused = directory.complete("checkpoint").unwrap_err();
     assert!(refused.to_string().contains("rename"), "{refused}");

@@ -1,12 +1,11 @@
 //! Nodes that run past their ends within a round.
 //!
-//! Where each node has a thread of its own, its end of a turn need not be everybody's. A node
-//! out of which nothing came lets the others know how far it is, and runs on to what theirs
-//! allow: the null messages of Chandy and Misra ("Distributed Simulation: A Case Study in Design
-//! and Verification of Distributed Programs", 1979) and Bryant, as one word that a node writes
-//! and all others read. A node out of which something came stays where it was known to be
-//! silent, for the network must see a frame before anybody may hear of it; so all others soon
-//! come to stay, too, and the round is over.
+//! If each node has a thread, its turn may end later than others'. A node without effects so far announces
+//! its time to the others, and runs on to the bound that their announcements allow. These are the null
+//! messages of Chandy and Misra ("Distributed Simulation: A Case Study in Design and Verification of
+//! Distributed Programs", 1979) and Bryant, as one word that a node writes and all others read. A node with
+//! an effect, such as a frame, keeps its last announcement, as the network must process the frame before
+//! others may receive it. So all others soon stop, too, and the round ends.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,19 +13,19 @@ use belljar_sim::{Span, Time};
 
 use super::{Turn, half};
 
-/// What a node lets the others know during a round. It lies in lines of the host's caches of its
-/// own: all others look at it while they wait.
+/// A node's announcement during a round. It has cache lines of the host to itself, as all others read it
+/// while they wait.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct NullMessage {
-    /// Nothing comes out of it before this, in picoseconds.
+    /// The node has no effect before this, in picoseconds.
     silent: AtomicU64,
-    /// It sends no later null message in this round.
+    /// True if the node sends no later null message in this round.
     stays: AtomicBool,
 }
 
 impl NullMessage {
-    /// Of a node that has no turn: what it does bounds others by their [`reach`](Turn::reach).
+    /// The null message of a node without a turn, which bounds others by their [`reach`](Turn::reach).
     pub(crate) fn none() -> Self {
         Self {
             silent: u64::MAX.into(),
@@ -34,40 +33,40 @@ impl NullMessage {
         }
     }
 
-    /// Begins a round in which the node has no turn. Nobody may be in a turn.
+    /// Resets the announcement for a round without a turn of the node. No thread may be in a turn.
     pub(crate) fn clear(&self) {
         self.silent.store(u64::MAX, Ordering::Relaxed);
         self.stays.store(true, Ordering::Relaxed);
     }
 
-    /// Begins a `turn` of the node, which does nothing before `next`. Nobody may be in a turn;
-    /// whoever is given one afterwards sees this.
+    /// Starts a `turn` of the node, which does nothing before `next`. No thread may be in a turn; later
+    /// turns see the value.
     pub(crate) fn begin(&self, next: Time, turn: &Turn) {
         self.silent.store(next.as_ps(), Ordering::Relaxed);
         self.stays.store(!turn.goes_on(), Ordering::Relaxed);
     }
 
-    /// How long nothing comes out of it, and whether that is its last null message of the round.
+    /// The time before which the node has no effect, and whether this null message is its last in the round.
     fn look(&self) -> (Time, bool) {
-        // In this order: of a node that stays, the last null message is seen.
+        // In this order, so that a node that stays shows its last null message.
         let stays = self.stays.load(Ordering::Acquire);
         let silent = self.silent.load(Ordering::Acquire);
         (Time::from_ps(silent), stays)
     }
 }
 
-/// What a node does next that nothing came out of so far.
+/// The next step of a node without effects so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It runs to there.
+    /// Run up to this time.
     Run(Time),
-    /// Others must get further first.
+    /// Wait for other nodes to advance.
     Wait,
-    /// It is through with this round.
+    /// End the round.
     Stop,
 }
 
-/// A node's way through a round. When it is dropped the others know that it stays where it is.
+/// A node's progress through a round. Dropping it marks the node as staying.
 #[derive(Debug)]
 pub(crate) struct Ahead<'a> {
     null_messages: &'a [NullMessage],
@@ -76,18 +75,18 @@ pub(crate) struct Ahead<'a> {
     reach: Time,
     /// The time of its last null message.
     promised: Time,
-    /// How far it was let go so far.
+    /// The bound of its last step.
     end: Time,
-    /// How far it may go, by what was seen of the others.
+    /// The bound by others' null messages.
     bound: Time,
-    /// The least time of others' null messages.
+    /// The minimum time of others' null messages.
     least: Time,
-    /// Whether that is the last word.
+    /// True if the bound is final.
     is_last: bool,
 }
 
 impl<'a> Ahead<'a> {
-    /// Of the node with this `turn`, in which it may run past its end; its null message is the one at `own`.
+    /// For the node with this `turn`, which may run past its end; its null message has the index `own`.
     pub(crate) fn new(null_messages: &'a [NullMessage], own: usize, turn: &Turn) -> Self {
         Self {
             null_messages,
@@ -102,11 +101,10 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// What the node does, out of which nothing comes before `next`: it is asked this when it has
-    /// run as far as it was let go.
+    /// The next step of a node without effects before `next`; called when the node has reached its bound.
     pub(crate) fn step(&mut self, next: Time) -> Step {
         if next > self.promised {
-            // Once: whoever writes here takes the line from all who look at it.
+            // Written once, as a write takes the cache line from all readers.
             let null_message = &self.null_messages[self.own];
             null_message.silent.store(next.as_ps(), Ordering::Release);
             self.promised = next;
@@ -119,7 +117,7 @@ impl<'a> Ahead<'a> {
             self.look();
         }
         if self.is_worthwhile(next) {
-            // Not all at once: somebody may wait to hear that nothing came.
+            // In steps, as others may wait for the null message after each.
             self.end = self.bound.min(self.end + self.nearest);
             Step::Run(self.end)
         } else if self.is_last {
@@ -129,8 +127,8 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Whether it is far enough to go. For the node whose time is least anything is: it may
-    /// have been let go less far than it needs to run at all.
+    /// True if the step is long enough. For the node with the minimum time any step is: its bound may be
+    /// less than it needs to run at all.
     fn is_worthwhile(&self, next: Time) -> bool {
         let way = self.bound.since(self.end);
         way >= half(self.nearest) || (way > Span::ZERO && next <= self.least)
@@ -141,7 +139,7 @@ impl<'a> Ahead<'a> {
         let others = others.filter(|(place, _)| *place != self.own);
         let first = others
             .map(|(_, null_message)| null_message.look())
-            // Of equals one that stays: nobody gets beyond it.
+            // Of equal ones a staying one, as no node gets beyond it.
             .min_by_key(|(silent, stays)| (*silent, !stays));
         let (least, stays) = first.unwrap_or((Time::MAX, true));
         self.least = least;

@@ -1,34 +1,34 @@
-//! When each node could first hear of any other, by way of their access switches.
+//! The earliest arrivals from other nodes, by way of access switches.
 //!
-//! All that hosts at one switch can tell a node comes through it, so the first two of them are enough:
-//! switches are paired, not nodes. A node is never counted as one that it hears of. Called by
-//! `Bounds` for the bounds of each round.
+//! All frames from hosts at one switch pass through it, so its first two nodes suffice: switches are
+//! paired, not nodes. A node never counts as its own sender. Called by `Bounds` for the bounds of each
+//! round.
 
 use belljar_fabric::Distances;
 use belljar_sim::Time;
 
 use super::Place;
 
-/// A node, and when a frame that it sends at its next act would be at its switch.
+/// The time at which a node's next frame would be at its switch, and the node.
 type Act = (Time, u32);
 
 const NOBODY: Act = (Time::MAX, u32::MAX);
 
-/// What the switches carry of nodes that are about to act.
+/// The frames that soon acting nodes could send, by switch.
 #[derive(Debug)]
 pub(super) struct Hearing {
-    /// By switch, the first two.
+    /// The first two acts of each switch.
     acts: Vec<[Act; 2]>,
-    /// Switches that have any, in order of their numbers.
+    /// Switches with such nodes, in order of activation.
     active: Vec<usize>,
-    /// By switch, when what others carry could be at its ports.
+    /// For each switch, the time at which frames of other switches could be at its ports.
     from_others: Vec<Time>,
-    /// By switch, when what its own first two send could be at its ports.
+    /// For each switch, the times at which frames of its own first two nodes could be at its ports.
     beside: Vec<[Time; 2]>,
 }
 
 impl Hearing {
-    /// For so many access switches.
+    /// For this number of access switches.
     pub(super) fn new(switches: usize) -> Self {
         Self {
             acts: vec![[NOBODY; 2]; switches],
@@ -38,14 +38,14 @@ impl Hearing {
         }
     }
 
-    /// Forgets all nodes.
+    /// Removes all nodes.
     pub(super) fn clear(&mut self) {
         for switch in self.active.drain(..) {
             self.acts[switch] = [NOBODY; 2];
         }
     }
 
-    /// Takes what `node` at that place could do at `next`.
+    /// Adds the next action of `node` at that place, at `next`.
     pub(super) fn listen(&mut self, node: u32, place: &Place, next: Time) {
         let act = (next + place.hop, node);
         let acts = &mut self.acts[place.switch];
@@ -59,13 +59,12 @@ impl Hearing {
         }
     }
 
-    /// How many switches have such nodes.
+    /// The number of switches with such nodes.
     pub(super) fn switches(&self) -> usize {
         self.active.len()
     }
 
-    /// Works out what those switches hear of each other, and when what they hear of their own
-    /// nodes is at their ports.
+    /// Computes the earliest arrivals between these switches, and from their own nodes to their ports.
     pub(super) fn pass_on(&mut self, distances: &Distances) {
         for &to in &self.active {
             let others = self.active.iter().filter(|from| **from != to);
@@ -76,7 +75,8 @@ impl Hearing {
         }
     }
 
-    /// When `node`, one of those, at that place, could first hear of another one.
+    /// The time at which `node`, one of these, at that place, could first receive a frame of another
+    /// one.
     pub(super) fn of(&self, node: u32, place: &Place) -> Time {
         let [first, second] = self.beside[place.switch];
         let is_first = self.acts[place.switch][0].1 == node;

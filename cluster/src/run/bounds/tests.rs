@@ -1,4 +1,4 @@
-//! Bounds of turns: how far nodes get, and that none is told of its past.
+//! Bounds of turns: nodes advance, and none receives a frame in its past.
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn a_node_alone_runs_up_to_what_the_next_could_tell_it() {
     let found = turns(&mut bounds, None);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].node, found[0].end), (0, us(900) + lookahead));
-    // A frame on its way bounds it, too.
+    // A frame in flight bounds it, too.
     let tail = bounds.distances().tail(0);
     let found = turns(&mut bounds, Some(us(11)));
     assert_eq!(found[0].end, us(11) + tail);
@@ -75,7 +75,7 @@ fn a_node_that_is_far_ahead_waits_until_its_turn_is_worth_it() {
 fn turns_cut_at_random_come_to_their_end() {
     let mut bounds = star(2);
     bounds.rough = Some(Rough::Random(Box::new(Random::new(Seed(1), "rounds", 0))));
-    // Less than there are parts to cut it into.
+    // Less than the number of parts of a turn.
     let end = us(1) + Span::from_ps(100);
     let next = us(1);
     let reached = (0..10_000).filter_map(|_| bounds.roughly(next, end, true));
@@ -92,7 +92,7 @@ fn a_turn_alone_comes_back_in_time() {
 }
 
 proptest! {
-    /// Switch by switch comes to what looking at each pair of nodes does.
+    /// Pairing switches gives the same bounds as examining each pair of nodes.
     #[test]
     fn nodes_hear_of_the_first_that_can_reach_them(
         acts in proptest::collection::vec(0u64..9_000, 2..20),
@@ -102,7 +102,7 @@ proptest! {
         let topology = Topology::tree(nodes, fanout, link(1000), link(3000), SWITCH).unwrap();
         let distances = Distances::new(&topology);
         let mut bounds = Bounds::new(distances, nodes);
-        // What was listened to in an earlier round is forgotten.
+        // Acts of an earlier round are removed.
         bounds.turns(None, Time::MAX, false, &mut Vec::new());
         let next: Vec<Time> = acts.iter().map(|ns| Time::from_ps(ns * 1000)).collect();
         for (node, &next) in (0..).zip(&next) {
@@ -120,8 +120,8 @@ proptest! {
     }
 }
 
-/// Nodes as a model: each acts at given times, and answers each message at once with a
-/// message to the next node.
+/// A model of nodes: each acts at given times, and reacts to each message at once with a message to the next
+/// node.
 #[derive(Clone, Debug)]
 struct Model {
     own: Vec<Vec<u64>>,
@@ -141,13 +141,13 @@ fn model() -> impl Strategy<Value = Model> {
 /// A model while it runs.
 struct Nodes {
     bounds: Bounds,
-    /// What each node does when, and how many more nodes hear of it.
+    /// The times of each node's actions, with the remaining length of the chain of messages.
     due: Vec<Vec<(Time, u32)>>,
-    /// How far each node has run.
+    /// The time that each node has reached.
     clocks: Vec<Time>,
-    /// What was sent in this round: to whom, when it arrives, how many more hear of it.
+    /// Messages of this round: receiver, arrival, and remaining length of the chain.
     sent: Vec<(usize, Time, u32)>,
-    /// Nodes do nothing by halves: what an act takes must lie within a turn.
+    /// The duration of an action, which must lie within one turn.
     act: Span,
 }
 
@@ -173,8 +173,7 @@ impl Nodes {
         first.map_or(Time::MAX, |(time, _)| *time)
     }
 
-    /// The turns of the next round, which nobody leaves a `window` of time in; none if there is
-    /// nothing left to do.
+    /// The turns of the next round, within a `window` of time; empty if nothing is left to do.
     fn turns(&mut self, window: Span, open: bool) -> Vec<Turn> {
         for (node, due) in (0..).zip(&mut self.due) {
             due.sort_unstable();
@@ -192,13 +191,13 @@ impl Nodes {
         turns
     }
 
-    /// Has the node of `turn` run to its end. Whether it sent anything.
+    /// Runs the node of `turn` to its end. Returns true if it sent a message.
     fn run(&mut self, turn: &Turn) -> bool {
         let node = turn.node as usize;
         let (mut end, mut spoke) = (turn.end, false);
         while let Some(&(time, hops)) = self.due[node].first() {
             if time >= end || time + self.act > end {
-                // Perhaps it is in the middle of that.
+                // The node may be in the middle of an action.
                 end = end.min(time);
                 break;
             }
@@ -216,7 +215,7 @@ impl Nodes {
         spoke
     }
 
-    /// Takes what was sent to those who get it.
+    /// Delivers the messages.
     fn deliver(&mut self) {
         for (to, time, hops) in self.sent.drain(..) {
             let clock = self.clocks[to];
@@ -225,8 +224,7 @@ impl Nodes {
         }
     }
 
-    /// Runs a round in which nodes run past their ends, a step of anybody at a time. How many pieces of turns
-    /// were run.
+    /// Runs an open round, one step of a random node at a time. Returns the number of steps.
     fn go_on(&mut self, turns: &[Turn], random: &mut Random) -> u32 {
         let null_messages: Vec<NullMessage> =
             self.due.iter().map(|_| NullMessage::none()).collect();
@@ -266,8 +264,7 @@ impl Nodes {
 }
 
 proptest! {
-    /// No message ever arrives in a node's past, messages take their way through others,
-    /// and everything comes to an end.
+    /// No message arrives in a node's past, messages are forwarded, and all actions happen.
     #[test]
     fn nobody_is_told_of_the_past(
         model in model(),
@@ -289,7 +286,7 @@ proptest! {
         prop_assert!(false, "there is no end to it");
     }
 
-    /// Nor when nodes run past their ends as far as others let them, whoever gets how far first.
+    /// The same if nodes run past their ends, in any order of steps.
     #[test]
     fn nobody_who_goes_on_is_told_of_the_past(
         model in model(),
@@ -312,7 +309,7 @@ proptest! {
     }
 }
 
-/// Nodes that have nothing to tell each other need one round, however long they take.
+/// Nodes without messages need one round, for any length of time.
 #[test]
 fn silent_nodes_go_on_to_the_end_of_time() {
     let own = (0..4).map(|node| (0..500).map(|act| 100 * act + node).collect());

@@ -1,9 +1,9 @@
-//! From which checkpoint a run continues: the newest of which everything is whole.
+//! Selects the newest intact checkpoint.
 //!
-//! A checkpoint is tried when its record and the snapshot that it speaks of are whole, and chosen when
-//! all that it needs is, pages and the run's own files: they are checked as the nodes are made of
-//! them, so that nothing is read twice, and before anything in the run directory is changed. One that is
-//! not whole is told of, and the one before it is tried.
+//! A checkpoint is tried if its record and its snapshot are intact. It is selected if all of its data
+//! is, pages and the run's own files: they are checked while nodes are made from them, so that each is
+//! read only once, and before the run directory changes. A damaged one is reported, and the previous one
+//! is tried.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use super::keeper::numbered;
 use super::{CheckpointError, FOLDER, Found, RECORD};
 use crate::results::run_directory::RunDirectory;
 
-/// The checkpoints of a run from which it may continue.
+/// The checkpoints from which a run may continue.
 #[derive(Debug)]
 pub struct Choice {
     folder: PathBuf,
-    /// Those that were not tried yet, in order.
+    /// Untried checkpoints, in order.
     left: Vec<u32>,
-    /// One that was found whole already.
+    /// A checkpoint that is known to be intact.
     whole: Option<Found>,
-    /// Why others were refused.
+    /// Faults of refused checkpoints.
     refused: Vec<String>,
 }
 
 impl Choice {
-    /// Among those of the run in `directory`.
+    /// The checkpoints of the run in `directory`.
     ///
     /// # Errors
-    /// [`CheckpointError::None`] when there is none.
+    /// [`CheckpointError::None`] if there is none.
     pub fn among(directory: &Path) -> Result<Self, CheckpointError> {
         let folder = directory.join(FOLDER);
         let files = numbered(&folder).into_iter();
@@ -45,10 +45,10 @@ impl Choice {
         })
     }
 
-    /// The newest that was not tried yet and can be opened.
+    /// The newest untried checkpoint that can be opened.
     ///
     /// # Errors
-    /// [`CheckpointError::Unusable`] when none is left, with what is wrong with each.
+    /// [`CheckpointError::Unusable`] if none is left, with the fault of each.
     pub(crate) fn next(&mut self) -> Result<Found, CheckpointError> {
         if let Some(whole) = self.whole.take() {
             return Ok(whole);
@@ -65,14 +65,14 @@ impl Choice {
         })
     }
 
-    /// Tells that a checkpoint is not whole.
+    /// Reports a damaged checkpoint.
     pub(crate) fn refuse(&mut self, number: u32, why: &str) {
         tracing::warn!("checkpoint {number} is not usable: {why}");
         self.refused.push(format!("{number}: {why}"));
     }
 
-    /// Settles on the newest of which all is whole, without making anything of it: where other hosts are
-    /// to be given its files. `directory` has the run's own files.
+    /// Selects the newest intact one without making nodes from it, for sending its files to other hosts.
+    /// `directory` has the run's own files.
     ///
     /// # Errors
     /// As for [`next`](Self::next).

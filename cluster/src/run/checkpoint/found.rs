@@ -1,8 +1,7 @@
-//! The checkpoint from which a run continues.
+//! An opened checkpoint.
 //!
-//! Files of a checkpoint are hostile: they are checked as they are read, and until all that can be known is
-//! checked no file of the run directory is changed. `Choice` looks for the newest one that is whole; the
-//! coordinator resumes from it.
+//! Files of a checkpoint are untrusted: they are checked as they are read, and no file of the run directory changes before all
+//! checks. `Choice` finds the newest intact one; the coordinator resumes from it.
 
 use std::path::{Path, PathBuf};
 
@@ -22,13 +21,12 @@ use crate::results::link_log::LinkLogState;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 use crate::scenario::Polls;
 
-/// A checkpoint that was found whole, but for the pages, which are checked as they are read, and for the
-/// run's own files.
+/// An intact checkpoint, except for its pages, which are checked as they are read, and for the run's own files.
 #[derive(Debug)]
 pub struct Found {
     pub(crate) run: RunRecord,
     record: Record,
-    /// What nodes are clones of, by their kinds.
+    /// The snapshots of clones, by kind.
     pub(crate) bases: Vec<Snapshot>,
     packs: Packs,
 }
@@ -37,13 +35,12 @@ impl Found {
     /// The newest checkpoint of the run in `directory` that can be opened.
     ///
     /// # Errors
-    /// [`CheckpointError::None`] when there is none, and
-    /// [`CheckpointError::Unusable`] when there are such as are damaged.
+    /// [`CheckpointError::None`] if there is none, and [`CheckpointError::Unusable`] if all are damaged.
     pub fn newest(directory: &Path) -> Result<Self, CheckpointError> {
         Choice::among(directory)?.next()
     }
 
-    /// Opens a checkpoint; what is wrong with it, in words, otherwise.
+    /// Opens a checkpoint; returns the fault in words if it is damaged.
     pub(super) fn open(folder: &Path, number: u32) -> Result<Self, String> {
         let record = Record::read(&folder.join(format!("{number}.{RECORD}")))?;
         let run = record.run().map_err(|error| error.to_string())?;
@@ -100,7 +97,7 @@ impl Found {
             .map_err(|error| format!("{INPUT_FILE}: {error}"))
     }
 
-    /// Reads all pages of all nodes; what is wrong with them, in words, otherwise.
+    /// Reads all pages of all nodes; returns the fault in words if they are damaged.
     pub(super) fn verify_pages(&self) -> Result<(), String> {
         for node in 0..self.record.nodes() {
             let record = self.record.node(node).map_err(|error| error.to_string())?;
@@ -110,7 +107,7 @@ impl Found {
         Ok(())
     }
 
-    /// Its files in the run directory `directory`, by their names there.
+    /// Its files by name in the run directory `directory`.
     pub fn files(&self, directory: &Path) -> Vec<(String, PathBuf)> {
         let packs = self
             .run
@@ -126,7 +123,7 @@ impl Found {
             .collect()
     }
 
-    /// Which one it is, in words.
+    /// Its number, in words.
     pub fn describe(&self) -> String {
         let (number, now) = (self.run.number, self.run.now.as_secs_f64());
         format!(
@@ -135,10 +132,10 @@ impl Found {
         )
     }
 
-    /// Checks that it is of what `wanted` says.
+    /// Checks that its identity is `wanted`.
     ///
     /// # Errors
-    /// [`CheckpointError::Other`], naming what differs first.
+    /// [`CheckpointError::Other`], with the first difference.
     pub(crate) fn check(&self, wanted: &Identity) -> Result<(), CheckpointError> {
         let other = |[name, found, wanted]: [String; 3]| CheckpointError::Other {
             name,
@@ -148,7 +145,7 @@ impl Found {
         if let Some(difference) = first_difference(&self.run.identity, wanted, &[]) {
             return Err(other(difference));
         }
-        // One part for each of the nodes that it says it is of.
+        // It has one part for each node that it claims.
         let nodes = vec![(NODES.to_owned(), self.record.nodes().to_string())];
         let said = wanted.iter().filter(|(name, _)| name == NODES).cloned();
         match first_difference(&nodes, &said.collect(), &[]) {
@@ -157,7 +154,7 @@ impl Found {
         }
     }
 
-    /// RAM of `bytes` bytes as node number `index`, of kind number `kind`, had it, whose part is `node`.
+    /// RAM of `bytes` bytes with the content of node `index`, of kind number `kind`, from the part `node`.
     pub(crate) fn ram(
         &self,
         (index, kind): (u32, usize),
@@ -176,18 +173,18 @@ impl Found {
         Ok(ram)
     }
 
-    /// What it holds of a node.
+    /// The part of a node.
     pub(crate) fn node(&self, node: u32) -> Result<NodeRecord<'static>, CheckpointError> {
         Ok(self.record.node(node as usize)?)
     }
 }
 
-/// The end of the names of profiles, whose records have checksums.
+/// Suffix of profiles, whose records have checksums.
 const PROFILE_END: &str = ".bjp";
 
 const NODES: &str = "number of nodes";
 
-/// What nodes depend on: all of it for the first kind of them, for others what differs from that.
+/// The identity of nodes: all of it for the first kind, and the differences for others.
 fn identity_of_kinds(plan: &Plan) -> Identity {
     let (first, others) = plan.kinds().split_at(1);
     let each = first.iter().map(|kind| template::identity(plan, kind));
@@ -203,7 +200,7 @@ fn identity_of_kinds(plan: &Plan) -> Identity {
     all
 }
 
-/// What a checkpoint of a run of `plan`, whose disks have the hashes `disks`, depends on.
+/// The identity of a checkpoint of a run of `plan`, whose disks have the hashes `disks`.
 pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
     let mut identity = identity_of_kinds(plan);
     let more = [
@@ -227,7 +224,7 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
         identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));
     }
     if !plan.probes.is_empty() {
-        // A file of probes begins with what they are.
+        // A file of probes begins with their descriptions.
         let probes = plan.probes.iter().map(|own| &own.probe.name);
         let names = probes.map(String::as_str).collect::<Vec<_>>().join(", ");
         let hash = twox_hash::XxHash3_64::oneshot(format!("{:?}", plan.probes).as_bytes());

@@ -1,22 +1,21 @@
-//! What was typed into consoles, read again.
+//! Reads the recorded input of consoles.
 //!
-//! The file is a run directory's and may hold anything: a last line that was broken off is left out,
-//! anything else that is no piece is an error. Called where a run is resumed, which types the same again at
-//! the same virtual times.
+//! The file is untrusted: a truncated last line is ignored, any other invalid line is an error. Called for
+//! a resumed run, which repeats the input at the same virtual times.
 
 use std::io;
 use std::path::Path;
 
 use belljar_sim::Time;
 
-/// A piece of what was typed: when, into which node, and what.
+/// A piece of input: its time, its node, and its bytes.
 pub(crate) type Piece = (Time, u32, Vec<u8>);
 
-/// The pieces in `file` after its first `from` bytes, and where the last one ends. A line
-/// that was broken off is none.
+/// The pieces in `file` after its first `from` bytes, and the end of the last one. A truncated line is
+/// ignored.
 ///
 /// # Errors
-/// When the file cannot be read, or something else stands in it.
+/// If the file cannot be read, or a line is invalid.
 pub(crate) fn read_input(file: &Path, from: u64) -> io::Result<(Vec<Piece>, u64)> {
     let text = match belljar_files::read_input(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && from == 0 => Vec::new(),
@@ -30,7 +29,8 @@ pub(crate) fn read_input(file: &Path, from: u64) -> io::Result<(Vec<Piece>, u64)
     let whole = text.iter().rposition(|byte| *byte == b'\n');
     let end = whole.map_or(0, |last| last + 1).max(from);
     let lines = text[from..end].split_inclusive(|byte| *byte == b'\n');
-    let pieces = lines.map(|line| piece(line).ok_or_else(|| wrong("a line is no piece of input")));
+    let pieces =
+        lines.map(|line| piece(line).ok_or_else(|| wrong("a line is not a piece of input")));
     Ok((pieces.collect::<io::Result<_>>()?, end as u64))
 }
 

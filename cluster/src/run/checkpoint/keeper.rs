@@ -1,9 +1,9 @@
-//! The thread that makes checkpoints last, while the run continues.
+//! The thread that stores checkpoints while the run continues.
 //!
-//! Threads that run guests may not open files. This one may, and runs none: it makes the
-//! file for the next pack of pages, and when the run has filled that, sees everything onto
-//! the disk and reads the record that speaks of it before that gets its name. Records but for
-//! the last two and packs that neither speaks of go then.
+//! Threads that run guests may not open files. This thread may, and runs none: it makes the
+//! file for the next pack of pages. After the run has filled that, the thread syncs
+//! everything to the disk and verifies the record before its renaming. Then it removes all
+//! records but the last two, and unreferenced packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,13 +24,13 @@ use super::{CheckpointError, FOLDER, PACK, RECORD, Record, base_name};
 use crate::run::stopwatch::Stopwatch;
 use belljar_files::Folder;
 
-/// Bytes that a checkpoint leaves for the run's own files.
+/// Bytes of disk space reserved for the run's own files.
 const ROOM: u64 = 64 << 20;
 
-/// Bits of a pack's number that tell for which checkpoint it was made.
+/// Bits of a pack's number for the number of its checkpoint.
 const CHECKPOINT_BITS: u32 = 24;
 
-/// Other hosts that packs' numbers tell apart.
+/// Maximum number of other hosts, from the remaining bits.
 pub(crate) const MOST_HOSTS: u32 = (1 << (u32::BITS - CHECKPOINT_BITS)) - 1;
 
 /// The number of the pack that `host` writes for a checkpoint.
@@ -38,12 +38,12 @@ pub(crate) fn pack_of(checkpoint: u32, host: u32) -> u32 {
     (host << CHECKPOINT_BITS) | (checkpoint & ((1 << CHECKPOINT_BITS) - 1))
 }
 
-/// For which checkpoint a pack was made.
+/// The checkpoint that a pack was made for.
 fn made_for(pack: u32) -> u32 {
     pack & ((1 << CHECKPOINT_BITS) - 1)
 }
 
-/// A checkpoint that was made.
+/// A finished checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Its number.
@@ -52,9 +52,9 @@ pub struct Report {
     pub at_ps: u64,
     /// Pages of nodes' RAM that were written.
     pub pages: u64,
-    /// Bytes that were written, pages and all else.
+    /// Written bytes, of pages and other data.
     pub bytes: u64,
-    /// Host seconds for which the run stood still.
+    /// Host seconds of the run's pause.
     pub pause: f64,
     /// Host seconds after that until it was on the disk.
     pub settling: f64,
@@ -74,38 +74,38 @@ impl fmt::Display for Report {
     }
 }
 
-/// Hears of checkpoints: what became of that of this number.
+/// Receives the result of each checkpoint, with its number.
 pub type Tell = Arc<dyn Fn(u32, Result<&Report, &str>) + Send + Sync>;
 
-/// A checkpoint to be made last.
+/// A checkpoint to store.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) number: u32,
     pub(crate) now: Time,
     pub(crate) record: Record,
-    /// The new pack, and how many pages it has.
+    /// The new pack, and its number of pages.
     pub(crate) pack: File,
     pub(crate) pages: u64,
     /// The highest number of another host that has a part in it.
     pub(crate) hosts: u32,
-    /// All packs that the record speaks of.
+    /// All packs that the record refers to.
     pub(crate) needed: BTreeSet<u32>,
     pub(crate) pause: Duration,
 }
 
 #[derive(Debug)]
 enum Order {
-    /// A file for this pack is wanted.
+    /// Requests a file for this pack.
     Begin(u32),
     /// The next bytes of another host's pack.
     Pages(u32, Vec<u8>),
     Keep(Box<Work>),
 }
 
-/// A file for a pack; `false` when what was to be kept before is lost.
+/// A file for a pack; `false` if the previous checkpoint is lost.
 type Begun = Result<(File, bool), CheckpointError>;
 
-/// Whoever keeps checkpoints.
+/// The handle of the keeper's thread.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     orders: Sender<Order>,
@@ -114,9 +114,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps checkpoints in the run directory `directory`, of nodes that are clones of
-    /// `bases`, and names each. `last` is the number of the last one that is
-    /// there, and the packs that it speaks of.
+    /// Keeps checkpoints in the run directory `directory`, for clones of `bases`, and reports
+    /// each. `last` is the number of the last existing one, with the packs that it refers to.
     pub(crate) fn start(
         directory: PathBuf,
         bases: Vec<Snapshot>,
@@ -140,7 +139,7 @@ impl Keeper {
                 match order {
                     Order::Begin(number) => {
                         let file = archive.begin(number);
-                        // Whoever asked is gone: then so is this.
+                        // The requester has ended, and so will this thread.
                         let _ = begin.send(file.map(|file| (file, whole)));
                         whole = true;
                     }
@@ -157,27 +156,27 @@ impl Keeper {
         }
     }
 
-    /// A new file for pack `number`, once what was kept before is on the disk; and whether
-    /// it is, or is lost.
+    /// A new file for pack `number`, after the previous checkpoint was stored; returns
+    /// whether that succeeded.
     pub(crate) fn begin(&self, number: u32) -> Begun {
         let gone = || CheckpointError::Failed("the thread that keeps checkpoints is gone".into());
         self.orders.send(Order::Begin(number)).map_err(|_| gone())?;
         self.begun.recv().map_err(|_| gone())?
     }
 
-    /// Takes the next bytes of a pack of another host, which the next checkpoint speaks of.
+    /// Adds the next bytes of a pack of another host, for the next checkpoint.
     pub(crate) fn append(&self, pack: u32, bytes: Vec<u8>) {
-        // Should the thread be gone, the next `begin` says so.
+        // If the thread has ended, the next `begin` reports it.
         let _ = self.orders.send(Order::Pages(pack, bytes));
     }
 
-    /// Makes a checkpoint last.
+    /// Stores a checkpoint.
     pub(crate) fn keep(&self, work: Work) {
-        // Should the thread be gone, the next `begin` says so.
+        // If the thread has ended, the next `begin` reports it.
         let _ = self.orders.send(Order::Keep(Box::new(work)));
     }
 
-    /// Waits until everything is on the disk. What was kept.
+    /// Waits until everything is on the disk. Returns the finished checkpoints.
     pub(crate) fn finish(self) -> Vec<Report> {
         drop(self.orders);
         self.thread
@@ -187,16 +186,16 @@ impl Keeper {
 }
 
 struct Archive {
-    /// The run directory, and the folder in it that checkpoints are in.
+    /// The run directory, and its folder of checkpoints.
     directory: PathBuf,
     folder: PathBuf,
-    /// That folder, once there was something to keep.
+    /// That folder, once it is needed.
     open: Option<Folder>,
     bases: Vec<Snapshot>,
     kept: Vec<Report>,
-    /// The last record and the packs that it speaks of.
+    /// The last record and the packs that it refers to.
     last: (u32, BTreeSet<u32>),
-    /// Packs of other hosts for the next checkpoint, or what is wrong with them.
+    /// Packs of other hosts for the next checkpoint, or their errors.
     others: BTreeMap<u32, Result<File, CheckpointError>>,
 }
 
@@ -205,7 +204,7 @@ impl Archive {
         self.folder.join(name(number, ending))
     }
 
-    /// The folder, which is made when first needed.
+    /// The folder, made on first use.
     fn open(&mut self) -> Result<&Folder, CheckpointError> {
         let open = match self.open.take() {
             Some(open) => open,
@@ -219,7 +218,7 @@ impl Archive {
 
     fn begin(&mut self, number: u32) -> Result<File, CheckpointError> {
         if number > made_for(u32::MAX) {
-            let why = format!("checkpoint {number} would be one more than a run can have");
+            let why = format!("checkpoint {number} exceeds the limit of a run");
             return Err(CheckpointError::Failed(why));
         }
         self.open()?;
@@ -233,7 +232,7 @@ impl Archive {
         created.map_err(failed("create", &path))
     }
 
-    /// Sees that a checkpoint does not take the room that the run's own files need.
+    /// Checks that a checkpoint leaves enough disk space for the run's own files.
     fn leave_room(&self) -> Result<(), CheckpointError> {
         let folder = &self.folder;
         let host = nix::sys::statvfs::statvfs(folder);
@@ -267,12 +266,12 @@ impl Archive {
         }
     }
 
-    /// Makes `work` last, and tells of it; whether it does.
+    /// Stores `work` and reports it; returns true on success.
     fn keep(&mut self, work: &Work, tell: &Tell) -> bool {
         let mut watch = Stopwatch::default();
         let since = watch.lap();
         if let Err(error) = self.settle(work) {
-            // What is half there would only take room.
+            // Incomplete files only take space.
             self.remove(work.number, PACK);
             for host in 1..=work.hosts {
                 self.remove(pack_of(work.number, host), PACK);
@@ -306,13 +305,13 @@ impl Archive {
         work.pack.sync_all().map_err(failed("write", &pack))?;
         let (path, named) = (self.path(work.number, RECORD), self.folder.clone());
         let folder = self.open()?;
-        // The run's own files, as far as they are by now: it has written what the record
-        // speaks of, though nobody knows yet where.
+        // Syncs the run's own files, which contain the data that the record refers to,
+        // perhaps only in the page cache.
         let synced = nix::unistd::syncfs(folder.file());
         synced.map_err(|errno| failed("sync", &named)(errno.into()))?;
         let written = folder.write_whole(&name(work.number, RECORD), |file| {
             work.record.write(file)?;
-            // What cannot be read must not take the place of one that can.
+            // An unreadable record must not replace a readable one.
             Ok::<_, Unwritten>(Record::verify(file)?)
         });
         written.map_err(|why| why.of("write", &path))?;
@@ -336,14 +335,14 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes what takes room and does no harm.
+    /// Removes files that only take space.
     fn remove(&mut self, number: u32, ending: &str) {
         if let Ok(folder) = self.open() {
             let _ = folder.remove(&name(number, ending));
         }
     }
 
-    /// Removes records before the one before that of `work`, and packs that neither needs.
+    /// Removes records older than the one before `work`, and packs that neither needs.
     fn prune(&mut self, work: &Work) {
         let (last, needed) = std::mem::replace(&mut self.last, (work.number, work.needed.clone()));
         for (number, ending, _) in numbered(&self.folder) {
@@ -360,14 +359,14 @@ impl Archive {
     }
 }
 
-/// Why a file did not come about.
+/// Errors of making a file.
 enum Unwritten {
     Io(std::io::Error),
     Other(CheckpointError),
 }
 
 impl Unwritten {
-    /// As what went wrong when the file at `path` was to be made.
+    /// The error of making the file at `path`.
     fn of(self, action: &'static str, path: &Path) -> CheckpointError {
         match self {
             Self::Io(error) => failed(action, path)(error),
@@ -392,7 +391,7 @@ fn name(number: u32, ending: &str) -> String {
     format!("{number}.{ending}")
 }
 
-/// The files in `folder` whose names are numbers with endings.
+/// The files in `folder` with numbers as names, and their extensions.
 pub(super) fn numbered(folder: &Path) -> Vec<(u32, String, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! A record: everything of a run that is not in its files or its nodes' pages.
+//! A record: all state of a run outside its files and its nodes' pages.
 //!
 //! ```text
 //! "BELLCKPT"  version (4)  number of parts (4)
@@ -29,28 +29,28 @@ use crate::run::recorder::RecorderState;
 use crate::run::runner::RunnerState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
-/// Grows with every change of the format, or of what saved state means.
+/// Increases with every change of the format, or of the meaning of saved state.
 const VERSION: u32 = 21;
-/// Most parts: the run's, and one for each node.
+/// Maximum number of parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
 pub(crate) const LONGEST: usize = 1 << 30;
 
-/// What is of the run as a whole.
+/// State of the whole run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     /// Its number, from 1.
     pub(crate) number: u32,
-    /// What it was made for.
+    /// Its identity.
     pub(crate) identity: Identity,
-    /// How many bases nodes are clones of: one for each kind of them, or none.
+    /// Number of base snapshots: one for each kind of clones, or zero.
     pub(crate) bases: u32,
-    /// Packs that nodes' pages are in, with the number of pages in each.
+    /// Packs with nodes' pages, and the number of pages in each.
     pub(crate) packs: Vec<(u32, u64)>,
     pub(crate) now: Time,
     pub(crate) rounds: u64,
     pub(crate) typed: u64,
-    /// Bytes of what was typed.
+    /// Bytes of recorded input.
     pub(crate) input: u64,
     pub(crate) closing: Closing,
     pub(crate) fabric: FabricState,
@@ -60,7 +60,7 @@ pub(crate) struct RunRecord {
     pub(crate) links: Option<LinkLogState>,
 }
 
-/// What is of a node.
+/// State of a node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct NodeRecord<'a> {
     pub(crate) runner: RunnerState,
@@ -81,7 +81,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A record of which the nodes' parts are yet to come.
+    /// A record without the nodes' parts.
     pub(crate) fn new(run: &RunRecord) -> Result<Self, CodecError> {
         Ok(Self {
             parts: vec![encode(run)?],
@@ -103,7 +103,7 @@ impl Record {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Refuses what [`read`](Self::read) would.
+    /// Refuses a record that [`read`](Self::read) would refuse.
     ///
     /// # Errors
     /// [`CheckpointError::TooLarge`].
@@ -125,10 +125,10 @@ impl Record {
         )
     }
 
-    /// Sees that all of what was [written](Self::write) to `file` can be read again.
+    /// Checks that the record [written](Self::write) to `file` can be read again.
     ///
     /// # Errors
-    /// [`CheckpointError::Unreadable`], naming what cannot.
+    /// [`CheckpointError::Unreadable`], with the fault.
     pub(crate) fn verify(mut file: &File) -> Result<(), CheckpointError> {
         let wrong = CheckpointError::Unreadable;
         let from_start = file.rewind().map_err(|error| error.to_string());
@@ -158,7 +158,7 @@ impl Record {
         file.flush()
     }
 
-    /// Reads a record and checks every byte; what is wrong with it, in words, otherwise.
+    /// Reads a record and checks every byte; returns the fault in words if it is damaged.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let file = open_input(path).map_err(|error| error.to_string())?;
         Self::read_from(&file)
@@ -167,7 +167,7 @@ impl Record {
     fn read_from(file: &File) -> Result<Self, String> {
         let mut file = BufReader::new(file);
         if field::<8>(&mut file)? != *MAGIC {
-            return Err("it is no checkpoint".to_owned());
+            return Err("it is not a checkpoint".to_owned());
         }
         let version = u32::from_le_bytes(field(&mut file)?);
         if version != VERSION {
@@ -187,7 +187,7 @@ impl Record {
         }
     }
 
-    /// How many nodes it is of.
+    /// The number of its nodes.
     pub(crate) fn nodes(&self) -> usize {
         self.parts.len() - 1
     }
@@ -203,11 +203,11 @@ impl Record {
     }
 }
 
-/// What a part is of, in words.
+/// The name of a part, in words.
 fn name_of(part: usize) -> String {
     match part.checked_sub(1) {
-        None => "what is of the run as a whole".to_owned(),
-        Some(node) => format!("what is of node {node}"),
+        None => "the state of the run".to_owned(),
+        Some(node) => format!("the state of node {node}"),
     }
 }
 
@@ -228,7 +228,7 @@ fn read_part(file: &mut impl Read) -> Result<Vec<u8>, String> {
     if length > LONGEST as u64 {
         return Err("a part has an impossible length".to_owned());
     }
-    // Grows with what is really there: a damaged length costs nothing.
+    // Grows with the available data, so that a damaged length allocates nothing.
     let mut part = Vec::new();
     let read = file.take(length).read_to_end(&mut part);
     read.map_err(|error| error.to_string())?;
@@ -251,7 +251,7 @@ mod tests {
         let parts = vec![vec![1; 40], vec![], vec![0; LONGEST + 1]];
         let refused = Record { parts }.check().unwrap_err().to_string();
         assert!(
-            refused.contains("what is of node 1 is too large"),
+            refused.contains("the state of node 1 is too large"),
             "{refused}"
         );
         let parts = vec![Vec::new(); MOST_PARTS as usize + 1];
@@ -272,7 +272,7 @@ mod tests {
         };
         record.write(&file).unwrap();
         let refused = Record::verify(&file).unwrap_err().to_string();
-        assert!(refused.contains("of the run as a whole"), "{refused}");
+        assert!(refused.contains("the state of the run"), "{refused}");
         file.set_len(70).unwrap();
         let refused = Record::verify(&file).unwrap_err().to_string();
         assert!(refused.contains("it ends too early"), "{refused}");

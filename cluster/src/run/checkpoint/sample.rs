@@ -25,10 +25,10 @@ const PAGES: u64 = 64;
 /// Bytes of a node's console.
 const CONSOLE: u64 = 100;
 
-/// Fills `directory`, which has the name of a run that was broken off.
+/// Fills `directory`, which has the name of an interrupted run.
 ///
 /// # Errors
-/// When the host refuses a file.
+/// If the host refuses a file.
 pub fn write(directory: &Path) -> Result<(), CheckpointError> {
     let failed = |source| CheckpointError::Io {
         action: "write the sample",
@@ -74,7 +74,7 @@ pub fn write(directory: &Path) -> Result<(), CheckpointError> {
     Ok(())
 }
 
-/// RAM in which some pages hold `word` and, up to so many, their numbers.
+/// RAM with `word` in some pages and, up to `numbered`, their numbers.
 fn ram(word: &[u8], numbered: u32) -> Result<GuestRam, CheckpointError> {
     let lacking = |error: &dyn std::fmt::Display| CheckpointError::Failed(error.to_string());
     let ram = guest_ram(&[(0, (PAGES * PAGE_SIZE) as usize)]).map_err(|error| lacking(&error))?;
@@ -100,7 +100,7 @@ fn run(number: u32, packs: Vec<(u32, u64)>) -> RunRecord {
         latency: Span::from_ns(300),
         queue_bytes: 4096,
     };
-    // Two hosts and a switch are a network whatever their links.
+    // Two hosts and a switch are a valid network with any links.
     let topology = Topology::star(2, link, switch).expect("a network");
     RunRecord {
         number,

@@ -1,7 +1,7 @@
-//! What a run does for those who look at it, between rounds.
+//! Requests of observers, handled between rounds.
 //!
-//! Only what is typed reaches the guests: it comes at a virtual time that no node is beyond, and is kept
-//! with it, so that the run can be repeated. Called by the coordinator before each round.
+//! Only input reaches the guests. It gets a virtual time that no node has passed, and is recorded with
+//! it, so that the run can be repeated. Called by the coordinator before each round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,25 +10,24 @@ use super::{Run, RunError};
 use crate::observe::control::{Look, Mailbox};
 
 impl Run {
-    /// Does from now on what requests at `mailbox` ask for.
+    /// Handles requests of `mailbox` from now on.
     pub fn attend_to(&mut self, mailbox: Arc<Mailbox>) {
         self.mailbox = Some(mailbox);
     }
 
-    /// How many pieces of input were typed into consoles.
+    /// The number of input pieces typed into consoles.
     pub fn typed(&self) -> u64 {
         self.typed
     }
 
-    /// Whether somebody holds virtual time back, and may yet type something.
+    /// True if a client limits virtual time, and may still send input.
     pub(super) fn is_attended(&self) -> bool {
         self.mailbox
             .as_ref()
             .is_some_and(|mailbox| mailbox.is_attended())
     }
 
-    /// Does what the control socket's requests ask for, and waits as long as virtual time is held
-    /// back.
+    /// Handles the control socket's requests, and waits while virtual time is paused.
     pub(super) fn attend(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
         let called = self.mailbox.as_ref().filter(|mailbox| mailbox.is_called());
         let Some(mailbox) = called.cloned() else {
@@ -60,11 +59,11 @@ impl Run {
         Ok(())
     }
 
-    /// Types `bytes` into a console at a time that nobody is beyond: nodes have run ahead as
-    /// far as this one could not disturb them, not knowing that it would be typed into.
+    /// Types `bytes` into a console at a time that no node has passed: nodes have run ahead of this one
+    /// within their bounds, which did not include the input.
     fn type_in(&mut self, mailbox: &Mailbox, node: u32, bytes: Vec<u8>) -> Result<(), RunError> {
         if self.others.is_some() {
-            // Hosts would have to agree on a time that none is beyond.
+            // Hosts would have to agree on such a time.
             tracing::warn!(
                 "consoles of a run on several hosts take no input; node {node} gets none"
             );

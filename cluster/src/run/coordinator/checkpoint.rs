@@ -1,7 +1,8 @@
 //! Checkpoints of a run, taken between its rounds.
 //!
-//! Taking one changes nothing of the run, and one that fails does not end it. Here pages and records are
-//! gathered; the keeper's thread makes them last. Called by the coordinator when one is due or wanted.
+//! A checkpoint does not affect the run, and a failed one does not end it. Pages and records are
+//! collected here; the keeper's thread stores them. Called by the coordinator when one is due or
+//! requested.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,32 +22,32 @@ use crate::run::checkpoint::{
 use crate::run::stopwatch::Stopwatch;
 use crate::run::workers::Workers;
 
-/// How a run keeps checkpoints.
+/// Settings of checkpoints.
 pub struct Checkpoints {
-    /// Set from outside when one is wanted.
+    /// Set by other threads to request one.
     pub wanted: Arc<AtomicBool>,
-    /// Hears of each.
+    /// Receives the result of each.
     pub tell: Tell,
 }
 
-/// What takes checkpoints of a run.
+/// Makes checkpoints of a run.
 pub(super) struct Checkpointer {
     pub(super) keeper: Keeper,
     wanted: Arc<AtomicBool>,
     pub(super) tell: Tell,
     every: Option<Span>,
-    /// When the next is due.
+    /// Time of the next one.
     next: Time,
     pub(super) pages: PageKeeper,
-    /// That of the last one.
+    /// Number of the last one.
     pub(super) number: u32,
     identity: Identity,
     bases: u32,
 }
 
-/// What is kept of nodes' pages.
+/// The saved pages of nodes.
 pub(super) struct PageKeeper {
-    /// The host's table of pages, where it has one.
+    /// The host's page map, if it has one.
     map: Option<PageMap>,
     /// Of each node of this host, in order.
     pub(super) nodes: Vec<KeptPages>,
@@ -55,7 +56,7 @@ pub(super) struct PageKeeper {
 }
 
 impl PageKeeper {
-    /// Continues with the `nodes`' pages that are kept already.
+    /// Continues with the saved pages of `nodes`.
     pub(super) fn new(nodes: Vec<KeptPages>) -> Self {
         let mut keeper = Self {
             map: PageMap::open().ok(),
@@ -66,13 +67,13 @@ impl PageKeeper {
         keeper
     }
 
-    /// Forgets what was kept: the next checkpoint is whole.
+    /// Discards the saved pages: the next checkpoint is complete.
     pub(super) fn forget(&mut self) {
         self.nodes.fill(KeptPages::default());
         self.packs.clear();
     }
 
-    /// Forgets all where more than half of what stands in packs is of no use any more.
+    /// Discards all pages if packs mostly contain unused ones.
     fn tidy(&mut self) {
         let written: u64 = self.packs.values().sum();
         let used: u64 = self.used().values().sum();
@@ -88,8 +89,7 @@ impl PageKeeper {
         used
     }
 
-    /// Writes what changed of the nodes' pages to a new pack: its number of pages, and where
-    /// it was written.
+    /// Writes the nodes' changed pages to a new pack; returns their number and the writer.
     pub(super) fn write<W: Write>(
         &mut self,
         workers: &Workers,
@@ -111,9 +111,8 @@ impl PageKeeper {
 }
 
 impl Checkpointer {
-    /// Keeps what is there by now: the number of the last one, and the packs that it speaks
-    /// of; 0 and none when there is nothing yet. The pages of this host's nodes are the
-    /// caller's to add.
+    /// Continues after `last`, the number of the last checkpoint and its packs; 0 and none before the
+    /// first. The caller adds the pages of this host's nodes.
     pub(super) fn new(
         last: (u32, BTreeSet<u32>),
         checkpoints: Checkpoints,
@@ -141,7 +140,7 @@ impl Checkpointer {
         }
     }
 
-    /// Keeps `found`, with the nodes' `pages`.
+    /// Continues `found`, with the nodes' `pages`.
     pub(super) fn resume(
         checkpoints: Checkpoints,
         directory: &RunDirectory,
@@ -159,7 +158,7 @@ impl Checkpointer {
         }
     }
 
-    /// Nobody does anything before `first`, so that nothing is due before.
+    /// No node acts before `first`, so no checkpoint is due earlier.
     pub(super) fn begin_at(&mut self, first: Time) {
         self.next = due_behind(first, self.every);
     }
@@ -179,10 +178,10 @@ pub(super) fn due_behind(now: Time, every: Option<Span>) -> Time {
 }
 
 impl Run {
-    /// Takes a checkpoint if one is due or wanted.
+    /// Makes a checkpoint if one is due or requested.
     pub(super) fn keep_if_due(&mut self) {
         let elsewhere =
-            "hosts of one run keep checkpoints at times agreed on; set checkpoint.every";
+            "a run on several hosts makes checkpoints at regular times only; set checkpoint.every";
         if self.others.is_some() {
             self.refuse_to_keep(elsewhere);
             return;
@@ -193,8 +192,8 @@ impl Run {
         }
     }
 
-    /// Takes a checkpoint: its number, if checkpoints are kept at all. Should it fail, the run
-    /// continues all the same, and whoever hears of checkpoints hears of that.
+    /// Makes a checkpoint and returns its number, if checkpoints are enabled. After a failure the run
+    /// continues, and the failure is reported.
     pub(super) fn keep(&mut self) -> Option<u32> {
         if self.others.is_some() {
             return None;
@@ -212,7 +211,7 @@ impl Run {
         Some(number)
     }
 
-    /// Tells whoever wants a checkpoint now of a run on several hosts when there are any.
+    /// Refuses a request for a checkpoint between the regular ones of a run on several hosts.
     fn refuse_to_keep(&mut self, why: &str) {
         let Some(checkpointer) = &self.checkpointer else {
             return;
@@ -255,7 +254,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is of the run as a whole, its files having all that was written to them.
+    /// The state of the whole run, after its files were flushed.
     pub(super) fn run_record(
         &mut self,
         checkpointer: &Checkpointer,
@@ -280,7 +279,7 @@ impl Run {
         })
     }
 
-    /// Everything of the nodes here but their pages, in their order.
+    /// The states of this host's nodes without their pages, in order.
     pub(super) fn node_parts(&mut self, pages: &PageKeeper) -> Result<Vec<Vec<u8>>, RunError> {
         let runners = self.workers.runners().zip(&pages.nodes);
         let parts = runners.map(|(mut runner, pages)| {
@@ -294,14 +293,14 @@ impl Run {
         Ok(parts?)
     }
 
-    /// Waits until all checkpoints are on the disk, and takes no more: what was kept.
+    /// Waits until all checkpoints are on the disk, and makes no more; returns them.
     pub fn finish_checkpoints(&mut self) -> Vec<Report> {
         let checkpointer = self.checkpointer.take();
         checkpointer.map_or_else(Vec::new, |checkpointer| checkpointer.keeper.finish())
     }
 }
 
-/// A pack of this checkpoint that cannot be written.
+/// A pack of this checkpoint cannot be written.
 pub(super) fn written(number: u32) -> impl FnOnce(io::Error) -> CheckpointError {
     move |source| CheckpointError::Io {
         action: "write the pages of",

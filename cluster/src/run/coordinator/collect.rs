@@ -1,7 +1,7 @@
-//! The nodes' files, asked for when the run has ended and all that was recorded is taken.
+//! The nodes' files, requested after the end of the run when all records are collected.
 //!
-//! Each node is asked by itself, where it runs; what it answers goes to the `Keeper` of the host that
-//! has the run directory.
+//! Each node is asked alone, on its host; its answer goes to the `Keeper` of the host with the run
+//! directory.
 
 use std::sync::mpsc::SyncSender;
 
@@ -10,14 +10,14 @@ use crate::hosts::{HEAD, Message};
 use crate::results::outputs::{Keeper, NodeOutputs, Wanted, Word};
 use belljar_files::Folder;
 
-/// What is to be asked, and where it goes.
+/// The requested files, and their destination.
 #[derive(Debug)]
 pub(super) struct Collection {
     wanted: Wanted,
-    /// Where the run directory is: its folder for files, until somebody keeps them there.
+    /// On the host with the run directory: its folder for files, until the keeper takes it.
     folder: Option<Folder>,
     keeper: Option<SyncSender<Word>>,
-    /// What came of the nodes.
+    /// The outputs of the nodes.
     pub(super) outputs: Vec<NodeOutputs>,
 }
 
@@ -31,7 +31,7 @@ impl Collection {
         }
     }
 
-    /// Who keeps the files, to be run in a thread of its own; none where another host does.
+    /// The keeper of files, for a separate thread; `None` if another host has it.
     pub(super) fn keeper(&mut self) -> Option<Keeper> {
         let folder = self.folder.take()?;
         let (keeper, words) = Keeper::new(folder, self.wanted.clone());
@@ -39,29 +39,29 @@ impl Collection {
         Some(keeper)
     }
 
-    /// Nothing more comes.
+    /// Ends the messages.
     pub(super) fn close(&mut self) {
         self.keeper = None;
     }
 
-    /// Hands on what another host says of its nodes' files.
+    /// Forwards another host's message about its nodes' files.
     pub(super) fn pass(&self, word: Word) {
         if let Some(keeper) = &self.keeper {
-            // Whoever keeps them has failed otherwise, and says so.
+            // The keeper has failed already, and reports it.
             let _ = keeper.send(word);
         }
     }
 }
 
 impl Run {
-    /// Files of the nodes, if the scenario wants any: what came of each node, in order.
+    /// The outputs of each node, in order, if the scenario requests any.
     pub fn outputs(&self) -> &[NodeOutputs] {
         self.collection
             .as_ref()
             .map_or(&[], |collection| &collection.outputs)
     }
 
-    /// Asks all nodes here for their files.
+    /// Requests files from all nodes here.
     pub(super) fn collect_files(&mut self) -> Result<(), RunError> {
         let Some(collection) = &self.collection else {
             return Ok(());

@@ -1,11 +1,10 @@
 //! Checkpoints of a run on several hosts.
 //!
-//! All hosts bring their nodes to the time of a checkpoint and no further; when nobody does
-//! anything before it any more, everything that was sent before is known everywhere, and every
-//! host's network stands at the same point. Host 0 then says under which number the
-//! checkpoint is kept, and continues at once; other hosts send it the states of their nodes. When it
-//! has all of that, the checkpoint is made to last. It does not tell how many hosts there
-//! were, but for the numbers of its packs.
+//! All hosts bring their nodes exactly to the time of a checkpoint. When no node acts before it,
+//! every host knows all earlier frames, and all hosts' networks have the same state. Host 0 then
+//! announces the checkpoint's number and continues at once; other hosts send it the states of their
+//! nodes. When all parts have arrived, the checkpoint is stored. It is independent of the number of
+//! hosts, except for the numbers of its packs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -26,7 +25,7 @@ use crate::run::stopwatch::Stopwatch;
 /// Bytes of pages, or of a node's part, in a message.
 const PIECE: usize = 1 << 20;
 
-/// A checkpoint of which other hosts' parts are awaited, where the run directory is.
+/// A checkpoint that awaits other hosts' parts, on the host with the run directory.
 pub(super) struct Pending {
     run: RunRecord,
     pack: std::fs::File,
@@ -34,40 +33,41 @@ pub(super) struct Pending {
     packs: BTreeMap<u32, u64>,
     /// Nodes' parts by node.
     parts: BTreeMap<u32, Vec<u8>>,
-    /// Hosts that are not through, and the last of them all.
+    /// Number of hosts without a complete part, and the number of the last host.
     awaited: u32,
     hosts: u32,
     failed: Option<String>,
     pause: Duration,
 }
 
-/// When checkpoints are due, and what was said of the one at hand.
+/// The times of checkpoints, and the orders for the next ones.
 #[derive(Default)]
 pub(super) struct Cuts {
-    /// Nobody goes beyond this without one; [`Time::MAX`] when there are to be none.
+    /// No node passes this time without a checkpoint; [`Time::MAX`] without checkpoints.
     pub(super) next: Time,
-    /// What host 0 says of each: the number, and whether it must be whole; or that there is
-    /// none.
+    /// Host 0's orders: the number, and whether the checkpoint must be complete; or `None` for a
+    /// skipped one.
     pub(super) orders: VecDeque<Option<(u32, bool)>>,
     pub(super) pending: Option<Pending>,
-    /// What is kept of the pages of this host's nodes, where the run directory is not.
+    /// The saved pages of this host's nodes, on hosts without the run directory.
     pub(super) pages: Option<PageKeeper>,
 }
 
 impl Run {
-    /// The time that nobody goes beyond for now.
+    /// The time that no node passes for now.
     pub(super) fn cap(&self) -> Time {
         let cut = self.others.as_ref().map(|others| others.cuts.next);
         cut.map_or(self.closing.cap(), |cut| cut.min(self.closing.cap()))
     }
 
-    /// Keeps a checkpoint, all nodes of all hosts having come to the time of one.
+    /// Makes a checkpoint, after all nodes of all hosts have reached its time.
     pub(super) fn cut(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
         let at = self.cap();
         self.advance_fabric(at, at)?;
         self.now = at;
         self.tell(true)?;
-        // What ends the run before is known to all by now: then nobody needs another one.
+        // An earlier cause of the run's end is known to all by now, and makes the checkpoint
+        // useless.
         if self.closing.is_open() {
             let ending = if self.checkpointer.is_some() {
                 self.keep_here(stop)?
@@ -85,7 +85,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Begins a checkpoint where the run directory is, and has the others send their parts.
+    /// Starts a checkpoint on the host with the run directory, and requests the others' parts.
     fn keep_here(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
         while self
             .others
@@ -167,7 +167,7 @@ impl Run {
         })
     }
 
-    /// Sends what is of the nodes here to the host with the run directory, when that says so.
+    /// Sends the states of this host's nodes to the host with the run directory, on its order.
     fn keep_for_head(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
         let order = loop {
             let order = self
@@ -238,7 +238,7 @@ impl Run {
         Ok(others.exchange.tell(HEAD, &Message::Kept(kept))?)
     }
 
-    /// Takes in what another host says of a checkpoint.
+    /// Takes in another host's part of a checkpoint.
     pub(super) fn take_part(&mut self, host: u32, message: Message) {
         let (Some(others), Some(checkpointer)) = (&mut self.others, &mut self.checkpointer) else {
             return;
@@ -258,7 +258,7 @@ impl Run {
                 if whole.len() + part.len() <= LONGEST {
                     whole.extend_from_slice(&part);
                 } else {
-                    let why = format!("what is of node {node} is too large to be kept");
+                    let why = format!("the state of node {node} is too large for a checkpoint");
                     pending.failed.get_or_insert(why);
                 }
             }
@@ -286,7 +286,7 @@ impl Run {
 }
 
 impl Pending {
-    /// Has it kept; why not, in words.
+    /// Stores it; returns the reason of a failure in words.
     fn make_last(mut self, checkpointer: &super::checkpoint::Checkpointer) -> Result<(), String> {
         if let Some(why) = self.failed {
             return Err(why);

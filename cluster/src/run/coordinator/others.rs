@@ -1,8 +1,8 @@
-//! A run's dealings with the other hosts that it runs on.
+//! The other hosts of a run.
 //!
-//! What is heard is taken in between rounds only. Host 0 has the run directory: it writes what others'
-//! nodes said and called, and tells all of them when the run ends. A host that is lost ends the run. Called
-//! by the coordinator.
+//! Messages are handled between rounds only. Host 0 has the run directory: it writes the outputs and calls
+//! of others' nodes, and announces the end of the run. A host that is lost ends the run. Called by the
+//! coordinator.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,35 +23,34 @@ use crate::run::recorder::LeftOver;
 use crate::run::report::NodeReport;
 use crate::run::runner::{Lengths, named, write_lines};
 
-/// How long one waits for news before looking whether somebody wants the run to stop.
+/// Time limit of one wait for news, between checks for a stop.
 const LISTENING: Duration = Duration::from_millis(20);
-/// How long nothing is heard of a host until that is told; it says every second that it is
-/// there.
+/// Silence of a host after which a warning appears; hosts send a sign of life every second.
 const NOTABLE: Duration = Duration::from_secs(4);
-/// How many times nothing may be heard, [`LISTENING`] each, of hosts that have something left to say.
+/// Maximum number of waits without news, [`LISTENING`] each, for hosts' final messages.
 const FAREWELL: u32 = 1_500;
 
-/// The other hosts, and what is theirs at this one.
+/// The other hosts, and their data on this one.
 pub(super) struct Others {
     pub(super) exchange: Exchange,
-    /// Outputs of nodes that run elsewhere; where the run directory is.
+    /// Outputs of nodes on other hosts, on the host with the run directory.
     outputs: BTreeMap<(u32, Stream), BufWriter<File>>,
-    /// Of each host, how many of its nodes' inits are through.
+    /// For each host, the number of its nodes whose init has finished.
     ready: Vec<u32>,
-    /// Hosts of which it was told that nothing is heard of them.
+    /// True for hosts with a warning about their silence.
     silent: Vec<bool>,
-    /// What other hosts said at the end.
+    /// Final data of other hosts.
     finals: Vec<Final>,
-    /// Messages that were heard.
+    /// Number of received messages.
     heard: u64,
-    /// How the run ends because of another host.
+    /// The ending caused by another host.
     broken: Option<Ending>,
     pub(super) cuts: Cuts,
 }
 
 impl Others {
-    /// Begins with the outputs of others' nodes empty or, in a run that continues, as long as
-    /// `lengths` says, where the run directory is.
+    /// Starts with empty outputs of others' nodes or, in a resumed run, with the given `lengths`, on the
+    /// host with the run directory.
     pub(super) fn begin(
         exchange: Exchange,
         (nodes, profiled): (u32, bool),
@@ -85,7 +84,7 @@ impl Others {
         })
     }
 
-    /// Tells of hosts that nothing is heard of for a while, and when that is over.
+    /// Warns of silent hosts, and of their return.
     fn look_after(&mut self) {
         for (host, silence) in self.exchange.silences() {
             let is_silent = silence > NOTABLE;
@@ -93,11 +92,9 @@ impl Others {
             let name = self.exchange.partition().name(host);
             match (before, is_silent) {
                 (false, true) => {
-                    tracing::warn!(
-                        "nothing is heard of host {name} for {NOTABLE:?}; the run waits"
-                    );
+                    tracing::warn!("host {name} has been silent for {NOTABLE:?}; the run waits");
                 }
-                (true, false) => tracing::warn!("host {name} is heard again"),
+                (true, false) => tracing::warn!("host {name} responds again"),
                 _ => {}
             }
         }
@@ -126,15 +123,15 @@ impl Others {
         Ok(())
     }
 
-    /// Nodes elsewhere whose inits are through.
+    /// Nodes on other hosts whose init has finished.
     pub(super) fn ready(&self) -> u32 {
         self.ready.iter().sum()
     }
 }
 
 impl Run {
-    /// Takes in all that was heard, waiting for the first of it if `waits`. How the run ends,
-    /// if another host ends it.
+    /// Handles all received messages; waits for the first one if `waits` is set. Returns the ending if
+    /// another host ends the run.
     pub(super) fn hear(&mut self, waits: bool) -> Result<Option<Ending>, RunError> {
         let mut patience = if waits { LISTENING } else { Duration::ZERO };
         loop {
@@ -182,7 +179,7 @@ impl Run {
             }
             News::Lost(host, why) => {
                 if !others.exchange.is_head() && host != HEAD {
-                    // Whoever has the run directory may not know yet.
+                    // The host with the run directory may not know it yet.
                     let missing = Message::Missing(host, why.clone());
                     others.exchange.tell(HEAD, &missing)?;
                 }
@@ -200,8 +197,8 @@ impl Run {
                 host,
                 part @ (Message::Pages(..) | Message::KeptNode(..) | Message::Kept(_)),
             ) => self.take_part(host, part),
-            // Nothing else is said once a run has begun.
-            News::Other(host, _) => others.lost(host, "it says what nobody asked".to_owned()),
+            // No other messages are valid in a started run.
+            News::Other(host, _) => others.lost(host, "it sent an unexpected message".to_owned()),
         }
         Ok(())
     }
@@ -227,13 +224,13 @@ impl Run {
         Ok(())
     }
 
-    /// Whether others take so little that no more should be made for now.
+    /// True if others receive so slowly that this host should pause.
     pub(super) fn is_congested(&self) -> bool {
         let others = self.others.as_ref();
         others.is_some_and(|others| others.exchange.is_congested())
     }
 
-    /// The names of the hosts, where there are several.
+    /// The names of the hosts, if there are several.
     pub fn hosts(&self) -> Vec<String> {
         let others = self.others.as_ref();
         others.map_or_else(Vec::new, |others| {
@@ -241,16 +238,16 @@ impl Run {
         })
     }
 
-    /// Tells the host with the run directory that this one cannot continue.
+    /// Reports to the host with the run directory that this one cannot continue.
     pub fn tell_failure(&self, why: &str) {
         if let Some(others) = &self.others {
-            // If that fails, too, the closed connection tells.
+            // If that fails, too, the closed connection shows it.
             let failed = Message::Failed(why.to_owned());
             let _ = others.exchange.tell(HEAD, &failed);
         }
     }
 
-    /// Lets others get on, and waits until one of them did.
+    /// Lets others continue, and waits for news of one.
     pub(super) fn wait(&mut self) -> Result<Option<Ending>, RunError> {
         self.tell(true)?;
         let ending = self.hear(true)?;
@@ -260,8 +257,7 @@ impl Run {
         Ok(ending)
     }
 
-    /// Tells the others how far the nodes here are, if that is news to get on by, or in any
-    /// case.
+    /// Sends the others this host's progress, if they can continue by it, or with `in_any_case`.
     pub(super) fn tell(&mut self, in_any_case: bool) -> Result<(), RunError> {
         let Some(others) = &mut self.others else {
             return Ok(());
@@ -275,9 +271,9 @@ impl Run {
         Ok(())
     }
 
-    /// What there is to say of each node once the run has ended here: of those of other hosts,
-    /// too, where the run directory is; elsewhere that host is told. Another ending if a host
-    /// is lost over that.
+    /// Collects the reports of all nodes after the end of the run here. The host with the run directory
+    /// receives the other hosts' reports; other hosts send theirs. Returns another ending if a host is lost
+    /// meanwhile.
     pub(super) fn take_leave(
         &mut self,
         ending: Ending,
@@ -286,7 +282,7 @@ impl Run {
         let mut left: Vec<(NodeReport, LeftOver)> = runners
             .map(|runner| (NodeReport::of(&runner), LeftOver::of(&runner)))
             .collect();
-        // From here on nodes are not what they were when the run ended.
+        // The requests for files change the nodes' states.
         self.collect_files()?;
         let mut ending = ending;
         if let Some(others) = &mut self.others {
@@ -302,8 +298,8 @@ impl Run {
                     exchange.tell(HEAD, &Message::Final(vec![close(report, left)?]))?;
                 }
                 if ending == Ending::Interrupted {
-                    // Not for that host, if it was the one that said so.
-                    let failed = Message::Failed("it was told to end".to_owned());
+                    // Not if that host itself ended the run.
+                    let failed = Message::Failed("it was stopped".to_owned());
                     exchange.tell(HEAD, &failed)?;
                 }
             }
@@ -321,7 +317,7 @@ impl Run {
         Ok((left, ending))
     }
 
-    /// Waits until all others have said what is left to say; for long only if all is well.
+    /// Waits for the final data of all others; the wait is limited if the run was interrupted.
     fn await_finals(&mut self, ending: Ending) -> Result<Ending, RunError> {
         let mut tries = if ending.is_broken_off() {
             FAREWELL
@@ -355,7 +351,7 @@ fn console(node: u32, stream: Stream, error: io::Error) -> RunError {
     RunError::Console { node, source }
 }
 
-/// What is left of a node, as it is sent.
+/// Encodes the final data of a node.
 fn close(report: &NodeReport, left: &LeftOver) -> Result<Final, RunError> {
     let summary = left.summary.as_ref().map(std::slice::from_ref);
     let saved = || {
@@ -371,7 +367,7 @@ fn close(report: &NodeReport, left: &LeftOver) -> Result<Final, RunError> {
         .map_err(RunError::from)
 }
 
-/// The same where it arrives.
+/// Decodes the final data of a node.
 fn open(of: Final) -> Result<(NodeReport, LeftOver), RunError> {
     let loaded = || {
         let summaries = of.summary.as_deref().map(load_summaries).transpose()?;

@@ -1,7 +1,7 @@
-//! A run's making: from the start, or from a checkpoint.
+//! Construction of a run: from the start, or from a checkpoint.
 //!
-//! Whatever can be refused is refused before a file of the run directory is changed. Whether a run begins
-//! or continues, it is a [`Run`] afterwards. Called by `belljar run`, by agents and by `belljar bisect`.
+//! All checks precede the first change of the run directory. Both ways give a [`Run`]. Called by `belljar run`,
+//! by agents and by `belljar bisect`.
 
 use belljar_fabric::{Distances, Fabric};
 use belljar_sim::{Seed, Time};
@@ -34,27 +34,27 @@ use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
 use crate::run::workers::Workers;
 
-/// Files that a run opens besides its nodes' consoles, generously.
+/// Open files of a run besides its nodes' consoles, with a margin.
 const SPARE_FILES: u64 = 1024;
 
-/// What a run is made from.
+/// The parts of a run.
 pub struct Setup<'a> {
-    /// What runs.
+    /// The plan.
     pub plan: &'a Plan,
-    /// Where results go; without it to another host.
+    /// The run directory; `None` if another host has it.
     pub directory: Option<&'a RunDirectory>,
     /// Host threads.
     pub threads: usize,
-    /// What those threads enter that run guests, but for the caller's. With it the process
-    /// starts no more programs and makes no more connections.
+    /// The sandbox of threads that run guests, except the caller's thread. With it the process can start no
+    /// programs and open no connections.
     pub sandbox: Option<&'a Sandbox>,
-    /// How checkpoints are kept, if they are.
+    /// Settings of checkpoints, if any.
     pub checkpoints: Option<Checkpoints>,
-    /// The part in it of this host, if there are several.
+    /// This host's part, if there are several.
     pub exchange: Option<Exchange>,
 }
 
-/// The parts of a run that differ between one that starts and one that is resumed.
+/// The differences between a new run and a resumed one.
 struct Begun {
     runners: Vec<Runner>,
     fabric: Fabric,
@@ -64,15 +64,15 @@ struct Begun {
     recorder: Recorder,
     closing: Closing,
     now: Time,
-    /// Nobody does anything before this: clones begin where their snapshot was made.
+    /// No node acts before this: clones begin at the time of their snapshot.
     first: Time,
     typed: u64,
     input: u64,
     rounds: u64,
     ready: u32,
-    /// What is kept of the nodes' pages, where others keep checkpoints.
+    /// The nodes' saved pages, if another host stores checkpoints.
     pages: Vec<KeptPages>,
-    /// How long all nodes' outputs were, in a run that continues.
+    /// The lengths of all nodes' outputs, in a resumed run.
     lengths: Option<Vec<Lengths>>,
 }
 
@@ -104,12 +104,11 @@ impl Run {
         })
     }
 
-    /// Continues from the newest checkpoint of `choice` of which all is whole, with the files of the
-    /// run directory cut where they were then; and from which.
+    /// Continues from the newest intact checkpoint of `choice`, and truncates the files of the run directory to
+    /// their lengths then. Also returns the checkpoint's description.
     ///
     /// # Errors
-    /// See [`RunError`]; what says that something does not fit or is damaged comes before
-    /// any file is changed.
+    /// See [`RunError`]; errors of compatibility and damage come before any file is changed.
     pub fn resume(setup: Setup<'_>, choice: &mut Choice) -> Result<(Self, String), RunError> {
         let plan = setup.plan;
         let parts = Parts::load(plan)?;
@@ -143,7 +142,7 @@ impl Run {
 }
 
 impl Setup<'_> {
-    /// Everything at virtual time zero.
+    /// The start at virtual time zero.
     fn begin(&self, parts: &Parts, bases: &[Snapshot]) -> Result<Begun, RunError> {
         let plan = self.plan;
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
@@ -185,9 +184,9 @@ impl Setup<'_> {
         })
     }
 
-    /// When the first node does anything, and when clones are told who they are: once all of them are booted, so
-    /// that none waits longer for others than where all are alike. The same on every host, also on one without
-    /// nodes.
+    /// The time of the first action of any node, and the time at which clones get their identities. The latter
+    /// is the end of the longest boot, so that no node waits longer for others than in a run of equal nodes.
+    /// Both are the same on every host, also on one without nodes.
     fn beginning(&self, parts: &Parts, bases: &[Snapshot]) -> Result<(Time, Time), RunError> {
         if bases.is_empty() {
             return Ok((Time::ZERO, Time::ZERO));
@@ -250,8 +249,8 @@ impl Setup<'_> {
         Ok(runner)
     }
 
-    /// Everything as it was at a checkpoint, which comes back with the pages of this host's nodes.
-    /// From here on files of the run directory are changed.
+    /// The state at a checkpoint, with the pages of this host's nodes. From here on files of the run directory
+    /// are changed.
     fn go_on(
         &self,
         parts: &Parts,
@@ -331,12 +330,12 @@ impl Setup<'_> {
         }
     }
 
-    /// A console for each node; where the host allows fewer, opening one says so.
+    /// Allows an open console file for each node; if the host's limit is lower, opening one fails with an error.
     fn allow_files(&self) {
         let _ = rlimit::increase_nofile_limit(u64::from(self.plan.nodes) + SPARE_FILES);
     }
 
-    /// What is asked of the nodes when the run has ended, with an empty folder for it.
+    /// The request for the nodes' files at the end, with an empty folder for them.
     fn collection(&self) -> Result<Option<Collection>, RunError> {
         let wanted = &self.plan.outputs;
         if wanted.patterns.is_empty() {
@@ -365,7 +364,7 @@ impl Setup<'_> {
         pages.resize(begun.runners.len(), KeptPages::default());
         // It opens files, as the guard above does.
         let mut pages = self.exchange.as_ref().map(|_| PageKeeper::new(pages));
-        // Before any thread has a filter of its own, which would be in the way.
+        // Before any thread has a filter of its own, which would prevent it.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
         let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
         let mut bounds = Bounds::new(Distances::new(&plan.topology), plan.nodes);
@@ -384,7 +383,7 @@ impl Setup<'_> {
         }
         let begin = |mut exchange: Exchange| {
             exchange.begin(plan.nodes, bounds.distances(), begun.now);
-            // What their boot wrote, also of nodes that sleep for long.
+            // Outputs of the boot, also of nodes that sleep for long.
             for mut runner in workers.runners() {
                 exchange.write(runner.index, runner.take_relayed());
             }

@@ -1,9 +1,8 @@
-//! A run made again from a checkpoint, as far as that can be done without a change of its directory.
+//! A run restored from a checkpoint, without changes of its directory.
 //!
-//! Whatever of a checkpoint can turn out to be damaged turns out here: memory is filled from packs,
-//! nodes, tracers and network are restored, and the run's files are looked at. Only when all is
-//! well the run cuts its files and continues; otherwise the checkpoint before is tried
-//! (`Choice`).
+//! All damage of a checkpoint is detected here: memory is filled from packs, nodes, tracers and
+//! network are restored, and the run's files are checked. Only then the run truncates its files and
+//! continues; otherwise the previous checkpoint is tried (`Choice`).
 
 use belljar_fabric::Fabric;
 use belljar_sim::Time;
@@ -18,7 +17,7 @@ use crate::run::checkpoint::{CheckpointError, Choice, Found, identity};
 use crate::run::recorder::selection;
 use crate::run::runner::{KeepError, Lengths, RunnerState};
 
-/// All that is of a run at a checkpoint.
+/// The state of a run at a checkpoint.
 pub(super) struct Restored {
     pub(super) found: Found,
     pub(super) fabric: Fabric,
@@ -27,11 +26,11 @@ pub(super) struct Restored {
     pub(super) nodes: Vec<RestoredNode>,
     /// Their pages.
     pub(super) kept: Vec<KeptPages>,
-    /// How long all nodes' outputs were.
+    /// The lengths of all nodes' outputs.
     pub(super) lengths: Vec<Lengths>,
 }
 
-/// A node that is made of a checkpoint, with its tracer and the state of its runner.
+/// A node restored from a checkpoint, with its tracer and the state of its runner.
 pub(super) struct RestoredNode {
     pub(super) node: Node,
     pub(super) tracer: Option<NodeTracer>,
@@ -39,10 +38,10 @@ pub(super) struct RestoredNode {
 }
 
 impl Setup<'_> {
-    /// The newest checkpoint of `choice` of which all is whole.
+    /// Restores the newest intact checkpoint of `choice`.
     ///
     /// # Errors
-    /// When none is, when they do not fit the plan, or when the host fails.
+    /// If there is none, if they do not fit the plan, or if the host fails.
     pub(super) fn restore(&self, parts: &Parts, choice: &mut Choice) -> Result<Restored, RunError> {
         let identity = identity(self.plan, parts.disk_hashes);
         loop {
@@ -109,7 +108,7 @@ impl Setup<'_> {
     }
 }
 
-/// Whether it is the checkpoint that is at fault, and not this host.
+/// True if the checkpoint is damaged; false for errors of this host.
 fn is_damage(error: &RunError) -> bool {
     match error {
         RunError::Node { source, .. } => matches!(source, NodeError::State(_)),

@@ -1,9 +1,9 @@
-//! Runs in which nobody gets anywhere.
+//! Detection of runs in which no node advances.
 //!
-//! Every round lets at least the node that acts first do something, and where hosts wait for each
-//! other, one of them can continue. Where that fails, by a fault of this program, the run ends and tells who
-//! waits for whom, in place of running for ever. On one host rounds are counted; on several, each
-//! host tells host 0 when it has waited for long, and that ends the run when all have.
+//! In every round at least the first node to act advances, and among waiting hosts at least one can
+//! continue. If a defect of this program breaks this, the run ends with a description of the waiting nodes,
+//! instead of running for ever. On one host rounds are counted. On several, each host reports a long wait to
+//! host 0, which ends the run when all of them wait.
 
 use belljar_sim::Time;
 
@@ -11,39 +11,38 @@ use super::{Run, RunError};
 use crate::hosts::{HEAD, Message};
 use crate::run::ending::Ending;
 
-/// Rounds in a row in which nobody gets anywhere, after which a run on one host stands still. One would
-/// do, but for turns that tests cut at random.
+/// Maximum number of consecutive rounds without an advance on one host. One would suffice, except for turns
+/// that tests cut at random.
 const ROUNDS: u32 = 100_000;
-/// Times in a row that a host hears nothing when it waits for news, after which it tells that:
-/// 15 s.
+/// Consecutive waits without news, after which a host reports it: 15 s.
 const WAITS: u32 = 750;
 
-/// What is known of hosts that wait.
+/// The state of waiting hosts.
 #[derive(Debug, Default)]
 pub(super) struct Standstill {
-    /// Rounds, or times that this host waited, in a row.
+    /// Consecutive rounds without an advance, or waits of this host.
     count: u32,
     /// Virtual time after the last round.
     now: Time,
-    /// What hosts said that wait: by their numbers, this one's, too.
+    /// Descriptions by waiting hosts, by their numbers, including this one.
     waiting: Vec<Option<String>>,
 }
 
 impl Standstill {
-    /// Somebody got on here, or something was heard.
+    /// A node advanced here, or a message was received.
     pub(super) fn is_over(&mut self, own: usize) {
         self.count = 0;
         self.got_on(own);
     }
 
-    /// Host `host` got on.
+    /// Host `host` advanced.
     pub(super) fn got_on(&mut self, host: usize) {
         if let Some(waiting) = self.waiting.get_mut(host) {
             *waiting = None;
         }
     }
 
-    /// Host `host` waits, as it says.
+    /// Host `host` reports that it waits.
     pub(super) fn waits(&mut self, host: usize, who: String) {
         if self.waiting.len() <= host {
             self.waiting.resize(host + 1, None);
@@ -51,7 +50,7 @@ impl Standstill {
         self.waiting[host] = Some(who);
     }
 
-    /// What all of `hosts` hosts say that wait, if all do.
+    /// The descriptions by all `hosts` hosts, if all wait.
     fn all(&self, hosts: usize) -> Option<String> {
         let said: Option<Vec<&str>> = (0..hosts)
             .map(|host| self.waiting.get(host)?.as_deref())
@@ -61,14 +60,14 @@ impl Standstill {
 }
 
 impl Run {
-    /// A round is over in which no node got anywhere if not `moved`; the network may have.
+    /// Counts a round; `moved` is true if a node advanced. The network may have advanced, too.
     pub(super) fn note_round(&mut self, moved: bool) -> Result<Option<Ending>, RunError> {
         let before = std::mem::replace(&mut self.standstill.now, self.now);
         if moved || self.now > before {
             let own = self.own_host();
             self.standstill.is_over(own);
         } else if self.others.is_some() {
-            // Others may have what it takes, and may need to hear of this host for that.
+            // Others may let this host continue, and may need its progress for that.
             return self.wait();
         } else {
             self.standstill.count += 1;
@@ -80,7 +79,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Nothing was heard when this host waited for news. How the run ends, if everybody waits.
+    /// Counts a wait without news. Returns the ending if all hosts wait.
     pub(super) fn note_silence(&mut self) -> Result<Option<Ending>, RunError> {
         self.standstill.count += 1;
         let Some(others) = &self.others else {
@@ -96,7 +95,7 @@ impl Run {
             }
             self.standstill.waits(own as usize, who);
         }
-        // What was on its way when the last of them said so has come by now.
+        // Messages in flight at the last report have arrived by now.
         let long = others.exchange.is_head() && self.standstill.count >= 2 * WAITS;
         let all = self.standstill.all(hosts).filter(|_| long);
         Ok(all.map(|who| Ending::Standstill { who }))

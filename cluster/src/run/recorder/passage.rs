@@ -1,8 +1,8 @@
-//! What calls pass between the order of virtual time and the trace's writer.
+//! Filters between the order of virtual time and the trace's writer.
 //!
-//! Polls that found nothing are folded, and iterations of the main loop dropped, as the scenario wants it. What was dropped
-//! stands in a file next to the trace: with nothing in it from the run's start on, so that a trace that breaks off is known
-//! to lack calls, and whole at the end. Part of the recorder.
+//! Polls without success are folded, and iterations of the main loop are dropped, as the scenario requests. A file next to
+//! the trace describes the dropped calls. It is empty from the run's start on, so that a truncated trace is known to lack
+//! calls, and complete at the end. Part of the recorder.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -17,33 +17,33 @@ use crate::results::run_directory::RunDirectory;
 use crate::run::error::RunError;
 use crate::scenario::Polls;
 
-/// What is on its way.
+/// The state of the filters.
 #[derive(Default)]
 pub(super) struct Passage {
-    /// What makes one record of several polls, where they are folded.
+    /// Combines polls into one record, if they are folded.
     folder: Option<Folder>,
     dropping: Option<Dropping>,
 }
 
-/// What drops iterations, and the file that says what was dropped.
+/// The filter that drops iterations, and its file.
 struct Dropping {
     collector: Collector,
     file: File,
     path: PathBuf,
 }
 
-/// The state of a passage.
+/// The saved state of the filters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PassageState {
-    /// Polls that are being folded.
+    /// Polls in the process of folding.
     #[serde(with = "serde_bytes")]
     polls: Vec<u8>,
-    /// The state of what drops iterations.
+    /// The state of the filter that drops iterations.
     collector: Option<Vec<u8>>,
 }
 
 impl PassageState {
-    /// Checks that it can be continued in `directory`, and changes nothing.
+    /// Checks that it can be continued in `directory`, without changing it.
     pub(super) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
         if let Some(state) = &self.collector {
             directory.existing_file(COLLECTED_FILE)?;
@@ -55,7 +55,7 @@ impl PassageState {
 }
 
 impl Passage {
-    /// That of a run that begins.
+    /// The filters of a new run.
     pub(super) fn create(plan: &Plan, directory: &RunDirectory) -> Result<Self, RunError> {
         let begin = |iterations| {
             let file = directory.create_file(COLLECTED_FILE)?;
@@ -69,7 +69,7 @@ impl Passage {
         })
     }
 
-    /// That of a run where it was [saved](Self::save).
+    /// The filters of a run from their [saved](Self::save) state.
     pub(super) fn resume(
         plan: &Plan,
         directory: &RunDirectory,
@@ -88,7 +88,7 @@ impl Passage {
         })
     }
 
-    /// What is on its way.
+    /// Saves the state of the filters.
     pub(super) fn save(&self) -> Result<PassageState, StateError> {
         let held = self.folder.as_ref().map_or_else(Vec::new, Folder::held);
         let collector = self.dropping.as_ref().map(|it| it.collector.save());
@@ -98,7 +98,7 @@ impl Passage {
         })
     }
 
-    /// Takes a call, in the order of the trace, and hands on to `next` what is to be written.
+    /// Takes a call, in the order of the trace, and passes records to `next`.
     pub(super) fn take(
         &mut self,
         event: Event,
@@ -115,7 +115,7 @@ impl Passage {
         }
     }
 
-    /// Hands on what is still on its way, and then calls that never returned; from now on polls are not folded.
+    /// Passes on the remaining records, and then calls that never returned; polls are not folded any more.
     pub(super) fn end(
         &mut self,
         open: impl Iterator<Item = Event>,
@@ -134,7 +134,7 @@ impl Passage {
         Ok(())
     }
 
-    /// Says in the file what was dropped.
+    /// Writes the description of the dropped calls.
     pub(super) fn finish(self) -> Result<(), TraceError> {
         match self.dropping {
             Some(mut it) => it.write(&it.collector.collected()),
@@ -144,7 +144,7 @@ impl Passage {
 }
 
 impl Dropping {
-    /// Says that calls are dropped, and not yet which.
+    /// Records that calls are dropped, without details yet.
     fn begin(
         collector: Collector,
         file: File,

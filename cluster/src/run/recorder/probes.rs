@@ -1,7 +1,7 @@
-//! What probes of the user's saw on all nodes, in the order of virtual time, in a file of its own.
+//! Records of the user's probes on all nodes, in the order of virtual time, in a separate file.
 //!
-//! Records wait until no earlier one can come, as calls do. Where another host writes the file they are only collected
-//! for it. Part of the recorder of runs that have such probes.
+//! Records wait until no earlier one can come, as calls do. If another host writes the file, they are only collected
+//! for it. Part of the recorder of runs with such probes.
 
 use belljar_archive::{ProbesHeader, ProbesWriter};
 use belljar_sim::Time;
@@ -16,10 +16,10 @@ use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
 use crate::run::error::RunError;
 
-/// What a node's tracer has left of its probes at the end.
+/// The remains of a node's probes at the end.
 pub(crate) type ProbesLeft = (Vec<ProbeRecord>, ProbesEnd);
 
-/// What such a recorder holds, and how far its file is.
+/// The held records of such a recorder, and the state of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ProbeRecorderState {
     #[serde(with = "serde_bytes")]
@@ -30,9 +30,9 @@ pub(super) struct ProbeRecorderState {
 
 /// Collects records and writes them.
 pub(super) struct ProbeRecorder {
-    /// None where another host writes.
+    /// `None` if another host writes.
     writer: Option<ProbesWriter>,
-    /// Records which others that are not known yet may precede.
+    /// Records that unknown earlier ones may precede.
     held: Vec<ProbeRecord>,
 }
 
@@ -56,7 +56,7 @@ impl ProbeRecorder {
         }))
     }
 
-    /// What collects records for the host that writes them, if the run has such probes.
+    /// Collects records for the host that writes them, if the run has such probes.
     pub(super) fn relay(plan: &Plan) -> Option<Self> {
         let relay = Self {
             writer: None,
@@ -65,7 +65,7 @@ impl ProbeRecorder {
         (!plan.probes.is_empty()).then_some(relay)
     }
 
-    /// What it holds, and how far the file is; nothing where another host writes it.
+    /// Saves the held records and the state of the file; `None` if another host writes it.
     pub(super) fn save(&self) -> Result<Option<ProbeRecorderState>, StateError> {
         let Some(writer) = &self.writer else {
             return Ok(None);
@@ -76,7 +76,7 @@ impl ProbeRecorder {
         }))
     }
 
-    /// Checks that the file can be continued, and all of it that is kept. Changes nothing.
+    /// Checks that the file can be continued, and its kept content. Changes nothing.
     pub(super) fn verify(
         directory: &RunDirectory,
         saved: &ProbeRecorderState,
@@ -87,7 +87,7 @@ impl ProbeRecorder {
         Ok(ProbesWriter::verify(file, &path, &saved.writer)?)
     }
 
-    /// Continues the file where it was [saved](Self::save).
+    /// Continues the file from its [saved](Self::save) state.
     pub(super) fn resume(
         directory: &RunDirectory,
         saved: &ProbeRecorderState,
@@ -104,7 +104,7 @@ impl ProbeRecorder {
         })
     }
 
-    /// What is held for the host that writes the file.
+    /// The held records for the host that writes the file.
     pub(super) fn take_relayed(&mut self) -> Vec<ProbeRecord> {
         match self.writer {
             None => std::mem::take(&mut self.held),
@@ -112,17 +112,17 @@ impl ProbeRecorder {
         }
     }
 
-    /// Takes what a node's probes saw.
+    /// Takes the records of a node's probes.
     pub(super) fn take(&mut self, records: Vec<ProbeRecord>) {
         self.held.extend(records);
     }
 
-    /// How many are held.
+    /// The number of held records.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Writes what was known before `settled`.
+    /// Writes the records before `settled`.
     pub(super) fn write_before(
         &mut self,
         settled: Time,
@@ -139,7 +139,7 @@ impl ProbeRecorder {
         ready.try_for_each(|record| writer.push(record))
     }
 
-    /// Writes what is held and the calls that did not return, and for a run that is `whole` the file's end.
+    /// Writes the held records and the calls that did not return, and for a `whole` run the file's end.
     pub(super) fn finish(
         mut self,
         left: Vec<ProbesLeft>,

@@ -1,7 +1,7 @@
-//! A node that is asked for its files once the run has ended.
+//! Requests for a node's files after the end of the run.
 //!
-//! It runs by itself for that: nothing reaches it, and what it sends, calls or writes elsewhere is
-//! nobody's any more. Called by the coordinator, after all that was recorded is taken.
+//! The node then runs alone: no frame reaches it, and its frames, calls and other outputs are
+//! discarded. Called by the coordinator, after all records are collected.
 
 use belljar_sim::Span;
 use belljar_vmm::{NodeError, NodeStop};
@@ -10,24 +10,24 @@ use super::Runner;
 use crate::results::outputs::{Answer, AnswerError, Wanted};
 use crate::results::stream::Stream;
 
-/// Virtual time between two looks at what it said.
+/// Virtual time between checks of its answer.
 const STEP: Span = Span::from_ms(1);
-/// Virtual time in which it must say something.
+/// Virtual time limit for any part of the answer.
 const PATIENCE: Span = Span::from_ms(5_000);
 
 impl Runner {
-    /// Asks the node for `wanted` and hands what it answers to `pass`, which says whether to continue.
-    /// Why not all of it came, if it did not.
+    /// Requests `wanted` from the node and passes its answer to `pass`, which returns whether to
+    /// continue. Returns the reason if the answer is incomplete.
     ///
     /// # Errors
-    /// When the host fails the node.
+    /// If the host fails for the node.
     pub(crate) fn ask(
         &mut self,
         wanted: &Wanted,
         mut pass: impl FnMut(Vec<u8>) -> bool,
     ) -> Result<Option<String>, NodeError> {
         if self.ready.is_none() {
-            return Ok(Some("it was not up yet".to_owned()));
+            return Ok(Some("it had not booted yet".to_owned()));
         }
         self.watch = None;
         self.node.pause_at(u64::MAX);
@@ -43,14 +43,14 @@ impl Runner {
                 heard = now;
                 let read = answer.take::<AnswerError>(&bytes, |_| Ok(()));
                 if !pass(bytes) || read.is_err() || answer.is_done() {
-                    // Whoever it is passed to says what is wrong with it.
+                    // The receiver of the answer reports its faults.
                     return Ok(None);
                 }
             }
             match stop {
                 NodeStop::Limit => {}
                 NodeStop::PoweredOff => return Ok(Some("it has switched itself off".to_owned())),
-                _ => return Ok(Some("it does not run any more".to_owned())),
+                _ => return Ok(Some("it no longer runs".to_owned())),
             }
             if now.since(heard) > PATIENCE {
                 return Ok(Some(format!(
@@ -60,7 +60,7 @@ impl Runner {
         }
     }
 
-    /// Runs the node for a while; how that ended.
+    /// Runs the node for a while; returns the reason for its stop.
     fn step(&mut self) -> Result<NodeStop, NodeError> {
         let end = self.node.now() + STEP;
         let stop = loop {

@@ -1,7 +1,7 @@
-//! Where a node's MPI calls are handed to its tracer: at probes, at watched return addresses, and
-//! at the preloaded library's magic instruction.
+//! Passes a node's MPI calls to its tracer: at probes, at watched return addresses, and at the
+//! preloaded library's magic instruction.
 //!
-//! The node stands still meanwhile, and continues by itself. Called by the runner's loop.
+//! The node is stopped meanwhile, and then continues by itself. Called by the runner's loop.
 
 use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
 use belljar_trace::Account;
@@ -14,7 +14,7 @@ use crate::plan::parts::Parts;
 use crate::plan::probes::RunProbes;
 use crate::scenario::engine::Engine;
 
-/// The node's memory as the tracer sees it.
+/// The node's memory, for the tracer.
 struct View<'a>(&'a mut Node);
 
 impl GuestMemory for View<'_> {
@@ -32,7 +32,7 @@ impl GuestMemory for View<'_> {
 }
 
 impl Runner {
-    /// Sees the node's calls from now on, in the way of the run's engine.
+    /// Observes the node's calls from now on, by the method of the run's engine.
     pub(crate) fn begin_calls(&mut self, plan: &Plan, parts: &Parts) {
         let parts = parts.of_node(plan, self.index);
         if let (Some(tracer), Some(code)) = (&mut self.tracer, &parts.code) {
@@ -45,8 +45,8 @@ impl Runner {
         }
     }
 
-    /// Sees calls return at their return addresses from now on: the guest's stacks stay as they are.
-    /// For engines that can.
+    /// Observes returns of calls at their return addresses from now on, without changes of the
+    /// guest's stacks. For engines with this ability.
     fn begin_returns(&mut self) {
         let Some(tracer) = &mut self.tracer else {
             return;
@@ -58,7 +58,7 @@ impl Runner {
         }
     }
 
-    /// Sees the node's calls by `probes` from now on.
+    /// Observes the node's calls by `probes` from now on.
     fn begin_probes(&mut self, probes: &RunProbes) {
         let Some(tracer) = &mut self.tracer else {
             return;
@@ -69,7 +69,7 @@ impl Runner {
         self.begin_returns();
     }
 
-    /// What the tracer is told of a processor with these registers.
+    /// The tracer's view of a processor with these registers.
     fn seen(&self, registers: &Registers, time: Option<TimeAccount>) -> MagicRegisters {
         let system = self.node.system();
         MagicRegisters {
@@ -82,7 +82,7 @@ impl Runner {
         }
     }
 
-    /// A program came to a probe.
+    /// Handles a program's arrival at a probe.
     pub(super) fn probe(&mut self, probe: u32, vcpu: u32) {
         let Some(state) = self.node.probed() else {
             return;
@@ -99,7 +99,7 @@ impl Runner {
         self.watch_return();
     }
 
-    /// A program came to where a call returns.
+    /// Handles a program's arrival at a return address.
     pub(super) fn returned(&mut self, at: u64) {
         let registers = MagicRegisters {
             scalars: self.node.scalars(),
@@ -110,7 +110,7 @@ impl Runner {
         }
     }
 
-    /// Has the return of the call seen that the tracer was just told of.
+    /// Watches the return of the call that the tracer has just taken.
     fn watch_return(&mut self) {
         let Some(tracer) = &mut self.tracer else {
             return;
@@ -119,7 +119,7 @@ impl Runner {
             if self.node.watch_return(target) {
                 continue;
             }
-            // Calls that have returned leave their addresses watched; those of open ones are few.
+            // Returned calls leave watched addresses; open calls are few.
             self.node.forget_returns();
             for open in tracer.open_returns() {
                 self.node.watch_return(open);
@@ -142,7 +142,7 @@ impl Runner {
     }
 }
 
-/// A node's account as the tracer takes it.
+/// A node's time account, for the tracer.
 fn account(time: TimeAccount) -> Account {
     Account {
         instructions: time.instructions,

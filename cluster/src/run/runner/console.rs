@@ -1,23 +1,23 @@
-//! Where one output of a node goes.
+//! The destination of one output of a node.
 //!
-//! What a node writes to it is kept up to `MOST_KEPT` bytes, so that no guest fills the disk of the
-//! host; the last line in the file says so where that was too little. How much is kept depends on
-//! the node alone, not on the host that has the file.
+//! Up to `MOST_KEPT` bytes are kept, so that no guest fills the disk of the host; a last line in
+//! the file marks truncated output. The kept part depends on the node alone, not on the host with
+//! the file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-/// Bytes of each output that are kept.
+/// Kept bytes of each output.
 const MOST_KEPT: u64 = 64 << 20;
 
-/// What stands after them, where there is more.
+/// Follows them in a truncated output.
 const REST: &str = "\n[more was written than the 64 MiB that are kept]\n";
 
-/// What a node wrote to one of its outputs.
+/// One output of a node.
 #[derive(Debug)]
 pub struct ConsoleLog {
     place: Place,
-    /// Bytes in the file, or for it: more than [`MOST_KEPT`] once [`REST`] is among them.
+    /// Bytes in the file, or for it: more than [`MOST_KEPT`] with [`REST`].
     written: u64,
 }
 
@@ -25,12 +25,12 @@ pub struct ConsoleLog {
 enum Place {
     /// Its file in the run directory.
     File(BufWriter<File>),
-    /// For the host that has the run directory: what was not taken yet.
+    /// Bytes for the host with the run directory that were not taken yet.
     Relayed(Vec<u8>),
 }
 
 impl ConsoleLog {
-    /// Into `file`, which has `written` bytes already and is to be written on.
+    /// Appends to `file`, which has `written` bytes already.
     pub(crate) fn file(file: BufWriter<File>, written: u64) -> Self {
         let place = Place::File(file);
         Self { place, written }
@@ -52,7 +52,7 @@ impl ConsoleLog {
         Ok(())
     }
 
-    /// Writes `bytes` whatever was written before.
+    /// Writes `bytes` without a check of the limit.
     pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written += bytes.len() as u64;
         match &mut self.place {
@@ -64,7 +64,7 @@ impl ConsoleLog {
         }
     }
 
-    /// Whether the node wrote more than is kept.
+    /// True if the node wrote more than is kept.
     pub(crate) fn is_full(&self) -> bool {
         self.written > MOST_KEPT
     }
@@ -81,7 +81,7 @@ impl ConsoleLog {
         }
     }
 
-    /// What is for another host.
+    /// Takes the bytes for another host.
     pub(super) fn take(&mut self) -> Vec<u8> {
         match &mut self.place {
             Place::File(_) => Vec::new(),
@@ -90,11 +90,10 @@ impl ConsoleLog {
     }
 }
 
-/// Writes `bytes` so that whole lines reach the file at once, for those who follow it while
-/// the run is under way.
+/// Writes `bytes` so that whole lines reach the file at once, for observers of the running run.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub(crate) fn write_lines(file: &mut BufWriter<File>, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     if bytes.contains(&b'\n') {
@@ -129,7 +128,7 @@ mod tests {
         }
         assert!(log.is_full());
         assert_eq!(log.take(), [b"abc", REST.as_bytes()].concat());
-        // As it is after the run continues from a checkpoint.
+        // The state after the run continues from a checkpoint.
         let mut again = ConsoleLog::relayed(log.position());
         again.write(b"jkl").unwrap();
         assert!(again.is_full() && again.take().is_empty());

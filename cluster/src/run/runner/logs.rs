@@ -1,6 +1,7 @@
 //! All outputs of one node, each with its file in the run directory, here or on another host.
 //!
-//! Each is cut at the same length on every host. Written by the node's runner, saved with it in checkpoints.
+//! Each is truncated at the same length on every host. Written by the node's runner, and saved with it in
+//! checkpoints.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -9,15 +10,15 @@ use super::ConsoleLog;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 use crate::results::stream::Stream;
 
-/// The files of a node's outputs. What has no file is not kept.
+/// The files of a node's outputs. Outputs without a file are discarded.
 #[derive(Debug)]
 pub(crate) struct Logs([Option<ConsoleLog>; Stream::ALL.len()]);
 
 impl Logs {
-    /// Empty files of node `node`; without `directory`, another host has them.
+    /// Makes empty files of node `node`; without `directory`, another host has them.
     ///
     /// # Errors
-    /// When the host refuses one.
+    /// If the host refuses one.
     pub(crate) fn begin(
         node: u32,
         profiled: bool,
@@ -29,10 +30,10 @@ impl Logs {
         })
     }
 
-    /// The same as long as `lengths` says, to be written on.
+    /// Opens the same files with the given `lengths`, for appending.
     ///
     /// # Errors
-    /// When one is shorter, or the host refuses it.
+    /// If one is shorter, or the host refuses it.
     pub(crate) fn resume(
         node: u32,
         profiled: bool,
@@ -68,13 +69,13 @@ impl Logs {
         Ok(logs)
     }
 
-    /// Writes what the node wrote.
+    /// Writes the node's outputs.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0[stream.number()] {
-            // As long as the run takes, and not as the node likes.
+            // As long as the run determines, not as the node wants.
             Some(log) if stream == Stream::Profile => {
                 log.put(bytes).map_err(|error| named(stream, error))
             }
@@ -83,7 +84,7 @@ impl Logs {
         }
     }
 
-    /// Those of which more was written than is kept.
+    /// Truncated outputs.
     pub(crate) fn full(&self) -> impl Iterator<Item = Stream> {
         let is_full = |log: &Option<ConsoleLog>| log.as_ref().is_some_and(ConsoleLog::is_full);
         let logs = Stream::ALL.into_iter().zip(&self.0);
@@ -97,10 +98,10 @@ impl Logs {
         Stream::ALL.map(|stream| length(&self.0[stream.number()]))
     }
 
-    /// Writes out what is buffered.
+    /// Flushes all files.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         for (stream, log) in Stream::ALL.into_iter().zip(&mut self.0) {
             let flushed = log.as_mut().map_or(Ok(()), ConsoleLog::flush);
@@ -109,7 +110,7 @@ impl Logs {
         Ok(())
     }
 
-    /// What is for another host.
+    /// Takes the bytes for another host.
     pub(crate) fn take(&mut self) -> Vec<(Stream, Vec<u8>)> {
         let logs = Stream::ALL.into_iter().zip(&mut self.0);
         let taken = logs.filter_map(|(stream, log)| Some((stream, log.as_mut()?.take())));
@@ -117,7 +118,7 @@ impl Logs {
     }
 }
 
-/// An error of the host's with the output that it is about.
+/// An error of the host, with its output.
 pub(crate) fn named(stream: Stream, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", stream.name()))
 }

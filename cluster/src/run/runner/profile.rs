@@ -1,8 +1,7 @@
-//! What a node's processors are doing every so often, for its profile.
+//! Samples of a node's processors, for its profile.
 //!
-//! The node stands still meanwhile and continues by itself: nothing of it changes. Where the kernel runs, the stack is that of the
-//! process that it runs for, as far as Linux keeps that process's registers at the top of the kernel's stack. Called by the
-//! runner's loop.
+//! The node is stopped meanwhile and continues by itself, unchanged. In the kernel, the stack is the one of the process that it
+//! runs for, as far as Linux keeps that process's registers at the top of the kernel's stack. Called by the runner's loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +15,21 @@ use serde::{Deserialize, Serialize};
 use super::{KeepError, Runner};
 use crate::plan::ProfilePlan;
 
-/// Address spaces of which it is kept what is mapped in them, at most; then it is found anew.
+/// Maximum number of address spaces with remembered mappings; beyond it they are read again.
 const MOST_SPACES: usize = 1 << 12;
 /// The page-table root in CR3.
 const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
-/// The selector of a 64-bit process's code, and of its data, in Linux.
+/// The selectors of a 64-bit process's code and data in Linux.
 const USER_CODE: u64 = 0x33;
 const USER_DATA: u64 = 0x2b;
-/// Bytes of a kernel's stack in Linux, which begin at a multiple of them.
+/// Size of a kernel's stack in Linux, and its alignment.
 const KERNEL_STACK: u64 = 16 << 10;
-/// What may stand after a process's registers there, in bytes: nothing, or what FRED needs.
+/// Sizes of the space after a process's registers there, in bytes: zero, or the one for FRED.
 const PADDINGS: [u64; 2] = [0, 16];
-/// A process's registers there (`struct pt_regs`): R15 to R12, RBP, RBX, R11 to R8, RAX, RCX, RDX, RSI, RDI, the call's number,
+/// Registers of a process there (`struct pt_regs`): R15 to R12, RBP, RBX, R11 to R8, RAX, RCX, RDX, RSI, RDI, the call's number,
 /// RIP, CS, RFLAGS, RSP, SS.
 const SAVED_WORDS: usize = 21;
-/// The first of them by their numbers in instructions.
+/// Index of each general register among the first of them, by its number in instructions.
 const SAVED: [usize; 15] = [15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7];
 const RSP: usize = 4;
 
@@ -41,13 +40,13 @@ type Place = (u64, [u64; 16]);
 pub(super) struct Profiler {
     unwinder: Unwinder,
     most: usize,
-    /// What is mapped where, by address space.
+    /// Mappings, by address space.
     mappings: BTreeMap<u64, Mappings>,
     files: BTreeMap<u32, CodeFile>,
     pub(super) writer: Writer,
 }
 
-/// A profiler as it is saved, with how far its node's sampling is.
+/// The saved state of a profiler, with the state of its node's sampling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProfilerState {
     pending: Pending,
@@ -55,7 +54,7 @@ pub(crate) struct ProfilerState {
     sampling: Option<Sampling>,
 }
 
-/// A node's memory as the unwinder sees it.
+/// The node's memory, for the unwinder.
 struct View<'a>(&'a Node);
 
 impl Memory for View<'_> {
@@ -65,8 +64,7 @@ impl Memory for View<'_> {
 }
 
 impl Runner {
-    /// Has samples of the node taken from now on, as `plan` says, with stacks in code of `files`; the bytes with which the
-    /// profile begins.
+    /// Starts sampling of the node by `plan`, with stacks in code of `files`; returns the profile's first bytes.
     pub(crate) fn begin_profile(&mut self, plan: ProfilePlan, files: Arc<Files>) -> Vec<u8> {
         self.node.sample_every(plan.every);
         let head = Head {
@@ -81,10 +79,10 @@ impl Runner {
         bytes
     }
 
-    /// The same where another runner was [saved](Self::save_profile).
+    /// The same, from the [saved](Self::save_profile) state of another runner.
     ///
     /// # Errors
-    /// When that one's node cannot have been this one.
+    /// If the state cannot belong to this node.
     pub(crate) fn resume_profile(
         &mut self,
         plan: ProfilePlan,
@@ -101,7 +99,7 @@ impl Runner {
         Ok(())
     }
 
-    /// What it takes to continue the profile, if there is one.
+    /// Saves the state of the profile, if there is one.
     pub(super) fn save_profile(&mut self) -> Option<ProfilerState> {
         let profiler = self.profiler.as_ref()?;
         Some(ProfilerState {
@@ -111,7 +109,7 @@ impl Runner {
         })
     }
 
-    /// The bytes with which the profile ends, if there is one; no samples are taken from now on.
+    /// Ends sampling; returns the profile's last bytes, if there is one.
     pub(super) fn end_profile(&mut self) -> Option<Vec<u8>> {
         let next = self.node.next_sample().unwrap_or(0);
         self.node.resume_sampling(None);
@@ -120,7 +118,7 @@ impl Runner {
         Some(profiler.writer.take())
     }
 
-    /// The node's processor has come to points of the profile.
+    /// Handles the arrival of the node's processor at points of the profile.
     pub(super) fn sample(&mut self, number: u64, count: u64, vcpu: u32) {
         let Some(profiler) = &mut self.profiler else {
             return;
@@ -176,7 +174,7 @@ impl Profiler {
             .frames_at((*rip, gpr), mappings, memory, self.most);
         let mut stack = Vec::with_capacity(frames.len());
         for (depth, frame) in frames.into_iter().enumerate() {
-            // Calls are before the addresses to which they return.
+            // A call precedes its return address.
             let back = u64::from(depth > 0);
             stack.push(Frame {
                 file: frame.file.map(|file| self.file(file)),
@@ -186,7 +184,7 @@ impl Profiler {
         stack
     }
 
-    /// The number that the profile has for a file of the unwinder's.
+    /// The profile's number of an unwinder's file.
     fn file(&mut self, number: u32) -> u32 {
         let files = self.unwinder.files();
         let file = self.files.entry(number).or_insert_with(|| CodeFile {
@@ -199,10 +197,10 @@ impl Profiler {
     }
 }
 
-/// Where the process was when the kernel began to run for it, by the kernel's stack pointer; `None` where it runs for none.
+/// The place of the process that the kernel runs for, by the kernel's stack pointer; `None` if it runs for none.
 fn interrupted(memory: &View<'_>, stack: u64) -> Option<Place> {
     let top = (stack & !(KERNEL_STACK - 1)).checked_add(KERNEL_STACK)?;
-    // An interrupt's own stack has the other one's pointer at its top.
+    // The top of an interrupt's stack has the pointer of the interrupted one.
     let before = || {
         let stack = memory.word(top.checked_sub(8)?)?;
         let top = (stack & !(KERNEL_STACK - 1)).checked_add(KERNEL_STACK)?;

@@ -1,7 +1,7 @@
-//! A node's state and the host's state that belongs to it, saved and taken over.
+//! A node's state and the related state of the host, saved and restored.
 //!
-//! All of a runner but its node's RAM, which goes into packs of pages. A runner that is resumed does what
-//! the saved one would have done. Called by the coordinator for checkpoints.
+//! The state of a runner without its node's RAM, which is stored in packs of pages. A resumed runner
+//! behaves as the saved one would have. Called by the coordinator for checkpoints.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 use crate::results::stream::Stream;
 use crate::run::stopwatch::Stopwatch;
 
-/// All of a runner but its node's RAM.
+/// The state of a runner without its node's RAM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunnerState {
     pub(crate) node: Vec<u8>,
@@ -40,7 +40,7 @@ pub(crate) struct RunnerState {
 }
 
 impl RunnerState {
-    /// Of a node that did nothing but write so many bytes to its console.
+    /// The state of a node that has only written this number of bytes to its console.
     pub(crate) fn with_console(console: u64) -> Self {
         Self {
             lengths: [console, 0, 0, 0],
@@ -48,7 +48,7 @@ impl RunnerState {
         }
     }
 
-    /// The files in the run directory of node `index`, whose runner this is, and how long they are.
+    /// The files in the run directory of this runner's node, `index`, with their lengths.
     pub(crate) fn files(&self, index: u32) -> Vec<(String, u64)> {
         let profiled = self.profile.is_some();
         let outputs = Stream::ALL.into_iter().zip(self.lengths);
@@ -59,12 +59,12 @@ impl RunnerState {
         outputs.chain(states).collect()
     }
 
-    /// Takes what it takes to continue the node's profile, if it has one.
+    /// Takes the saved state of the node's profile, if it has one.
     pub(crate) fn profile(&self) -> Option<ProfilerState> {
         self.profile.clone()
     }
 
-    /// What is known of the calls of node `index`, with `selection` as it was, if there was one.
+    /// Restores the tracer of node `index`, with the same `selection`, if there was one.
     pub(crate) fn tracer(
         &self,
         index: u32,
@@ -87,11 +87,11 @@ impl Runner {
         format!("{STATE_FOLDER}/node{index}.txt")
     }
 
-    /// All of it but its node's RAM, its files having everything that it wrote to them.
+    /// Saves the state without the node's RAM, after a flush of its files.
     pub(crate) fn save(&mut self) -> Result<RunnerState, KeepError> {
         let node = self.index;
         let failed = |file: String| move |source| KeepError::Write { file, source };
-        // What is buffered would be lost with this process.
+        // Buffered data would be lost with this process.
         let flushed = self.logs.flush();
         flushed.map_err(failed(format!("an output of node {node}")))?;
         let lengths = self.logs.lengths();
@@ -123,9 +123,8 @@ impl Runner {
         })
     }
 
-    /// The runner of node `index` that continues where another one was [saved](Self::save),
-    /// with that node and what is known of its calls restored. Without `directory`
-    /// another host has the node's files.
+    /// The runner of node `index` that continues from a [saved](Self::save) state, with the restored node
+    /// and tracer. Without `directory` another host has the node's files.
     pub(crate) fn resume(
         index: u32,
         node: Node,
@@ -166,32 +165,32 @@ impl Runner {
     }
 }
 
-/// Why a node cannot be kept, or not resumed.
+/// Errors of saving or resuming a node.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// The node itself.
     #[error("node {node}: {source}")]
     Node {
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// Why.
+        /// The reason.
         source: NodeError,
     },
-    /// What is known of its calls.
+    /// The tracer.
     #[error("node {node}: {source}")]
     Tracer {
-        /// Which.
+        /// Number of the node.
         node: u32,
-        /// Why.
+        /// The reason.
         source: StateError,
     },
     /// Its profile cannot be continued.
-    #[error("node {node}: its profile in the checkpoint is not that of such a node")]
+    #[error("node {node}: its profile in the checkpoint is of another kind of node")]
     Profile {
-        /// Which.
+        /// Number of the node.
         node: u32,
     },
-    /// What it wrote so far cannot be written.
+    /// Its outputs cannot be written.
     #[error("cannot write {file}: {source}")]
     Write {
         /// The file in the run directory.

@@ -1,4 +1,4 @@
-//! What background jobs did in a run.
+//! Figures of background jobs in a run.
 //!
 //! Called by summaries.
 
@@ -13,23 +13,23 @@ use crate::plan::background::BackgroundPlan;
 /// A background job.
 #[derive(Debug, Serialize)]
 pub struct BackgroundSummary {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its ranks.
     pub ranks: u32,
     /// Its hosts.
     pub hosts: u32,
-    /// How often it was begun.
+    /// Number of starts.
     pub begun: u64,
-    /// How often it was played to its end.
+    /// Number of ends.
     pub ended: u64,
-    /// How long it took when it was traced, in picoseconds.
+    /// Its duration in the trace, in picoseconds.
     pub traced_ps: u64,
-    /// The shortest time that it took here.
+    /// Its minimum duration here.
     pub shortest_ps: u64,
-    /// The mean of all times.
+    /// Its mean duration.
     pub mean_ps: u64,
-    /// The longest.
+    /// Its maximum duration.
     pub longest_ps: u64,
     /// Frames that its hosts sent.
     pub frames: u64,
@@ -55,11 +55,11 @@ impl BackgroundSummary {
     }
 }
 
-/// What a job that can never come to its end waits for.
+/// The warning about a job that can never end, with the messages that it waits for.
 pub(super) fn warning(plan: &BackgroundPlan, figures: &BackgroundFigures) -> Option<String> {
     let (rank, call) = figures.stuck?;
     Some(format!(
-        "background job {} never comes to its end: its rank {rank} waits in call {call} for what its trace does not have; it sent nothing from then on",
+        "background job {} never ends: its rank {rank} waits in call {call} for a message that its trace lacks; it sends nothing afterwards",
         plan.name
     ))
 }

@@ -1,6 +1,6 @@
-//! How well virtual time was kept where the host's processor makes it.
+//! Errors of virtual time, if the host's processor generates it.
 //!
-//! Sums of what the kvm engine counted on each node. They depend on the host, so they are in `host.json`;
+//! Sums of the kvm engine's counters of all nodes. They depend on the host, so they are in `host.json`;
 //! the exact engine has no such errors.
 
 use std::collections::BTreeMap;
@@ -16,23 +16,22 @@ use crate::run::report::NodeReport;
 /// The clocks' errors of all nodes together, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClockSummary {
-    /// Times that a node was stopped because its turn was over.
+    /// Times that a node was stopped at the end of its turn.
     pub stops: u64,
-    /// How far it had run beyond that, on average.
+    /// Mean time by which it had passed the end.
     pub overrun_ns: u64,
-    /// The same, at worst.
+    /// Maximum time by which it had passed the end.
     pub worst_overrun_ns: u64,
-    /// By how much a stopped clock was off when it ran again, at worst, as measured before
-    /// the run.
+    /// Maximum error of a stopped clock at its restart, as measured before the run.
     pub jitter_ns: u64,
-    /// Time in which the host ran something else and guests did not notice.
+    /// Time in which the host ran another program, hidden from guests.
     pub hidden_ns: u64,
-    /// Time in which the host ran something else and which passed for guests, too.
+    /// Time in which the host ran another program, visible to guests.
     pub seen_ns: u64,
 }
 
 impl ClockSummary {
-    /// Those of all nodes.
+    /// Sums of all nodes.
     pub(super) fn of(reports: &[NodeReport]) -> Self {
         let mut sum = BTreeMap::new();
         for (name, count) in reports.iter().flat_map(|report| &report.counters) {

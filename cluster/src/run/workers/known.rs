@@ -1,8 +1,8 @@
-//! What the run and its threads tell each other of a node.
+//! State of a node that is shared by the run and its threads.
 //!
-//! A turn that is offered is taken by exactly one thread (an atomic exchange), and is marked as done even
-//! if running it panics. Each node's words lie in cache lines of their own. Used by the run's thread and
-//! the workers of `Workers`.
+//! Exactly one thread takes an offered turn, by an atomic exchange. The turn is marked as finished even
+//! if it panics. Each node's state has cache lines to itself. Used by the run's thread and the workers of
+//! `Workers`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,28 +12,28 @@ use belljar_vmm::NodeError;
 use crate::run::bounds::Turn;
 use crate::run::runner::Runner;
 
-/// How long a node sleeps that gives memory back, in virtual time.
+/// Sleep of a node after which it releases memory, in virtual time.
 const NAPPING: Span = Span::from_ms(100);
 
-/// What the run must know of a node between rounds, and what the threads must of its turn. Each
-/// lies in lines of the host's caches of its own: threads take their turns by writing here.
+/// The run's view of a node between rounds, and the threads' view of its turn. Each has cache lines of
+/// the host to itself, as threads take turns by writing here.
 #[repr(align(128))]
 pub(super) struct Known {
-    /// When it does something next, in picoseconds; `u64::MAX` for never.
+    /// Time of its next action, in picoseconds; `u64::MAX` for never.
     next: AtomicU64,
-    /// Whether anything may have come out of it in its last turn.
+    /// True if it may have had an effect in its last turn.
     spoke: AtomicBool,
-    /// Its turn, in picoseconds, while nobody took it.
+    /// Its turn, in picoseconds, while no thread has taken it.
     waits: AtomicBool,
     end: AtomicU64,
     echo: AtomicU64,
     reach: AtomicU64,
-    /// Whether that is done with. Each node has one: a count of turns would be passed around
-    /// between all threads, and the run looks here for the rest anyway.
+    /// True if the turn is finished. Each node has a flag: all threads would contend for a shared count,
+    /// and the run reads the other fields here anyway.
     done: AtomicBool,
 }
 
-/// Has a node's turn done with, even if running it panics.
+/// Marks a node's turn as finished on drop, even after a panic.
 pub(super) struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -47,7 +47,7 @@ impl Known {
         Self::until(next_of(runner))
     }
 
-    /// Of a node that does something at `next`, in picoseconds.
+    /// For a node with its next action at `next`, in picoseconds.
     fn until(next: u64) -> Self {
         Self {
             next: next.into(),
@@ -60,7 +60,7 @@ impl Known {
         }
     }
 
-    /// Lets a thread take the node's turn.
+    /// Offers the node's turn to threads.
     pub(super) fn offer(&self, turn: &Turn) {
         self.end.store(turn.end.as_ps(), Ordering::Relaxed);
         self.echo.store(turn.echo.as_ps(), Ordering::Relaxed);
@@ -69,14 +69,14 @@ impl Known {
         self.waits.store(true, Ordering::Release);
     }
 
-    /// Whether the node's turn waits for a thread.
+    /// True if the node's turn waits for a thread.
     pub(super) fn waits(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
 
     /// Takes the turn of node number `node` if it waits.
     pub(super) fn claim(&self, node: u32) -> Option<Turn> {
-        // Looked at first, for that takes the line from nobody.
+        // Read first, as reading does not take the cache line from other threads.
         let claimed = self.waits() && self.waits.swap(false, Ordering::Acquire);
         claimed.then(|| Turn {
             node,
@@ -86,27 +86,27 @@ impl Known {
         })
     }
 
-    /// What is to be dropped when the node's turn is done with.
+    /// The guard that marks the node's turn as finished.
     pub(super) fn will_be_done(&self) -> Done<'_> {
         Done(&self.done)
     }
 
-    /// Whether the turn that was offered last is done with.
+    /// True if the last offered turn is finished.
     pub(super) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
 
-    /// When the node does something next.
+    /// The time of the node's next action.
     pub(super) fn next(&self) -> Time {
         Time::from_ps(self.next.load(Ordering::Relaxed))
     }
 
-    /// Whether anything may have come out of it in its last turn.
+    /// True if it may have had an effect in its last turn.
     pub(super) fn spoke(&self) -> bool {
         self.spoke.load(Ordering::Relaxed)
     }
 
-    /// Has the node take its turn up to its end; `gives` memory back when it will sleep for long
+    /// Runs the node's turn up to its end; with `gives` it releases memory if it will sleep for long
     /// then.
     pub(super) fn run(
         &self,
@@ -115,7 +115,7 @@ impl Known {
         gives: bool,
     ) -> Result<(), NodeError> {
         if turn.end <= self.next() {
-            // So far it may only wait for others.
+            // Until now it may only wait for others.
             self.spoke.store(false, Ordering::Relaxed);
             return Ok(());
         }

@@ -39,7 +39,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A send to or receive from no rank, or a shift at whose ends there is none.
+    /// A send to or a receive from `MPI_PROC_NULL`, or a shift with such ends.
     pub(super) fn null_peer(&mut self) {
         if self.kinds.exchanges && self.one_in(4) {
             self.shift();
@@ -60,7 +60,7 @@ impl Generator<'_> {
         self.operation(actor, communicator, Action::Nothing { sends, status })
     }
 
-    /// Two ranks shift a message by `MPI_Sendrecv`: none is before the first and after the second.
+    /// Two ranks shift a message by `MPI_Sendrecv`; the first and the last one have `MPI_PROC_NULL` as a partner.
     fn shift(&mut self) {
         let Some(ends) = self.ends() else { return };
         let (send, receive) = self.sides(ends);

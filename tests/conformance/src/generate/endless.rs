@@ -11,7 +11,8 @@ const NO_MESSAGE: i32 = 97;
 const NO_RECEIVE: i32 = 98;
 
 impl Generator<'_> {
-    /// A side of a message whose other side never comes: blocking, or begun and waited for. Some sends return all the same.
+    /// A side of a message without a counterpart: a blocking call, or a nonblocking one and its wait. Some sends return
+    /// nevertheless.
     pub(super) fn cut_message(&mut self) {
         let Some(ends) = self.ends() else { return };
         let [from, to] = [ends.from, ends.to].map(|actor| self.job.actors[actor].rank);

@@ -19,7 +19,7 @@ pub(crate) struct Communicator {
 /// Neighbours in a communicator of all ranks.
 #[derive(Clone, Debug)]
 pub(crate) enum Topology {
-    /// A grid of these sizes, the last one of which changes fastest with the rank; true where it goes round.
+    /// A grid of these sizes; the last one changes fastest with the rank. True for periodic dimensions.
     Grid(Vec<(u32, bool)>),
     /// A graph's edges, from source to destination.
     Graph(Vec<(u32, u32)>),
@@ -67,7 +67,7 @@ impl Communicator {
         u32::try_from(place).ok()
     }
 
-    /// The neighbours that a rank gets from and those that it gives to; `None` for `MPI_PROC_NULL`.
+    /// The sources and the destinations of a rank's neighbourhood; `None` for `MPI_PROC_NULL`.
     pub(crate) fn neighbors(&self, rank: u32) -> [Vec<Option<u32>>; 2] {
         let topology = self.topology.as_ref();
         topology.map_or_else(Default::default, |topology| topology.neighbors(rank))

@@ -12,7 +12,7 @@ use super::program::is_of_epochs;
 use crate::job::{Action, OperationId};
 use crate::truth::{CallKey, Truth};
 
-/// Operations of a thread that are under way, by their slots.
+/// Active operations of a thread, by their slots.
 pub(super) struct Completions<'a> {
     truth: &'a Truth,
     program: &'a Program,

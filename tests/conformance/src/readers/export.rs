@@ -16,11 +16,11 @@ use crate::truth::{CallKey, Truth};
 /// The messages of the records.
 struct Sides<'a> {
     truth: &'a Truth,
-    /// By number, the sends and the receives that have it.
+    /// Sends and receives by their number.
     numbered: BTreeMap<u64, (Vec<OperationId>, Vec<OperationId>)>,
     /// Operations that have no number.
     unnumbered: Vec<OperationId>,
-    /// By rank and request, the receives under way.
+    /// Active receives, by rank and request.
     requests: BTreeMap<(u32, u64), OperationId>,
     differences: Differences,
 }
@@ -142,7 +142,7 @@ impl Sides<'_> {
         }
     }
 
-    /// Compares the pairs of numbers; so many receives have none, which the export counts.
+    /// Compares the pairs of numbers; `unnumbered` receives have none, as the export reports.
     fn compare(mut self, unnumbered: u64) -> Vec<Difference> {
         let truth = self.truth;
         let mut missing = 0;

@@ -35,7 +35,7 @@ pub(super) fn check(
     Ok(differences.all)
 }
 
-/// The matrix of a trace whose events are changed first.
+/// The matrix of a trace with changed events.
 fn found(path: &Path, change: impl Fn(&mut Event)) -> Result<Pairs, TraceError> {
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
@@ -92,7 +92,7 @@ fn messages(truth: &Truth) -> Pairs {
     pairs
 }
 
-/// Messages and collective operations whose bytes the call determines; others lose their communicator.
+/// Messages and collective operations with bytes that the call determines; others lose their communicator.
 fn collectives(
     truth: &Truth,
     path: &Path,

@@ -201,7 +201,8 @@ fn compare(
             expected.retain(|side| !optional.contains(side));
             found.retain(|side| !optional.contains(side));
         }
-        // Threads of a rank have one order in the formats, which is no order of theirs.
+        // The formats have a single order for all threads of a rank, which differs from the order of each
+        // thread.
         if several {
             expected.sort_unstable();
             found.sort_unstable();

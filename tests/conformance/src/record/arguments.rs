@@ -17,7 +17,7 @@ use crate::simulate::{Executed, Execution};
 
 /// An address that nothing is read from.
 pub(super) const BUFFER: u64 = 0x5000;
-/// A pointer that stands for `MPI_UNWEIGHTED`: neighbours' weights are read by none.
+/// A pointer that stands for `MPI_UNWEIGHTED`; no reader uses neighbours' weights.
 const UNWEIGHTED: u64 = 0x6000;
 /// `MPI_ANY_TAG`.
 const ANY_TAG: i32 = -1;
@@ -139,7 +139,7 @@ impl Arguments<'_> {
             .map_or(self.library.any_source, u32::cast_signed)
     }
 
-    /// A root as its operation names it: between groups, its own group has none but itself.
+    /// A root for its operation: between groups, the root itself passes `MPI_ROOT`, and its group `MPI_PROC_NULL`.
     pub(super) fn root(&self, operation: OperationId, root: u32) -> i32 {
         let of = &self.job.operations[operation];
         let own = self.job.actors[of.actor].rank;

@@ -1,6 +1,6 @@
 //! Functions of collective operations, and their arguments.
 //!
-//! Amounts follow from the operation's size alone, so that all members pass what fits together. Called for each part.
+//! Amounts follow from the operation's size alone, so that all members pass matching ones. Called for each part.
 
 use belljar_tracer::scripted::int;
 
@@ -92,7 +92,7 @@ pub(super) fn words(arguments: &mut Arguments<'_>, operation: OperationId) -> Ve
     let given = [BUFFER, piece(own, own), library.byte];
     let to = [BUFFER + 0x1000, piece(own, own), library.byte];
     let reduced = [BUFFER, BUFFER + 0x1000, bytes, library.byte, library.sum];
-    // A neighbour that is none has a count, too.
+    // A neighbour `MPI_PROC_NULL` has a count, too.
     let mut counts = |others: &[Option<u32>], piece: &dyn Fn(u32) -> u64| {
         let counts = others
             .iter()

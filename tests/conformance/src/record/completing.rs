@@ -31,7 +31,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// The address of a call's requests: one for all polls, which else asked for different things.
+    /// The address of a call's requests, the same for all polls, as different addresses would make them different.
     fn requests_of(&mut self, handles: &[u64]) -> u64 {
         let width = self.library.handle;
         let call = (self.executed.actor, self.executed.call);
@@ -84,7 +84,8 @@ impl Arguments<'_> {
         }
     }
 
-    /// Room for the statuses of a call, if any of its receives asks for one: an array is for all requests or for none.
+    /// Room for the statuses of a call, if any of its receives requests one: an array is for all requests or for no
+    /// request.
     fn statuses(&mut self, call: &Call) -> u64 {
         match asks_for_status(self.job, call) {
             true => self

@@ -1,7 +1,7 @@
 //! Constants and handles of the MPI libraries: MPICH 4.0 and Open MPI 4.1.
 //!
-//! MPICH's handles are numbers, Open MPI's are addresses, of predefined objects those that its process has told. Used by all that make
-//! arguments.
+//! MPICH's handles are numbers, Open MPI's are addresses; for predefined objects they are the addresses that the process has
+//! reported. Used by all that make arguments.
 
 use belljar_trace::Implementation;
 use belljar_tracer::scripted::Guest;

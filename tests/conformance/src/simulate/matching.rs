@@ -15,7 +15,7 @@ struct Mailbox {
     posted: Vec<OperationId>,
 }
 
-/// The mailboxes of all ranks, and messages under way.
+/// The mailboxes of all ranks, and messages in flight.
 #[derive(Debug)]
 pub(super) struct Mailboxes {
     boxes: Vec<Mailbox>,
@@ -91,7 +91,7 @@ impl Mailboxes {
         }
     }
 
-    /// A receive is posted; the message that it gets if that is there.
+    /// Posts a receive; returns the message that it gets, if one is there.
     pub(super) fn post(&mut self, job: &Job, receive: OperationId) -> Option<OperationId> {
         let mailbox = self.mailbox_of(job, receive);
         let mut arrived = mailbox.arrived.iter();

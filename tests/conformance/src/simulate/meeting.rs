@@ -10,12 +10,12 @@ use crate::job::{Action, Collective, Job, OperationId};
 /// Cycles from the last that an operation needs to its end.
 const AFTER: u64 = 900;
 
-/// Collective operations, and other calls of all ranks, under way.
+/// Collective operations and other calls of all ranks in progress.
 #[derive(Debug, Default)]
 pub(super) struct Meetings {
     /// By instance, its parts and when they began.
     parts: BTreeMap<usize, Vec<(OperationId, u64)>>,
-    /// By the number of a call of all ranks, when they came to it.
+    /// Times of arrival at each call of all ranks, by the call's number.
     makers: BTreeMap<usize, Vec<u64>>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn needed(job: &Job, part: OperationId) -> Vec<u32> {
             let [sources, _] = job.communicators[operation.communicator].neighbors(own);
             sources.into_iter().flatten().collect()
         }
-        // Between groups, those of the root's own group wait for none.
+        // Between groups, members of the root's group wait for no one.
         Collective::Bcast | Collective::Scatter | Collective::Scatterv => {
             let root = members.iter().filter(|member| **member == root);
             root.copied().collect()

@@ -1,4 +1,4 @@
-//! Calls that can be left, and what they have completed by then.
+//! Calls that can return, and the operations that they have completed by then.
 //!
 //! A call is left when its operations are over or other ranks have come; a poll at once. Called by the simulation for each next moment.
 
@@ -63,7 +63,7 @@ impl Simulation<'_> {
             .unwrap_or(from)
     }
 
-    /// The operations whose requests a call completes that returns now.
+    /// The operations whose requests are completed by a call that returns now.
     pub(super) fn completed(&self, actor: ActorId, at: u64, found: bool) -> Vec<OperationId> {
         let progress = &self.actors[actor];
         let call = &self.job.actors[actor].calls[progress.next];

@@ -1,4 +1,4 @@
-//! Dependencies of ranks on each other: the times at which one gives what another needs.
+//! Dependencies between ranks: the times at which one provides data that another needs.
 //!
 //! A dependency is at the entry of the call that gives, whether or not the other one already waits. Called by the comparison of critical
 //! paths.
@@ -50,7 +50,7 @@ impl Truth {
         all
     }
 
-    /// When a side of a message is there: a partitioned send when its last partition is ready.
+    /// The time at which a side of a message is available: for a partitioned send, when its last partition is ready.
     pub(crate) fn given_at(&self, side: OperationId) -> u64 {
         let ready = self.execution.calls.iter().filter(|executed| {
             let call = &self.job.actors[executed.actor].calls[executed.call];
@@ -73,7 +73,7 @@ impl Truth {
         }
     }
 
-    /// Blocking calls of one collective operation, with the cycles for which they wait for what they need.
+    /// Blocking calls of one collective operation, with the cycles that they wait for data.
     pub(crate) fn collective_waits(&self, kinds: &Kinds) -> Vec<(CallKey, u64)> {
         let parts = self.parts_by_instance();
         let (whole, _) = self.instances();

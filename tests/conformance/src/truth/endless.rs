@@ -43,7 +43,7 @@ impl Truth {
         silent.count() as u64
     }
 
-    /// The collective operations that all members have begun, and those that some have.
+    /// The collective operations begun by all members, and the others begun by some.
     pub(crate) fn instances(&self) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let mut begun: BTreeMap<usize, usize> = BTreeMap::new();
         for part in self.parts() {

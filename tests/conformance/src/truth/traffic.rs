@@ -1,4 +1,4 @@
-//! Bytes that a member gives others in a collective operation, as far as the call determines to whom they go.
+//! Bytes that a member sends to others in a collective operation, as far as the call determines the receivers.
 //!
 //! A member's own piece is no traffic, and neither is a piece without bytes. Called by the comparison of matrices.
 
@@ -17,7 +17,8 @@ enum Receivers {
 }
 
 impl Truth {
-    /// For each part that a call begins, the ranks that it gives bytes to; `None` where the algorithm decides.
+    /// For each part that a call begins, the ranks that receive its bytes; `None` if the algorithm determines
+    /// them.
     pub(crate) fn traffic(&self, call: CallKey) -> Vec<Option<Vec<(u32, u64)>>> {
         let operations = self.begun.get(&call).into_iter().flatten();
         let parts = operations.filter_map(|operation| {

@@ -1,4 +1,4 @@
-//! Run directories of which something is damaged that a run would continue from.
+//! Run directories with damage in data that a resumed run needs.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ fn last_two(folder: &Path) -> (u32, u32) {
     (*before, *last)
 }
 
-/// Turns a bit over, somewhere in a file.
+/// Flips a bit at some place of a file.
 fn flip(path: &Path, seed: u64) {
     let file = fs::File::options().read(true).write(true).open(path);
     let file = file.expect("the file is there");
@@ -33,7 +33,8 @@ fn flip(path: &Path, seed: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], at).expect("a file");
 }
 
-/// The bytes of all that a run writes all the time, and of its checkpoints but for their base.
+/// The contents of all continuously written files of a run, and of its checkpoints except their
+/// base.
 fn written(dir: &Dir, out: &str) -> Vec<(String, Vec<u8>)> {
     let outcome = dir.outcome(out);
     let names = outcome.files().into_iter();
@@ -43,10 +44,10 @@ fn written(dir: &Dir, out: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// Damages something in a run directory.
+/// Damages a file in a run directory.
 type Damage = fn(&Path);
 
-/// What no checkpoint of a run can do without, damaged: what is said of it.
+/// Damage that no checkpoint of a run survives, with the error.
 const DAMAGES: [(&str, Damage); 3] = [
     ("node0.log has 9 bytes and had", |folder| {
         shorten(&folder.join("console/node0.log"), 9);
@@ -72,8 +73,8 @@ fn shorten(path: &Path, length: u64) {
         .expect("the file is there");
 }
 
-/// Resumes runs from copies of `broken`, which has ways to be damaged that the last checkpoint does
-/// not survive and the one before does, and such as neither does; `whole` is what comes out.
+/// Resumes runs from copies of `broken` with various damage. Some of it spoils only the last
+/// checkpoint, some also the one before. `whole` is the expected result.
 pub(super) fn go_on_from_damaged(dir: &Dir, broken: &Path, whole: &Outcome) {
     let (before, last) = last_two(broken);
     let copy = |out: &str| {

@@ -1,4 +1,4 @@
-//! Jobs of Slurm in a lab: `belljar submit` and `belljar sweep` hand them in and follow them.
+//! Jobs of Slurm in a lab: `belljar submit` and `belljar sweep` submit and follow them.
 
 use std::fs;
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use belljar_tests::{Dir, Scenario};
 
 use super::site::{SOON, Site};
 
-/// What a job asks for that is not to have a host for itself.
+/// Resources of a job that does not need a host for itself.
 const SMALL: [&str; 4] = ["--cpus-per-host", "1", "--mem", "2 GiB"];
 
 /// One host.
@@ -59,7 +59,7 @@ impl Jobs {
         );
     }
 
-    /// What the job's run that was broken off says of its end.
+    /// The reported end of the job's interrupted run.
     fn ending(&self) -> String {
         let text = fs::read_to_string(self.file("out.incomplete/summary.json"));
         text.expect("the run ended in order")
@@ -103,7 +103,7 @@ fn what_becomes_of_the_workload_becomes_of_submit() {
     let Some(jobs) = Jobs::start() else { return };
     let (output, words) = done(jobs.submit("exit 3", &[]));
     assert_eq!(output.status.code(), Some(3), "{words}");
-    // And the name is taken.
+    // The name is in use then.
     let (output, words) = done(jobs.submit("true", &[]));
     assert_eq!(output.status.code(), Some(1));
     assert!(words.contains("exists already"), "{words}");
@@ -127,7 +127,7 @@ fn a_cancelled_job_ends_in_order() {
     jobs.wait_until_it_runs();
     jobs.lab.head().run("scancel --name=test");
     let (output, words) = follows.join().expect("nothing goes wrong");
-    // Slurm has its own exit code for it, or that of the run.
+    // The exit code is Slurm's own, or the run's.
     let code = output.status.code();
     assert!([Some(1), Some(143)].contains(&code), "{code:?} {words}");
     assert!(words.contains("CANCELLED"), "{words}");

@@ -1,4 +1,4 @@
-//! The lab itself does what the other tests rely on.
+//! The lab has the properties that other tests rely on.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn hosts_are_apart_and_hear_each_other_until_a_cable_is_pulled() {
     assert!(!reaches());
     lab.heal_link(0);
     assert!(wait_for(SOON, || reaches().then_some(())).is_some());
-    // Nobody outside is in reach.
+    // No host outside is reachable.
     let routes = lab.head().run("ip route").stdout;
     assert!(!routes.contains("default"), "{routes}");
 }
@@ -79,7 +79,7 @@ fn nothing_is_left_of_a_lab() {
         .flat_map(|host| host.processes())
         .map(|process| process.id)
         .collect();
-    // munged, sshd, and Slurm's daemon on each, and what takes them in.
+    // munged, sshd, and Slurm's daemon on each, and their helper processes.
     assert!(ids.len() >= 8, "{ids:?}");
     drop(lab);
     let left = |id: &u32| {
@@ -97,13 +97,13 @@ fn a_wire_is_as_late_as_it_is_asked_to_be_until_it_is_dropped() {
     const LATE: Duration = Duration::from_millis(20);
     let Some(lab) = Lab::start(2) else { return };
     let round_trip = || round_trip(lab.host(0), lab.host(1), 11).expect("hosts hear each other");
-    // A busy machine makes any of them late, but not all.
+    // A busy machine may delay any of them, but not all.
     let once_below = |most| wait_for(SOON, || Some(round_trip()).filter(|trip| *trip < most));
     assert!(once_below(LATE).is_some());
     let wire = lab.wire(LATE).expect("the kernel has TUN devices");
     let late = once_below(4 * LATE).expect("as late as it is asked to be, and not more");
     assert!(late >= 2 * LATE, "{late:?}");
-    // Large packets get through, too, and so does everything else.
+    // Large packets arrive, too, as does all other data.
     let copied = lab.head().run("head -c 100000 /dev/zero | ssh h1 wc -c");
     assert_eq!(copied.stdout, "100000\n", "{}", copied.stderr);
     drop(wire);

@@ -12,11 +12,11 @@ use std::time::Duration;
 use belljar_tests::lab::{Lab, wait_for};
 
 const LAUNCHER: &str = env!("CARGO_BIN_EXE_launcher");
-/// How long anything may take; what is bounded more closely says so.
+/// General time limit; tighter ones are stated separately.
 const SOON: Duration = Duration::from_secs(30);
-/// Its name stands in its command line, so that it is found.
+/// Part of its command line, for finding it.
 const AGENT: &str = "stand-in-agent";
-/// Reads a secret, tells a port, and then does as it is told, to the end of its input.
+/// Reads a secret, prints a port, and then follows orders to the end of its input.
 const SCRIPT: &str = "#!/bin/sh
 read -r secret
 echo \"port 4711 for $secret with $1\"
@@ -28,12 +28,12 @@ while read -r order; do eval \"$order\"; done
 struct Launcher {
     child: Child,
     input: Option<ChildStdin>,
-    /// What it prints, and what it tells people.
+    /// Its output, and its messages for users.
     lines: Receiver<String>,
     words: Receiver<String>,
 }
 
-/// The stand-in agent, where all hosts have it.
+/// The stand-in agent, in a folder that all hosts share.
 fn agent(lab: &Lab) -> PathBuf {
     let path = lab.shared().join(AGENT);
     fs::write(&path, SCRIPT).expect("the lab's folder is writable");
@@ -48,7 +48,7 @@ impl Launcher {
         let mut command = if way == "srun" {
             let mut command = lab.head().command("salloc");
             let nodes = format!("--nodelist={hosts}");
-            // Bound to the job as one who typed it would be; a lost host ends a host only.
+            // A step of the job, as if typed by a user; a lost host ends only itself.
             command.args(["--quiet", "--no-kill", "--exclusive", &nodes, LAUNCHER]);
             command
         } else {
@@ -79,7 +79,7 @@ impl Launcher {
         writeln!(input, "{order}").expect("the launcher reads");
     }
 
-    /// The next lines that begin so, sorted.
+    /// The next lines with this prefix, sorted.
     fn next(&self, begin: &str, count: usize) -> Vec<String> {
         let mut found = Vec::new();
         let mut seen = Vec::new();
@@ -99,7 +99,7 @@ impl Launcher {
         found
     }
 
-    /// Gives all agents the secret and waits until they run.
+    /// Sends all agents the secret and waits until they run.
     fn bring_up(&mut self, count: usize) -> Vec<String> {
         self.order("xyzzy");
         self.next(" line ", count)
@@ -126,7 +126,7 @@ fn lines_of(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// No agent runs on any host, soon.
+/// Asserts that no agent runs on any host, after a short time.
 fn none_left(lab: &Lab, patience: Duration) {
     let left = || {
         let hosts = lab.hosts().iter();
@@ -170,7 +170,7 @@ fn ssh_starts_agents_on_three_hosts() {
     three_agents_are_talked_to_and_end("ssh");
 }
 
-/// Agents end by themselves when the one who started them is killed outright.
+/// Agents end by themselves if their launcher is killed.
 fn no_agent_outlives_its_launcher(way: &str) {
     let Some(lab) = Lab::start(3) else { return };
     let mut launcher = Launcher::start(&lab, way, "h0,h1,h2");
@@ -204,10 +204,10 @@ fn no_agent_of_ssh_outlives_its_launcher() {
     no_agent_outlives_its_launcher("ssh");
 }
 
-/// Neither the end of its input nor SIGTERM moves it.
+/// It ignores the end of its input and SIGTERM.
 const STUBBORN: &str = "trap '' TERM; while :; do sleep 0.1; done";
 
-/// Agents that hear nothing are ended by force.
+/// Agents that do not react are ended by force.
 fn stubborn_agents_are_killed(way: &str) {
     let Some(lab) = Lab::start(1) else { return };
     let mut launcher = Launcher::start(&lab, way, "h0");
@@ -228,7 +228,7 @@ fn stubborn_agents_of_ssh_are_killed() {
     stubborn_agents_are_killed("ssh");
 }
 
-/// A host that stands still holds nobody up, and has no agent left when it runs again.
+/// A frozen host delays no other, and has no agent left when it runs again.
 fn frozen_agents_are_given_up(way: &str) {
     let Some(lab) = Lab::start(1) else { return };
     let mut launcher = Launcher::start(&lab, way, "h0");
@@ -251,7 +251,7 @@ fn frozen_agents_of_ssh_are_given_up() {
     frozen_agents_are_given_up("ssh");
 }
 
-/// A host without power is found lost, and the others continue.
+/// A host without power is reported as lost, and the others continue.
 fn a_power_cut_is_a_loss(way: &str) {
     let Some(lab) = Lab::start(2) else { return };
     let mut launcher = Launcher::start(&lab, way, "h0,h1");
@@ -273,10 +273,10 @@ fn a_power_cut_is_a_loss_to_ssh() {
     a_power_cut_is_a_loss("ssh");
 }
 
-/// The error with which no agent is started through ssh.
+/// The error of an agent that ssh does not start.
 fn refusal(lab: &Lab) -> String {
     let mut launcher = Launcher::start(lab, "ssh", "h0");
-    // One that is not refused ends at the end of its input.
+    // An agent that is started ends with its input.
     drop(launcher.input.take());
     let status = launcher.child.wait().expect("the launcher is our child");
     assert_eq!(status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! `belljar run` on several hosts, and what becomes of it when something happens to them.
+//! `belljar run` on several hosts, and its reaction to their failures.
 
 use std::fs;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use belljar_tests::{Outcome, Scenario, newest_checkpoint};
 
 use super::site::{SOON, Site};
 
-/// How the three hosts are asked for.
+/// Options for the three hosts.
 const SSH: [&str; 6] = ["--launch", "ssh", "--hosts", "h0,h1,h2", "--threads", "1"];
 
 /// Three hosts.
@@ -40,7 +40,7 @@ impl Hosts {
         command.spawn().expect("belljar starts")
     }
 
-    /// A run to its end, which is good.
+    /// A run to its successful end.
     fn run(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Outcome {
         let (code, words) = ended(self.start_run(scenario, out, more));
         assert_eq!(code, Some(0), "{words}");
@@ -51,7 +51,7 @@ impl Hosts {
         Outcome::at(self.file(out))
     }
 
-    /// Waits until a run keeps its second checkpoint, so that it is well under way.
+    /// Waits until a run has its second checkpoint.
     fn wait_until_it_is_kept(&self, out: &str) {
         let folder = self.file(&format!("{out}.incomplete"));
         let is_kept = || (newest_checkpoint(&folder) > Some(1)).then_some(());
@@ -75,7 +75,7 @@ fn ended(child: Child) -> (Option<i32>, String) {
     )
 }
 
-/// Four nodes at two switches, kept now and then.
+/// Four nodes at two switches, with checkpoints.
 fn talking() -> Scenario {
     let command =
         "for i in 1 2 3; do mpiexec.hydra -n 4 counters; done; date; od -xN 16 /dev/urandom";
@@ -122,7 +122,7 @@ fn a_host_without_power_is_named_and_the_run_goes_on_without_it() {
     let (code, words) = ended(run);
     assert_eq!(code, Some(1), "{words}");
     assert!(
-        words.contains("host h1 is lost: nothing is heard of it"),
+        words.contains("host h1 is lost: it no longer responds"),
         "{words}"
     );
     assert!(words.contains("belljar resume"), "{words}");
@@ -155,7 +155,7 @@ fn what_passes_does_no_harm() {
         .collect();
     assert!(
         told.iter()
-            .any(|line| line.contains("nothing is heard of host h2")),
+            .any(|line| line.contains("host h2 has been silent")),
         "{told:?}"
     );
     alone.assert_same(&hosts.outcome("out"));

@@ -1,4 +1,4 @@
-//! A lab with the command under test, which runs on its head in the folder that all hosts have.
+//! A lab with the command under test, which runs on its head in the shared folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use belljar_tests::lab::Lab;
 use belljar_tests::{Dir, Scenario};
 
-/// How long anything may take on a busy machine.
+/// General time limit on a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(120);
 
 /// A lab, and the command under test on its head.
@@ -18,14 +18,14 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// One of so many hosts.
+    /// Starts a lab with this number of hosts.
     pub(super) fn start(hosts: usize) -> Option<Self> {
         let dir = Dir::new()?;
         let lab = Lab::start(hosts)?;
         Some(Self { dir, lab })
     }
 
-    /// `belljar` on the head, in the folder that all hosts have.
+    /// `belljar` on the head, in the shared folder.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let (head, folder) = (self.lab.head(), self.lab.shared());
         let mut command = head.command_in(folder, self.dir.binary());

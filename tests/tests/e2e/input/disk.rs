@@ -1,8 +1,8 @@
-//! Disks that fail or fill up, at each file in turn and at places that nobody foresees: what
-//! has its final name is whole, and what could not be written is named.
+//! Disks that fail or fill up, at each file in turn and at random places: a file with its
+//! final name is whole, and an unwritable file is reported.
 //!
-//! A library that is preloaded into `belljar` has calls fail that write below a folder
-//! (`faults.c`). It must ask the host which file a call is for, so there is no sandbox.
+//! A library preloaded into `belljar` makes calls fail that write below a folder (`faults.c`).
+//! It must query the host for the file of a call, so there is no sandbox.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 
-/// Runs with a failure at a place that nobody foresees.
+/// Number of runs with a failure at a random place.
 const TRIES: u64 = 4;
 
-/// A folder to work in, and the library, which needs a C compiler.
+/// A working folder, and the library, which needs a C compiler.
 fn with_faults() -> Option<(Dir, PathBuf)> {
     let dir = Dir::new()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/input/faults.c");
@@ -37,7 +37,8 @@ fn with_faults() -> Option<(Dir, PathBuf)> {
     Some((dir, library))
 }
 
-/// Runs `belljar` with `arguments` where calls fail as `faults` says: standard error and code.
+/// Runs `belljar` with `arguments` and calls that fail by `faults`; returns standard error and
+/// exit code.
 fn call(
     dir: &Dir,
     library: &Path,
@@ -63,7 +64,7 @@ fn run(dir: &Dir, library: &Path, faults: &[(&str, &str)], out: &str) -> (String
     call(dir, library, faults, &arguments)
 }
 
-/// Two nodes that talk, with everything written down that can be.
+/// Two nodes that communicate, with all kinds of records.
 fn talking() -> Scenario {
     Scenario::new(2, "ping -c 1 node1; echo done >&2").with("[network]\nstatistics = \"1 ms\"")
 }
@@ -72,8 +73,8 @@ fn some_number(below: u64) -> u64 {
     RandomState::new().build_hasher().finish() % below
 }
 
-/// Asserts that nothing has its final name that is not whole, and that a run which says that
-/// all is well has it.
+/// Asserts that no incomplete file has its final name, and that a run that reports success has
+/// a complete result.
 fn assert_honest(whole: &Outcome, dir: &Dir, out: &str, ended: &(String, Option<i32>), at: &str) {
     let is_named = dir.path(out).is_dir();
     assert!(is_named || ended.1 != Some(0), "{at}: {}", ended.0);
@@ -110,7 +111,7 @@ fn no_run_ends_well_whose_files_are_not_whole() {
     let calls = fs::read_to_string(count).expect("the calls were counted");
     let calls: u64 = calls.parse().expect("a number");
     for number in 0..TRIES {
-        // The last ones are those by which the directory gets its name.
+        // The last ones give the directory its name.
         let at = match number {
             0 => calls,
             1 => calls - 1,
@@ -151,7 +152,7 @@ fn no_run_that_went_on_ends_well_whose_files_are_not_whole() {
         let ended = call(&dir, &library, &[("FAULTS_FILE", file)], &arguments);
         assert_eq!(ended.1, Some(1), "{file}: {}", ended.0);
         assert!(!dir.path(&out).exists(), "{file} is not whole");
-        // With room again it continues to the same end.
+        // With free space it continues to the same end.
         if number == 0 {
             let (_, error, code) = dir.call(&["resume", "--quiet", &out]);
             assert_eq!(code, Some(0), "{error}");
@@ -204,7 +205,7 @@ fn a_sweep_tells_of_results_that_could_not_be_kept() {
         let arguments = [&["sweep", "s.toml", "--here"][..], &set].concat();
         call(&dir, &library, &[("FAULTS_FILE", file)], &arguments)
     };
-    // Of one combination: the table says so.
+    // The fault concerns one combination, as the table shows.
     let (error, code) = sweep("one", "/1/run.incomplete/host.json");
     assert_eq!(code, Some(1), "{error}");
     let table = fs::read_to_string(dir.path("one/sweep.csv")).expect("the table is there");

@@ -12,7 +12,7 @@ use crate::containers::{has, unpack};
 
 const MIB: usize = 1 << 20;
 
-/// 40 MiB, no two blocks of which are alike.
+/// 40 MiB without two equal blocks.
 fn forty(path: &Path) -> Vec<u8> {
     let mut state = 1u64;
     let words = std::iter::repeat_with(|| {
@@ -33,7 +33,7 @@ fn digest(path: &Path) -> String {
     text.split(' ').next().expect("a word").to_owned()
 }
 
-/// On both of two nodes, of whatever image.
+/// A command for both of two nodes, on any image.
 fn on_both(command: &str) -> String {
     format!(
         "set -e\nPATH=$PATH:/run/belljar/system/bin\nfor node in node0 node1; do\nbelljar-rsh $node '{command}'\ndone\n"
@@ -91,7 +91,7 @@ fn programs_read_and_change_them_and_see_plain_files_on_one_host_and_on_two() {
 #[test]
 fn nodes_need_no_memory_for_them() {
     let Some(dir) = Dir::new() else { return };
-    // Of 256 MiB, half of which a file system in memory may take.
+    // Of 256 MiB, half of it for a file system in memory.
     let size = 200 * MIB as u64;
     let file = File::create(dir.path("big")).expect("a file");
     file.write_all_at(b"the end", size - 7).expect("room");
@@ -129,7 +129,7 @@ fn a_container_keeps_what_it_has_in_root() {
     assert_eq!(run.text("stdout"), of_node.repeat(2));
 }
 
-/// Reads the file again and again.
+/// Reads the file repeatedly.
 fn going_on() -> Scenario {
     let command = "i=0; while i=$((i + 1)); do\n\
                    dd if=big bs=64k skip=$((i * 5)) count=1 status=none | sha256sum >> seen\n\

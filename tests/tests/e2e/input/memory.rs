@@ -1,5 +1,5 @@
-//! A run whose nodes do not fit into the host's memory, here into a control group's limit, says so
-//! when it begins and ends in order when it gets there.
+//! A run whose nodes exceed the host's memory, here a control group's limit, warns at its start
+//! and ends in order at the limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use std::process::{self, Command};
 
 use belljar_tests::{Dir, Scenario};
 
-/// What the control group may hold: enough for a node that writes little.
+/// Limit of the control group: enough for a node that writes little.
 const LIMIT: &str = "400M";
 
-/// A control group with a limit, which is removed at the end.
+/// A control group with a limit, removed at the end.
 struct Limited {
     path: PathBuf,
 }
 
 impl Limited {
-    /// None, with the reason told, where this host lets nobody make one.
+    /// `None`, with a message, if this host permits none.
     fn new() -> Option<Self> {
         let first = Path::new("/sys/fs/cgroup/memory");
         let (top, file) = match first.is_dir() {
@@ -26,7 +26,7 @@ impl Limited {
         let path = top.join(format!("belljar-test-{}", process::id()));
         let group = Self { path };
         let made = fs::create_dir(&group.path).and_then(|()| {
-            // What is swapped out is in no test's way.
+            // Swap would hide the limit.
             let _ = fs::write(group.path.join("memory.swap.max"), "0");
             fs::write(group.path.join(file), LIMIT)
         });
@@ -39,7 +39,8 @@ impl Limited {
         }
     }
 
-    /// Runs `belljar` with `arguments` in it: standard error and code, None where it was killed.
+    /// Runs `belljar` with `arguments` in it: standard error and exit code, `None` if it was
+    /// killed.
     fn call(&self, dir: &Dir, arguments: &[&str]) -> (String, Option<i32>) {
         let belljar = dir.command(arguments);
         let enter = r#"echo $$ > "$0"/cgroup.procs && exec "$@""#;
@@ -78,7 +79,7 @@ fn a_run_that_does_not_fit_says_so_and_ends_in_order() {
     let (error, code) = limited.call(&dir, &arguments);
     assert_eq!(code, Some(1), "{error}");
     let says = |words: &str| assert!(error.contains(words), "no {words:?} in: {error}");
-    says("likely to take 1 GiB of memory, and this host can give");
+    says("will probably use 1 GiB of memory, and this host has");
     says("this host runs out of memory");
     says("the control group");
     says("nodes.memory");

@@ -1,4 +1,4 @@
-//! What the links' latency and bandwidth look like to nodes that share a processor.
+//! The links' latency and bandwidth for nodes that share a processor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::network::least_ping;
 /// The latency of the links of [`NETWORK`] on the way there and back, in microseconds.
 const ROUND_TRIP: f64 = 80_000.0;
 
-/// Four nodes on one processor, one of which is never at rest: what the others take of it
-/// is no time of theirs.
+/// Four nodes on one processor, one of them always busy: its processor time must not appear in
+/// the others' round trips.
 #[test]
 fn ping_takes_the_links_latency_where_nodes_share_a_processor() {
     let Some(dir) = Dir::new() else { return };
@@ -26,20 +26,19 @@ fn ping_takes_the_links_latency_where_nodes_share_a_processor() {
     let returned = machine.run(&script, "results");
     assert_eq!(returned.code, "0", "{}", returned.output);
     let least = least_ping(&dir.outcome("results/kvm").console(0));
-    // Never sooner, but for what one look at a clock is off; and later by what nodes
-    // compute and are stopped too late, which an emulated processor takes long for.
+    // Never sooner, except for the error of a clock's reading. Later by the nodes' computing
+    // time and by late stops, which are long on an emulated processor.
     let expected = ROUND_TRIP - 2_000.0..ROUND_TRIP + 60_000.0;
     assert!(expected.contains(&least), "{least} us\n{}", returned.output);
 }
 
 /// So slow that an emulated processor always has to wait for it.
 const SLOW_NETWORK: &str = "[network]\nbandwidth = \"2 Mb/s\"\nlatency = \"2 ms\"";
-/// The time that a message of no bytes needs on two of its links, in microseconds.
+/// The time of an empty message on two of its links, in microseconds.
 const SLOW_LATENCY: f64 = 4_000.0;
 /// Its links' bandwidth in bytes per microsecond.
 const SLOW_BANDWIDTH: f64 = 0.25;
-/// The size of the messages that tell of bandwidth, in bytes; up to the other one they tell of
-/// latency.
+/// The size of the messages for bandwidth, in bytes, and the largest size for latency.
 const LARGE: u32 = 65_536;
 const SMALL: u32 = 128;
 
@@ -54,9 +53,8 @@ fn half_round_trips(console: &str) -> BTreeMap<u32, f64> {
     console.lines().filter_map(line).collect()
 }
 
-/// Whether the half round trips on `console` are those of [`SLOW_NETWORK`]. What an emulated
-/// processor computes between a message and the next, and its being stopped too late, is added
-/// to all times, and nothing is taken off.
+/// True if the half round trips on `console` are those of [`SLOW_NETWORK`]. Computing between
+/// messages and late stops on an emulated processor only lengthen the times.
 fn show_the_links(console: &str) -> bool {
     let seen = half_round_trips(console);
     let small = seen.range(..=SMALL).map(|(_, &time)| time);
@@ -68,7 +66,8 @@ fn show_the_links(console: &str) -> bool {
     latencies.contains(&latency) && bandwidths.contains(&bandwidth)
 }
 
-/// Runs `command` on as many clones over [`SLOW_NETWORK`], and returns the first one's console.
+/// Runs `command` on this number of clones over [`SLOW_NETWORK`], and returns the first one's
+/// console.
 fn run_clones(dir: &Dir, machine: &Machine<'_>, nodes: u32, command: &str) -> String {
     let scenario = Scenario::new(nodes, command)
         .with(SLOW_NETWORK)
@@ -94,7 +93,7 @@ fn a_ping_pong_shows_the_links_where_nodes_share_a_processor() {
     assert!(show_the_links(&console), "{console}");
 }
 
-/// Sixteen nodes on one processor, which all poll while two of them play.
+/// Sixteen nodes on one processor, which all poll while two of them exchange messages.
 #[test]
 #[ignore = "takes eight minutes"]
 fn sixteen_nodes_that_share_a_processor_see_the_links_as_two_do() {

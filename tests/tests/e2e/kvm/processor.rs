@@ -1,7 +1,7 @@
 //! The exact engine on a processor of another make: QEMU's.
 //!
-//! It computes approximations by division, leaves undefined flags otherwise, and has its own sines:
-//! what the engine computes on it is as on others only if none of that gets through.
+//! It computes approximations by division, sets undefined flags differently, and has different
+//! sines: the engine's results are the same only if they depend on neither.
 
 use belljar_tests::{Dir, Machine};
 

@@ -1,12 +1,12 @@
-//! Programs that are hard on what stops a guest at traced calls.
+//! Programs that are difficult for the method of stopping a guest at traced calls.
 
 use std::path::Path;
 use std::process::Command;
 
 use belljar_tests::{Dir, Machine, root};
 
-/// A program with breakpoints of its own: INT3 three times, and then a debug register's on
-/// the execution of a function of its child's, which computes for a while before that.
+/// A program with its own breakpoints: INT3 three times, and then a debug register's on the
+/// execution of a function of its child, which computes for a while before that.
 const DEBUGGER: &str = r#"
 #include <signal.h>
 #include <stddef.h>
@@ -59,9 +59,9 @@ int main(void)
 }
 "#;
 
-/// A program with functions of MPI's of its own: as a stub's jump leads into another page, the
-/// call may find that page not mapped. It calls first in a child; after the page cache was
-/// dropped; and with the page's rights taken away, which a handler gives back.
+/// A program with its own MPI functions: as a stub's jump leads into another page, the call
+/// may find that page not mapped. It first calls in a child, then after the page cache was
+/// dropped, and then without the page's access rights, which a handler restores.
 const CALLER: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -113,11 +113,11 @@ int main(void)
 }
 "#;
 
-/// What it says when no call was lost.
+/// Its output if no call was lost.
 pub(super) const CALLED: &str = "called: child 1, dropped 1, unmapped 1, faults 1\n";
 
-/// What a program says that looks at the frames of MPI calls and leaves them by all ways that
-/// there are (`images/programs/unwinding.cc`).
+/// Output of a program that inspects the frames of MPI calls and leaves them in all possible
+/// ways (`images/programs/unwinding.cc`).
 pub(super) const UNWOUND: [&str; 4] = [
     "unwinding: error handler sees its caller",
     "unwinding: signal handler sees its caller",
@@ -125,10 +125,10 @@ pub(super) const UNWOUND: [&str; 4] = [
     "unwinding: destructor runs",
 ];
 
-/// What that program needs and the image does not have.
+/// Libraries of that program that the image lacks.
 const LIBRARIES: [&str; 2] = ["libstdc++.so.6", "libgcc_s.so.1"];
 
-/// Where the scenarios find the programs and their libraries.
+/// Paths of the programs and their libraries, for the scenarios.
 pub(super) fn files() -> String {
     let names = ["debugger", "caller", "unwinding"];
     let names = names.iter().chain(&LIBRARIES);
@@ -136,7 +136,7 @@ pub(super) fn files() -> String {
     format!("[workload.files]{}", lines.collect::<String>())
 }
 
-/// Compiles all to where the scenarios find them by their names, in the machine and here.
+/// Compiles all programs to the paths in the scenarios, in the machine and here.
 pub(super) fn build(dir: &Dir, machine: &Machine<'_>) {
     let compile = |compiler: &str, source: &Path, name: &str, how: &[&str]| {
         let compiled = Command::new(compiler)

@@ -1,9 +1,8 @@
-//! All that touches virtual time, crossed: small scenarios made from a seed, with several processors, networks, losses, checkpoints, noise, groups of nodes, jobs in
-//! the background, and all kinds of records, give the same bytes on one host and on several, on any threads, with turns cut at random, and continued from a
-//! checkpoint.
+//! Combinations of all features that affect virtual time, in small scenarios made from a seed: several processors, networks,
+//! losses, checkpoints, noise, groups of nodes, background jobs, and all kinds of records. Results are equal on one host and on
+//! several, on any number of threads, with randomly cut turns, and after a resumption from a checkpoint.
 //!
-//! A few are run by every `cargo xtask test`; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED`
-//! has others made.
+//! Every `cargo xtask test` runs a few; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED` selects others.
 
 use std::fmt::Write;
 
@@ -11,7 +10,7 @@ use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
 
 use super::wait_for;
 
-/// How many are run where nobody says.
+/// Default number of scenarios.
 const FEW: u64 = 3;
 
 /// Numbers by a seed (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
@@ -31,7 +30,7 @@ impl Numbers {
     }
 }
 
-/// A scenario, and how many nodes it has.
+/// A scenario, and its number of nodes.
 fn scenario(numbers: &mut Numbers) -> (Scenario, u32) {
     let nodes = numbers.one(&[2, 3, 4]);
     let vcpus = numbers.one(&[1, 2, 2, 3]);
@@ -69,7 +68,7 @@ fn scenario(numbers: &mut Numbers) -> (Scenario, u32) {
     (scenario.with(&text), nodes)
 }
 
-/// Records of a run besides its calls.
+/// Records of a run in addition to its calls.
 fn observed(numbers: &mut Numbers) -> String {
     let trace = numbers.one(&[
         "",
@@ -88,7 +87,7 @@ fn observed(numbers: &mut Numbers) -> String {
     text
 }
 
-/// Detours of processors, nodes that differ, and a job in the background.
+/// Detours of processors, groups of nodes, and a background job.
 fn others(numbers: &mut Numbers, nodes: u32) -> String {
     let mut text = String::new();
     if numbers.below(3) == 0 {
@@ -112,7 +111,7 @@ fn others(numbers: &mut Numbers, nodes: u32) -> String {
     text
 }
 
-/// Hosts, who of them runs which node, and threads.
+/// Options for hosts, the placement of nodes, and threads.
 fn ways(numbers: &mut Numbers, nodes: u32) -> Vec<String> {
     let hosts = &["a", "b", "c"][..numbers.one(&[2, 2, nodes.min(3) as usize])];
     let mut ways = ["--launch", "local", "--hosts"].map(str::to_owned).to_vec();
@@ -160,7 +159,7 @@ fn cross(dir: &Dir, seed: u64) {
         &dir.run_under(&rough, &scenario, &name("rough"), &more)
             .success(),
     );
-    // Broken off at some checkpoint, and continued in another way.
+    // Interrupted at some checkpoint, and continued in another way.
     let [before, after] = [(); 2].map(|()| match numbers.below(2) {
         0 => vec!["--launch".to_owned(), "alone".to_owned()],
         _ => ways(&mut numbers, nodes),
@@ -191,7 +190,7 @@ fn features_that_touch_time_are_the_same_crossed() {
     let Some(dir) = Dir::new() else { return };
     let first = variable("BELLJAR_SEED").unwrap_or(1);
     let count = variable("BELLJAR_CROSSED").unwrap_or(FEW);
-    // The job in the background of some.
+    // The background job of some scenarios.
     let _ = dir
         .run(
             &Scenario::new(2, "mpiexec.hydra -n 2 ring 2000 20"),
@@ -204,7 +203,7 @@ fn features_that_touch_time_are_the_same_crossed() {
     }
 }
 
-/// Two processors of a node take turns in slices that are as long as frames take between nodes.
+/// The slices of two processors of a node are as long as the latency between nodes.
 #[test]
 fn nodes_of_several_processors_on_several_hosts_come_to_their_end() {
     let Some(dir) = Dir::new() else { return };
@@ -214,7 +213,7 @@ fn nodes_of_several_processors_on_several_hosts_come_to_their_end() {
     alone.assert_same(&dir.run(&scenario, "hosts", &hosts).success());
 }
 
-/// Turns of no length stand for whatever has nobody get anywhere.
+/// Turns of no length replace any defect that lets no node advance.
 #[test]
 fn a_run_in_which_nobody_gets_anywhere_ends_and_says_who_waits() {
     let Some(dir) = Dir::new() else { return };

@@ -1,4 +1,4 @@
-//! A disk that fills up while a run keeps a checkpoint: the run ends in order and is resumed.
+//! A disk that fills up during a checkpoint: the run ends in order and is resumed.
 
 use std::process::Command;
 
@@ -6,9 +6,9 @@ use belljar_tests::Dir;
 
 use super::{LOCAL, talking};
 
-/// Runs `$1 run "$@"` into a small file system that somebody else fills when the run keeps its
-/// fourth checkpoint, makes room again, resumes, and brings the results out of there. It is
-/// a mount namespace's own, so that nothing is left of it.
+/// Runs `$1 run "$@"` on a small file system. Another process fills it at the run's fourth
+/// checkpoint and frees space again. Then the script resumes the run and copies the results
+/// out. The file system is in a mount namespace of its own, so it disappears with it.
 const SCRIPT: &str = r#"
 set -u
 belljar=$1; shift
@@ -29,7 +29,7 @@ rm disk/ballast
 cp -r disk/out out
 "#;
 
-/// A full disk ends a run in order, and with room it continues from where it was kept.
+/// A full disk ends a run in order, and with free space it continues from its checkpoint.
 #[test]
 fn a_full_disk_is_named_and_nothing_is_lost_by_it() {
     let Some(dir) = Dir::new() else { return };

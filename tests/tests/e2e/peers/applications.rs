@@ -1,8 +1,7 @@
-//! Applications: Fortran programs that do in small what the NAS Parallel Benchmarks do, mpi4py's test
-//! suite, LAMMPS' melt and the HPC Challenge.
+//! Applications: small Fortran programs after the NAS Parallel Benchmarks, mpi4py's test suite, LAMMPS'
+//! melt and the HPC Challenge.
 //!
-//! Natively they run the code that a processor of the nodes' level would pick, so that numbers can be
-//! compared to the last digit.
+//! Natively they run the code for a processor of the nodes' level, so that numbers agree to the last digit.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,9 +23,9 @@ fn job(ranks: u32, program: &str, arguments: &str) -> Job {
     }
 }
 
-/// Runs `jobs`, unless that takes longer than is wanted or cannot be done here, some at a time, and has
-/// `check` look at each time's: it asserts what it must, and takes from the counts what cannot be compared.
-/// Asserts at the end that all calls and bytes that are left are those that the layer counted.
+/// Runs `jobs` in batches, unless they take too long or are impossible here. `check` examines each batch:
+/// it asserts its conditions, and removes incomparable counts. Asserts at the end that all remaining calls
+/// and bytes agree with the layer's counts.
 fn run(dir: &Dir, mpi: Mpi, jobs: Vec<Job>, needs: &Needs<'_>, check: impl Fn(&mut Both, &[Job])) {
     let Some(native) = Native::new(dir, IMAGE) else {
         return;
@@ -54,12 +53,12 @@ fn run(dir: &Dir, mpi: Mpi, jobs: Vec<Job>, needs: &Needs<'_>, check: impl Fn(&m
     assert_alike(jobs.len(), &wrong);
 }
 
-/// A folder for what takes long; `None`, said loudly, where that is not wanted.
+/// A folder for the long tests; `None`, with a message, if they are disabled.
 fn folder() -> Option<Dir> {
     if long() { Dir::new() } else { None }
 }
 
-/// The lines of a text that `wanted` wants, without what surrounds them.
+/// The lines of a text that `wanted` selects, without surrounding blanks.
 fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let lines = text.lines().map(str::trim);
     lines
@@ -82,7 +81,7 @@ fn fortran() -> Vec<Job> {
     jobs
 }
 
-/// Asserts that the programs say the same natively and on nodes.
+/// Asserts equal outputs of the programs natively and on nodes.
 fn assert_says_the_same(both: &Both, jobs: &[Job]) {
     let said = |text: &str| {
         lines(text, |line| {
@@ -96,8 +95,8 @@ fn assert_says_the_same(both: &Both, jobs: &[Job]) {
     assert_eq!(own, theirs);
 }
 
-/// What MPICH's binding for `mpi_f08` makes by C functions that a layer can stand before: calls with
-/// buffers. The others it makes by their PMPI_ names.
+/// Calls with buffers, which MPICH's binding for `mpi_f08` passes to C functions that a layer can
+/// intercept. It calls all others by their PMPI_ names.
 const WITH_BUFFERS: [&str; 7] = [
     "MPI_Send",
     "MPI_Recv",
@@ -127,7 +126,8 @@ fn fortran_over_mpich() {
     );
 }
 
-/// Open MPI's Fortran entry points do not come past a layer for C, and the one for them counts calls.
+/// A layer for C does not intercept Open MPI's Fortran entry points, and a layer for these counts calls
+/// only.
 #[test]
 fn fortran_over_open_mpi() {
     let Some(dir) = folder() else { return };
@@ -144,7 +144,7 @@ fn fortran_over_open_mpi() {
     });
 }
 
-/// Debian's own LAMMPS and its own example: what the atoms do is the same to the last digit.
+/// Debian's LAMMPS and one of its examples: the atoms' values agree to the last digit.
 #[test]
 fn lammps_melts_alike() {
     let Some(dir) = folder() else { return };
@@ -170,12 +170,12 @@ fn lammps_melts_alike() {
     );
 }
 
-/// What the HPC Challenge is to do: as Linpack's own input, with matrices for PTRANS after it.
+/// Input of the HPC Challenge: Linpack's input, followed by matrices for PTRANS.
 const HPCC_INPUT: &str = "two lines that are not read\n\n\
     HPL.out\n8\n1\n200\n1\n32\n0\n1\n2\n2\n16.0\n1\n2\n1\n4\n1\n2\n1\n1\n1\n1\n1\n1\n2\n64\n0\n0\n1\n8\n\
     a line that is not read\n0\n1200\n0\n40\n";
 
-/// Whether each part of the HPC Challenge passed.
+/// The parts of the HPC Challenge and their results.
 fn passed(text: &str) -> Vec<String> {
     let said = lines(text, |line| {
         line.contains("PASSED") || line.contains("FAILED") || line.starts_with("Success=")
@@ -184,7 +184,7 @@ fn passed(text: &str) -> Vec<String> {
     said.iter().filter_map(word).collect()
 }
 
-/// The HPC Challenge, each part in small.
+/// The HPC Challenge, with small sizes of all parts.
 fn hpcc(mpi: Mpi, program: &str) {
     let Some(dir) = folder() else { return };
     let before = format!("cat >hpccinf.txt <<'END'\n{HPCC_INPUT}END\n");
@@ -210,7 +210,7 @@ fn hpc_challenge_over_open_mpi() {
     hpcc(Mpi::OpenMpi, "/usr/bin/hpcc");
 }
 
-/// The modules of mpi4py's suite that need no file system that nodes share, and start no processes.
+/// The modules of mpi4py's suite that need no shared file system of nodes, and start no processes.
 const MODULES: &[&str] = &[
     "address",
     "attributes",
@@ -243,8 +243,8 @@ const MODULES: &[&str] = &[
 ];
 const MPI4PY: &str = "3.1.4";
 
-/// mpi4py's source, which has its tests, as Debian's package does not: from the registry, by its own
-/// client. `None`, said loudly, where that is not to be had.
+/// mpi4py's source with its tests, which Debian's package lacks: from the registry, by its ordinary client.
+/// `None`, with a message, if it is not available.
 fn mpi4py(dir: &Dir) -> Option<PathBuf> {
     let fetched = Command::new("pip")
         .args(["download", "--quiet", "--no-deps", "--no-binary", ":all:"])
@@ -275,8 +275,8 @@ fn modules() -> Vec<Job> {
     .collect()
 }
 
-/// How many tests ran and were left out in each rank, and how that ended, in no order: ranks say it
-/// when they come to it, in several pieces, and into each other's words.
+/// The number of executed and skipped tests in each rank, and their result, without an order: ranks print
+/// them at different times and in several pieces, which may mix.
 fn ran(text: &str) -> Vec<String> {
     let text = text
         .split_once("PEER 0 begins")

@@ -1,5 +1,4 @@
-//! Calls and bytes by job, rank and function: as the programs' own layer counted them, and as the
-//! trace has them.
+//! Calls and bytes by job, rank and function: counted by the programs' layer, and from the trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -8,19 +7,19 @@ use std::process::Stdio;
 use belljar_tests::Dir;
 use serde_json::Value;
 
-/// What is counted of one function in one rank.
+/// The counts of one function in one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Count {
     /// Calls that the program made.
     calls: u64,
-    /// Calls made within others: by callbacks.
+    /// Calls made within other calls, by callbacks.
     nested: u64,
     sent: u64,
     received: u64,
 }
 
 impl Count {
-    /// Leaves calls only.
+    /// Keeps only calls.
     pub(crate) fn forget_bytes(&mut self) {
         (self.sent, self.received) = (0, 0);
     }
@@ -55,7 +54,7 @@ pub(crate) fn counted(consoles: &str) -> Table {
     consoles.lines().filter_map(line).collect()
 }
 
-/// The ranks of a job that told their counts.
+/// The ranks of a job that printed their counts.
 pub(crate) fn ranks(table: &Table, job: usize) -> BTreeSet<u64> {
     let own = table.keys().filter(|(of, _, _)| *of == job);
     own.map(|(_, rank, _)| *rank).collect()
@@ -67,8 +66,8 @@ pub(crate) fn calls(table: &Table, job: usize) -> u64 {
     own.map(|(_, count)| count.calls + count.nested).sum()
 }
 
-/// The same from `belljar trace dump --json`. The layer's call of `MPI_Pcontrol` tells which job
-/// it is that the trace has under a number of its own.
+/// The same from `belljar trace dump --json`. The layer's call of `MPI_Pcontrol` identifies the job, whose
+/// number in the trace may differ.
 pub(crate) fn traced(dir: &Dir, out: &str) -> Table {
     let mut dump = dir
         .command(&["trace", "dump", "--json", out])
@@ -100,7 +99,7 @@ pub(crate) fn traced(dir: &Dir, out: &str) -> Table {
         "trace dump failed"
     );
     let marked: BTreeSet<usize> = names.values().copied().collect();
-    // Where the program's own calls do not come past the layer, none marks the job: it is the one in turn.
+    // A job without calls through the layer has no mark: its number follows from the order.
     let in_turn = |job: u64| {
         usize::try_from(job)
             .ok()
@@ -144,7 +143,7 @@ fn take(count: &mut Count, event: &Value) {
     }
 }
 
-/// What differs between the two counts of a job, but for what [`LEFT_OPEN`] names.
+/// The differences between the two counts of a job, except for [`LEFT_OPEN`].
 pub(crate) fn differences(
     counted: &Table,
     traced: &Table,
@@ -177,13 +176,13 @@ pub(crate) fn differences(
     lines
 }
 
-/// Whether the layer counts calls of a function alone: those that MPI 4.0 brought, with large counts or
-/// a request for a message both ways.
+/// True if the layer counts only calls of a function: functions of MPI 4.0, with large counts or with a
+/// request for a combined send and receive.
 fn has_no_rule(function: &str) -> bool {
     function.ends_with("_c") || function.starts_with("MPI_Isendrecv")
 }
 
-/// What may differ: the program (any where empty), the function or the end of its name, and why.
+/// Permitted differences: the program (any if empty), the function or its suffix, and the reason.
 const LEFT_OPEN: &[(&str, &str, &str)] = &[
     ("/usr/bin/python3", "_c2f", UNWRAPPED),
     ("/usr/bin/python3", "_f2c", UNWRAPPED),

@@ -1,6 +1,6 @@
-//! A program of the standard ABI beside the same program of MPICH's own interface: both traces say the same.
+//! A program of the standard ABI next to the same program of MPICH's own interface: both traces are equal.
 //!
-//! Both libraries are of one build of MPICH, the wheel on PyPI, which a run brings along. Part of the group `peers`.
+//! Both libraries are of one build of MPICH, the wheel on PyPI, which a run brings. Part of the group `peers`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const PROGRAM: &str = include_str!("interface.c");
 /// The wheel's version of MPICH.
 const VERSION: &str = "5.0.2";
 
-/// Libraries of glibc that the wheel's need and the image lacks: since glibc 2.34 they are empty.
+/// Libraries of glibc that the wheel's libraries need and the image lacks: they are empty since glibc 2.34.
 const EMPTY: [&str; 3] = ["libdl.so.2", "libpthread.so.0", "librt.so.1"];
 
 /// The programs: their names, the libraries, and the headers.
@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, &str, &str); 2] = [
     ("standard", "libmpi_abi.so.1", "mpi_abi.h"),
 ];
 
-/// Runs a tool in the test's folder; `None`, said loudly, if it fails.
+/// Runs a tool in the test's folder; `None`, with a message, if it fails.
 fn tool(dir: &Dir, command: &mut Command) -> Option<String> {
     let output = command.current_dir(dir.path("")).output();
     if let Ok(output) = &output
@@ -36,7 +36,8 @@ fn tool(dir: &Dir, command: &mut Command) -> Option<String> {
     None
 }
 
-/// Fetches the wheel from the registry, by its own client, and unpacks it: the folder with its libraries and headers.
+/// Fetches the wheel from the registry by its ordinary client, and unpacks it: returns the folder with its libraries and
+/// headers.
 fn wheel(dir: &Dir) -> Option<PathBuf> {
     let mut fetch = Command::new("pip");
     fetch.args(["download", "--quiet", "--no-deps", "--only-binary", ":all:"]);
@@ -49,7 +50,7 @@ fn wheel(dir: &Dir) -> Option<PathBuf> {
     Some(dir.path(&format!("wheel/mpich-{VERSION}.data/data")))
 }
 
-/// Copies what the programs need of the wheel and of this host's glibc into the folder `lib`.
+/// Copies the needed files of the wheel and of this host's glibc into the folder `lib`.
 fn libraries(dir: &Dir, wheel: &Path) -> Option<()> {
     let own = dir.path("lib/mpich");
     fs::create_dir_all(&own).expect("the temporary folder is writable");
@@ -109,7 +110,7 @@ fn scenario(name: &str, nodes: u32, more: &str) -> Scenario {
         .with(more)
 }
 
-/// A call without its times and without what its interface numbers in its own way: arguments, results and codes of errors.
+/// A call without its times and the numbers of its interface: arguments, results and error codes.
 fn plain(line: &str) -> (u64, Value) {
     let mut event: Value = serde_json::from_str(line).expect("JSON");
     let fields = event.as_object_mut().expect("an object");
@@ -145,7 +146,7 @@ fn calls(dir: &Dir, out: &str) -> Vec<(u64, Value)> {
     calls
 }
 
-/// Runs both programs; their traces say the same.
+/// Runs both programs and asserts equal traces.
 fn agree(dir: &Dir, nodes: u32, more: &str, out: &str) {
     let [native, standard] = PROGRAMS.map(|(name, _, _)| {
         let out = format!("{name}-{out}");
@@ -172,7 +173,7 @@ fn read_alike(dir: &Dir, out: &str) {
         assert_eq!(code, Some(0), "{words:?}: {error}");
         text
     };
-    // The last column is a rate, which goes by the run's length.
+    // The last column is a rate, which depends on the run's length.
     let matrix = |name: &str| {
         let text = read(name, &["trace", "matrix", "--csv"]);
         let rows = text.lines().filter_map(|row| row.rsplit_once(','));
@@ -205,7 +206,7 @@ fn programs_of_the_standard_abi_are_traced_as_those_of_mpich() {
     read_alike(&dir, "probes");
     agree(&dir, 4, "[trace]\nlibrary = true", "library");
     agree(&dir, 2, "", "shared");
-    // A program cannot cancel a receive that it waits for in one call, whatever a transport does.
+    // A program cannot cancel a receive that it waits for in one call, independent of the transport.
     for (_, call) in calls(&dir, "standard-shared") {
         let status = &call["status"];
         assert!(

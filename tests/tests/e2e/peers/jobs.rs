@@ -1,16 +1,16 @@
-//! Jobs: programs under a launcher, one after another, in one script.
+//! Jobs: programs started by a launcher, one after another, in one script.
 //!
-//! The script is the same on traced nodes and natively but for how ranks are placed, so that what it
-//! prints can be compared.
+//! The script is the same on traced nodes and natively, except for the placement of ranks, so that
+//! outputs can be compared.
 
 use std::path::Path;
 
 use belljar_tests::Scenario;
 
-/// Virtual time after which a job is broken off; natively it is the host's, and [`native`](super::native)
-/// has more of it.
+/// Virtual time limit of a job; natively it is host time, and [`native`](super::native) has a longer
+/// limit.
 const PATIENCE_S: u32 = 120;
-/// What is left of the nodes' virtual time when it is too much.
+/// Limit of the nodes' virtual time.
 const LIMIT: &str = "3000 s";
 
 /// An MPI implementation.
@@ -46,7 +46,7 @@ impl Mpi {
         }
     }
 
-    /// A shell function that starts `$1` ranks of `$2`, which is job `$3`.
+    /// A shell function that starts `$1` ranks of `$2` as job `$3`.
     fn starter(self) -> &'static str {
         match self {
             Self::Mpich => {
@@ -65,17 +65,17 @@ impl Mpi {
     }
 }
 
-/// What jobs need besides themselves, natively and on nodes.
+/// Requirements of jobs, natively and on nodes.
 #[derive(Default)]
 pub(crate) struct Needs<'a> {
-    /// What the script does before them, and after.
+    /// Commands of the script before and after them.
     pub(crate) before: &'a str,
     pub(crate) after: &'a str,
-    /// A file that is found in the script's folder under its own name.
+    /// A file in the script's folder, under its own name.
     pub(crate) file: Option<&'a Path>,
 }
 
-/// Runs `jobs` in turn, after what makes the place fit for them. Each stands between two lines.
+/// Runs `jobs` in turn, after the setup of the `place`. Each is enclosed by two lines.
 pub(crate) fn script(mpi: Mpi, jobs: &[Job], place: &str, needs: &Needs<'_>) -> String {
     let mut script = format!(
         "patience={PATIENCE_S}\n{place}{}{}",

@@ -1,18 +1,16 @@
-//! The host as what traced nodes are compared with: an image's own files, run by the host's kernel and
+//! The host as the reference for traced nodes: an image's files, executed by the host's kernel and
 //! processor.
 //!
-//! The image is unpacked into the test's folder and entered as a root of its own, in namespaces of its
-//! own, so that programs and libraries are the same bytes on both sides, and nothing of them reaches
-//! the host's files.
+//! The image is unpacked into the test's folder and entered as a root in namespaces of its own. So
+//! programs and libraries have the same content on both sides, and cannot access the host's files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use belljar_tests::Dir;
 
-/// What makes the host fit for a script of jobs: one node, of which all ranks are, and whose libraries
-/// pick the code that they would on a processor of level x86-64-v2, as the nodes' is.
-/// A job may take as long as it does on a host that is busy with other things.
+/// Sets up the host for a script of jobs: one node with all ranks, whose libraries select the code for
+/// a processor of level x86-64-v2, as on the nodes. A job has enough time for a busy host.
 pub(crate) const PLACE: &str = "patience=1200 output=/dev/null finish=/usr/lib/belljar/finish-mpi.so\n\
     export UCX_TLS=tcp,self UCX_NET_DEVICES=lo HYDRA_LAUNCHER=fork\n\
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
@@ -35,14 +33,14 @@ ip link set lo up 2>/dev/null || true
 echo \"127.0.0.1 localhost $(cat /proc/sys/kernel/hostname)\" >\"$1/run/hosts\"
 exec chroot \"$1\" /bin/sh -c 'cd /root; export HOME=/root PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin; exec /bin/sh /tmp/script </dev/null'";
 
-/// An image that was unpacked.
+/// An unpacked image.
 pub(crate) struct Native {
     root: PathBuf,
     script: PathBuf,
 }
 
 impl Native {
-    /// Unpacks the image of `recipe`. `None`, said loudly, where namespaces are not to be had.
+    /// Unpacks the image of `recipe`. `None`, with a message, if namespaces are not available.
     pub(crate) fn new(dir: &Dir, recipe: &str) -> Option<Self> {
         let able = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "true"])
@@ -79,12 +77,12 @@ impl Native {
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
-    /// Whether the image has this file.
+    /// True if the image has this file.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
 
-    /// Runs a script in the image, where it finds `file` in its folder; what it prints.
+    /// Runs a script in the image, with `file` in its folder; returns its output.
     pub(crate) fn run(&self, script: &str, file: Option<&Path>) -> String {
         std::fs::write(&self.script, script).expect("the temporary folder is writable");
         let output = Command::new("unshare")

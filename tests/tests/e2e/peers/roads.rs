@@ -1,7 +1,7 @@
-//! Probes and the preloaded library, held to the same calls.
+//! Probes and the preloaded library must record the same calls.
 //!
-//! Each rank's calls, arguments, results and statuses are compared one by one. Addresses differ between runs, and so do times; how
-//! often a program polls depends on these.
+//! Each rank's calls, arguments, results and statuses are compared one by one. Addresses and times differ between runs, and the
+//! number of polls depends on times.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::jobs::{Job, Mpi, Needs, scenario};
 use super::{SOME, suite};
 
-/// Programs whose calls depend on no time.
+/// Programs whose calls do not depend on time.
 const PROGRAMS: [&str; 10] = [
     "attr/attrt",
     "coll/allgather2",
@@ -48,7 +48,7 @@ fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
         calls.entry(caller).or_default().push(words(&event));
     }
     for calls in calls.values_mut() {
-        // Polls choose the sources of the receives behind them: their order depends on time.
+        // Polls determine the sources of the receives after them: their order depends on time.
         let receives = |call: &String| call.starts_with("\"MPI_Recv\"");
         for run in calls.chunk_by_mut(|one, other| receives(one) && receives(other)) {
             run.sort_unstable();
@@ -57,7 +57,7 @@ fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
     calls
 }
 
-/// The parts of a call that both roads record alike.
+/// The parts of a call that both methods record equally.
 fn words(event: &Value) -> String {
     let mut arguments = event["arguments"].clone();
     if let Some(arguments) = arguments.as_object_mut() {
@@ -74,13 +74,13 @@ fn words(event: &Value) -> String {
         "status",
     ];
     let told = keys.map(|key| event[key].to_string());
-    // The launcher's words of a job stand in the first call, or where probes find its name in the library's data.
+    // The launcher's name of a job is in the first call, or where probes find it in the library's data.
     let made = Some(&event["made"]).filter(|made| made.get("job_size").is_none());
     let made = made.unwrap_or(&Value::Null);
     format!("{} {made} {arguments}", told.join(" "))
 }
 
-/// Holds both roads against each other on `scenario`; how many calls there are.
+/// Compares both methods on `scenario`; returns the number of calls.
 fn agree(dir: &Dir, scenario: &Scenario) -> usize {
     let [probes, library] = ["probes", "library"].map(|by| {
         let scenario = scenario.clone().with(&format!("[trace]\nby = {by:?}"));

@@ -1,12 +1,12 @@
-//! The programs of MPICH's test suite, as its own lists name them.
+//! The programs of MPICH's test suite, from its own lists.
 
 use super::jobs::{Job, Mpi};
 use super::native::Native;
 
-/// Ranks that a program is started with at most: one for each of four nodes.
+/// Maximum number of ranks of a program: one for each of four nodes.
 const MOST_RANKS: u32 = 4;
 
-/// Programs that are left out, and why.
+/// Excluded programs, with reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("comm/ic2", "wants 33 ranks"),
     ("group/grouptest", "wants 8 ranks"),
@@ -57,7 +57,7 @@ const MANY: &str = "makes so many calls that it takes minutes";
 const MEMORY: &str = "wants 320 MiB in each rank, and nodes have 256";
 const LARGE: &str = "moves so much data that it takes minutes";
 
-/// Programs that want another number of ranks than the list's, cut to [`MOST_RANKS`].
+/// Programs that need another number of ranks than the list's, limited to [`MOST_RANKS`].
 const RANKS: &[(&str, u32)] = &[
     ("coll/coll2", 2),
     ("coll/coll6", 2),
@@ -105,7 +105,8 @@ pub(crate) fn quick() -> Vec<Job> {
     QUICK.iter().map(job).collect()
 }
 
-/// All programs of a folder that the image has for `mpi`, each once, in the order of the suite's list.
+/// All programs of a folder that the image has for `mpi`, without duplicates, in the order of the
+/// suite's list.
 pub(crate) fn of(native: &Native, mpi: Mpi, part: &str) -> Vec<Job> {
     let list = native.read("usr/local/mpich/testlist");
     let mut jobs: Vec<Job> = Vec::new();
@@ -121,8 +122,8 @@ pub(crate) fn of(native: &Native, mpi: Mpi, part: &str) -> Vec<Job> {
     jobs
 }
 
-/// A line of the list: program, ranks, and words `name=value`. `None` for what is to be run in
-/// another environment, takes much memory, or is expected to fail.
+/// A line of the list: program, ranks, and words `name=value`. `None` for a program that needs another
+/// environment or much memory, or is expected to fail.
 fn job(line: &str) -> Option<Job> {
     let mut words = line.split_whitespace();
     let program = words.next()?.to_owned();

@@ -1,4 +1,4 @@
-//! Traced jobs that share the network with nodes that are run.
+//! Traced jobs that share the network with running nodes.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Each rank sends the other much, at once, again and again, and tells how long it took.
+/// The ranks repeatedly exchange large messages at once, and print the time.
 const EXCHANGE: &str = r#"#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,8 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Two nodes at two switches, as are the hosts of whatever else there is: all share the link between them.
+/// Two nodes at two switches, as are the hosts of background jobs: all share the link between the
+/// switches.
 fn on_tree(dir: &Dir, rounds: u32, places: &str) -> Scenario {
     let network = format!(
         "[network]\ntopology = \"tree\"\nfanout = 2\nbandwidth = \"1 Gb/s\"\n\
@@ -55,7 +56,7 @@ fn summary(run: &Outcome) -> Value {
     serde_json::from_slice(&run.bytes("summary.json")).expect("JSON")
 }
 
-/// A folder with the program, and a run of it that can be played in the background.
+/// A folder with the program, and a run of it for the background.
 fn traced() -> Option<Dir> {
     let dir = Dir::new()?;
     if !compiled(&dir, "mpicc.mpich", "exchange", EXCHANGE, &["-O2"]) {
@@ -80,7 +81,7 @@ fn neighbours_slow_nodes_down_and_nodes_slow_neighbours_down() {
     let idle = "[[background]]\nrun = \"traced\"\nstart = \"1000 s\"\n";
     let alone = dir.run(&alone.with(idle), "alone", &[]).success();
     let both = dir.run(&beside(&dir, 40), "both", &[]).success();
-    // Two that want the whole link get half of it each, or so: TCP does not share fairly.
+    // Two that need the whole link get about half of it each, as TCP does not share fairly.
     let ratio = took(&both) / took(&alone);
     assert!(
         ratio > 1.3 && ratio < 3.0,
@@ -121,7 +122,7 @@ fn threads_cut_turns_hosts_and_broken_off_runs_change_no_byte() {
     broken.kill().unwrap();
     broken.wait().unwrap();
     assert!(folder.exists(), "the run was over before it was broken off");
-    // What the run plays is in its directory: the run that it was made of is not needed any more.
+    // The prepared job is in the run's directory: the traced run is not needed any more.
     fs::rename(dir.path("traced"), dir.path("elsewhere")).unwrap();
     let (_, error, code) = dir.call(&["resume", "broken", "--quiet"]);
     assert_eq!(code, Some(0), "{error}");

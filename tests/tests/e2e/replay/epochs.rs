@@ -1,4 +1,4 @@
-//! Waiting that no message of the program's own explains: epochs on windows, locks that others have, partitions that are not ready.
+//! Waiting without a message of the program as its cause: epochs on windows, locks of others, partitions that are not ready.
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::replayed;
 use crate::mpirun::compiled;
 
-/// Each rank but the late one waits for it some milliseconds, in another function each time.
+/// Each rank except the late one waits for it some milliseconds, in another function each time.
 const WINDOWS: &str = r#"#include <mpi.h>
 #include <stdio.h>
 static void work(double ms)
@@ -138,7 +138,7 @@ fn waits_are_explained(compiler: &str, image: &str, start: &str, late: &[(&str, 
             "{function}: {found} ms, {ms} ms late: {told}"
         );
     }
-    // The same again, as it was: it does not depend on what is not told.
+    // The unchanged replay gives the same times: it does not depend on unrecorded data.
     let (total, traced) = (told["total_ps"].as_f64(), told["traced_ps"].as_f64());
     let ratio = total.unwrap() / traced.unwrap();
     assert!((0.999..1.001).contains(&ratio), "{ratio}");
@@ -169,7 +169,7 @@ fn epochs_locks_and_partitions_of_mpich_wait_for_whom_they_wait() {
 
 #[test]
 fn epochs_of_open_mpi_wait_for_whom_they_wait() {
-    // It waits where accesses have to be over. Without `pt2pt` there is no window over TCP.
+    // The wait is at the end of the accesses. Without `pt2pt` there is no window over TCP.
     let late = [("MPI_Win_complete", 2.0), ("MPI_Win_unlock", 8.0)];
     let start = "mpirun --mca osc pt2pt -np";
     waits_are_explained("mpicc.openmpi", "bookworm-openmpi", start, &late);

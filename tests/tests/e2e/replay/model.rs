@@ -1,4 +1,4 @@
-//! A model of small runs, held against a larger one: calls and bytes of every function exactly, times as near as may be.
+//! A model of small runs, compared with a larger one: calls and bytes of every function exactly, times approximately.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::mpirun::compiled;
 
-/// A hypercube, a ring, rows of a communicator of its own, and reports to rank 0; as much data in all, however many ranks.
+/// A hypercube, a ring, rows in a separate communicator, and reports to rank 0; the total amount of data is the same for any
+/// number of ranks.
 const PROGRAM: &str = r#"#include <mpi.h>
 #include <stdlib.h>
 static double work(int n)
@@ -80,7 +81,8 @@ fn functions(dir: &Dir, out: &str) -> Functions {
     all.iter().map(of).collect()
 }
 
-/// Picoseconds from the last return from the first barrier to the last return from the last: launchers take longer for more nodes in ways that no trace tells.
+/// Picoseconds from the last return from the first barrier to the last return from the last one, as launchers' times for more
+/// nodes do not follow from a trace.
 fn between_barriers(dir: &Dir, out: &str) -> f64 {
     let (dump, error, code) =
         dir.call(&["trace", "dump", "--json", "--function", "MPI_Barrier", out]);
@@ -126,9 +128,9 @@ fn a_model_of_small_runs_makes_a_larger_one() {
     };
     assert_eq!(moved(&is), moved(&was));
     let ratio = between_barriers(&dir, "made") / between_barriers(&dir, "run-16-65536");
-    // From 2, 4 and 8 nodes, whose messages go by other protocols than those of 16: docs/model.md has what is reached from more.
+    // From 2, 4 and 8 nodes, whose messages use other protocols than with 16; docs/model.md has the accuracy with more runs.
     assert!((0.7..1.3).contains(&ratio), "{ratio}: {is:?} {was:?}");
-    // Every command takes it.
+    // Every command accepts it.
     let wait = told(&dir, &["trace", "wait", "--json", "made"]);
     assert!(wait.is_object(), "{wait}");
     let again = told(&dir, &["replay", "made", "--json"]);
@@ -136,7 +138,7 @@ fn a_model_of_small_runs_makes_a_larger_one() {
     let ratio = total.unwrap() / traced.unwrap();
     assert!((0.98..1.02).contains(&ratio), "{ratio}");
     is_a_motif(&dir, &is);
-    // A program that follows no rule is refused, with the call.
+    // A program without a rule is refused, with the call.
     let (_, error, code) = dir.call(&[
         "model", "generate", "a.model", "--nodes", "0", "--out", "none",
     ]);
@@ -144,7 +146,7 @@ fn a_model_of_small_runs_makes_a_larger_one() {
     assert!(error.contains("0 ranks are none"), "{error}");
 }
 
-/// The model as a motif of Ember, whose ranks do what the generated trace has.
+/// The model as a motif of Ember, whose ranks perform the calls of the generated trace.
 fn is_a_motif(dir: &Dir, made: &Functions) {
     let arguments = [
         "model", "export", "ember", "a.model", "--name", "Small", "--out", "motif",
@@ -208,6 +210,6 @@ fn is_a_motif(dir: &Dir, made: &Functions) {
         (gathers / 16 * 15, gathered / 16 * 15),
         "{done}"
     );
-    // A thread's own time: what the model has between calls, without spread.
+    // A thread's own time: the model's time between calls, without spread.
     assert!(done["computed_ns"].as_u64() > Some(1_000_000), "{done}");
 }

@@ -1,4 +1,4 @@
-//! Simulations of many jobs that are broken off in the middle of a combination, and continued: what they leave is what others leave.
+//! Simulations of many jobs that are interrupted within a combination and continued: their files equal others'.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, interrupt};
 
-/// Jobs that queue for hosts, under a scheduler that looks at all of the queue each time.
+/// Jobs that queue for hosts, under a scheduler that examines the whole queue each time.
 const MIX: &str = r#"
 name = "long"
 hosts = 64
@@ -51,7 +51,8 @@ fn states(folder: &Path) -> Vec<PathBuf> {
     each.filter(|path| path.exists()).collect()
 }
 
-/// Begins a simulation, or continues it, and breaks it off as soon as a new state was kept. Whether it was not over before that.
+/// Starts a simulation, or continues it, and interrupts it as soon as a new state is saved. Returns true if it was unfinished
+/// then.
 fn break_off(dir: &Dir, mix: &str, out: &str, more: &[&str]) -> bool {
     let folder = dir.path(out);
     let before: Vec<Vec<u8>> = states(&folder)
@@ -78,14 +79,14 @@ fn break_off(dir: &Dir, mix: &str, out: &str, more: &[&str]) -> bool {
     child.wait().expect("a child").code() == Some(130)
 }
 
-/// Breaks a mix off, continues it and breaks it off again; at last all files are those of a simulation that was left alone.
+/// Interrupts a mix, continues it and interrupts it again; the final files are those of an uninterrupted simulation.
 pub(super) fn resumed(dir: &Dir, name: &str, mix: &str) {
     let file = format!("{name}.toml");
     dir.write(&file, mix);
     let (_, error, code) = dir.call(&["simulate", &file, "--out", name]);
     assert_eq!(code, Some(0), "{error}");
     let whole = files(&dir.path(name));
-    // The host may let one end before it is broken off.
+    // On a slow host one may end before its interruption.
     let mut tries = (0..20).map(|number| format!("{name}-{number}"));
     let out = tries.find(|out| break_off(dir, &file, out, &[]));
     let out = out.expect("it takes long enough to be broken off");
@@ -101,7 +102,7 @@ pub(super) fn resumed(dir: &Dir, name: &str, mix: &str) {
     }
 }
 
-/// A state that is damaged, in a folder like the one that it was in, is refused, and what to do is said.
+/// A damaged state, in a copy of its folder, is refused with a remedy.
 fn refused(dir: &Dir, mix: &str, (name, state): (&str, &Path)) {
     let Ok(mut bytes) = std::fs::read(state) else {
         // Its combination ended meanwhile.
@@ -125,7 +126,7 @@ fn refused(dir: &Dir, mix: &str, (name, state): (&str, &Path)) {
     assert!(told(&bytes).contains("it is damaged"));
     bytes[8] ^= 1;
     assert!(told(&bytes).contains("it is of another simulation"));
-    assert!(told(b"something else").contains("it is no state"));
+    assert!(told(b"something else").contains("it is not a state"));
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn a_simulation_broken_off_anywhere_ends_with_the_same_files() {
     resumed(&dir, "long", MIX);
 }
 
-/// Jobs like the run in `near`, as their messages.
+/// Jobs of the kind of the run in `near`, as their messages.
 pub(super) fn messages(dir: &Dir) {
     let mix = "name = \"mix\"\nhosts = 8\nlevel = \"message\"\nselection = \"random\"\nmodel = [\"flow\", \"packet\"]\n\
          network = { topology = \"tree\", fanout = 2, bandwidth = \"1 Gb/s\" }\n\

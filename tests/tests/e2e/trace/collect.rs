@@ -1,4 +1,4 @@
-//! Some iterations of a main loop are kept, and the sums of the others make the same statistics.
+//! Some iterations of a main loop are kept, and with the sums of the others the statistics are the same.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// A thousand steps: a ring of messages, an agreement, and a piece of work that varies; before and after them something else.
+/// A thousand steps: a ring of messages, an allreduce, and work of varying length; other calls precede and follow them.
 const STEPS: &str = r#"#include <mpi.h>
 #include <stdio.h>
 int main(int argc, char **argv)
@@ -40,10 +40,10 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// What a run is told that keeps some iterations.
+/// Options of a run that keeps some iterations.
 const KEEP: [&str; 2] = ["--set", "trace.collect=\"10 iterations\""];
 
-/// Everything that a run has besides its trace.
+/// All of a run's files except its trace.
 fn assert_undisturbed(whole: &Outcome, kept: &Outcome) {
     let of_trace = ["trace.bjt", "scenario.toml", "plan.txt", "host.json"];
     let mut others = whole.files();
@@ -147,7 +147,7 @@ fn some_iterations_tell_the_statistics_of_all() {
         "{said:#}"
     );
 
-    // The same of the whole trace, later.
+    // The same for the whole trace, later.
     let arguments = [
         "trace",
         "collect",
@@ -172,7 +172,7 @@ fn some_iterations_tell_the_statistics_of_all() {
         assert!(later == kept.bytes(name), "{name} differs");
     }
 
-    // Who needs all calls refuses, and who reads some says so.
+    // Commands that need all calls refuse it, and others print a warning.
     let (_, error, code) = dir.call(&["replay", "kept"]);
     assert!(
         code == Some(1) && error.contains("run it without trace.collect"),
@@ -210,7 +210,7 @@ fn threads_hosts_and_checkpoints_keep_the_same_iterations() {
     one.assert_same(&run("two", &["--threads", "2"]));
     let hosts = ["--launch", "local", "--threads", "1", "--hosts", "one,two"];
     one.assert_same(&run("hosts", &hosts));
-    // Broken off at a checkpoint in the middle of the loop, or some time after it.
+    // Interrupted at a checkpoint within the loop, or some time after it.
     let folder = dir.path("broken.incomplete");
     let mut child = dir.start_with(&scenario, "broken", &KEEP);
     let mut wait_for = |what: &dyn Fn() -> bool| {

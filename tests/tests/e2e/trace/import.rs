@@ -1,11 +1,12 @@
-//! What other tools' formats keep of a run comes back as a run directory that every command takes.
+//! Runs exported into other tools' formats are imported as run directories that every command
+//! accepts.
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// A ring, and what all agree on; a communicator of its own.
+/// A ring, and an allreduce; a separate communicator.
 const RING: &str = r#"#include <mpi.h>
 int main(int argc, char **argv)
 {
@@ -38,7 +39,7 @@ fn told(dir: &Dir, arguments: &[&str]) -> Value {
     serde_json::from_str(&told).unwrap_or_else(|why| panic!("{why}: {told}"))
 }
 
-/// Calls and bytes of each function that moves something.
+/// Calls and bytes of each function that moves data.
 fn moved(dir: &Dir, run: &str) -> Vec<Value> {
     let stat = told(dir, &["trace", "stat", "--json", run]);
     let all = stat["functions"].as_array().expect("functions");
@@ -72,7 +73,7 @@ fn a_run_comes_back_from_other_formats() {
         let imported = format!("from-{format}");
         let (_, error, code) = dir.call(&["trace", "import", file, "--out", &imported]);
         assert_eq!(code, Some(0), "{format}: {error}");
-        // What the format does not tell is said.
+        // Data that the format lacks is reported.
         assert!(error.contains("note: "), "{format}: {error}");
         let replay = told(&dir, &["replay", &imported, "--json"]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Who sends how much to whom, told of a program whose traffic is known, and held against what passed the wire.
+//! Traffic between ranks of a program with known traffic, compared with the frames on the wire.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) fn matrix(dir: &Dir, out: &str, more: &[&str]) -> Value {
     serde_json::from_str(&told).expect("JSON")
 }
 
-/// The pairs of a matrix, with the bytes that stand under `bytes`.
+/// The pairs of a matrix, with the bytes in the column `bytes`.
 pub(super) fn pairs(matrix: &Value, bytes: &str) -> Pairs {
     let pairs = matrix["pairs"].as_array().expect("pairs").iter();
     let number = |value: &Value| value.as_u64();
@@ -61,7 +61,7 @@ pub(super) fn pairs(matrix: &Value, bytes: &str) -> Pairs {
     known.collect()
 }
 
-/// So many messages of so many bytes from each rank to the one that `to` says.
+/// Adds `messages` messages of `bytes` bytes each from each rank to the rank `to`.
 fn add(pairs: &mut Pairs, to: impl Fn(u64) -> u64, messages: u64, bytes: u64) {
     for from in 0..4 {
         let pair = pairs.entry((from, to(from))).or_default();
@@ -69,7 +69,7 @@ fn add(pairs: &mut Pairs, to: impl Fn(u64) -> u64, messages: u64, bytes: u64) {
     }
 }
 
-/// What the program calls: the same from each to each but in the ring, the pieces, the halves, and from the root.
+/// The program's calls: equal traffic from each to each, except in the ring, the pieces, the halves, and from the root.
 fn called() -> Pairs {
     let mut pairs = Pairs::new();
     add(&mut pairs, |rank| (rank + 1) % 4, 10, 10_000);
@@ -88,8 +88,8 @@ fn called() -> Pairs {
     pairs
 }
 
-/// What MPICH makes of it: a dissemination barrier, a binomial tree below rank 1, halves and quarters in the
-/// reductions and back.
+/// MPICH's messages for them: a dissemination barrier, a binomial tree below rank 1, halves and quarters in the reductions and
+/// back.
 fn sent() -> Pairs {
     let mut pairs = Pairs::new();
     add(&mut pairs, |rank| (rank + 1) % 4, 10, 10_000);
@@ -129,7 +129,7 @@ fn traffic_is_what_the_program_calls_the_library_sends_and_the_wire_carries() {
     assert_eq!(messages, sent());
     assert_eq!(by_message["unknown"].as_array().map(Vec::len), Some(0));
 
-    // Without the times that the trace has it is the same.
+    // Without the trace's times the result is the same.
     for (by, timed) in [("call", &by_call), ("message", &by_message)] {
         let counts = matrix(&dir, "out", &["--by", by, "--counts"]);
         assert_eq!(
@@ -138,7 +138,7 @@ fn traffic_is_what_the_program_calls_the_library_sends_and_the_wire_carries() {
         );
     }
 
-    // The wire has the same data, and headers of MPICH's, its making of connections, and the launcher's words.
+    // The wire has the same data, in addition to MPICH's headers and connections, and the launcher's messages.
     let wire = pairs(&matrix(&dir, "out", &["--by", "wire"]), "payload");
     for (pair, (_, bytes)) in &messages {
         let carried = wire.get(pair).map_or(0, |(_, payload)| *payload);

@@ -1,4 +1,4 @@
-//! Collective operations as the library's messages, held against what the library itself counts.
+//! Collective operations as the library's messages, compared with the library's own counts.
 
 use std::process::Command;
 
@@ -10,7 +10,8 @@ use crate::mpirun::compiled;
 /// All collective operations, with a counter between Open MPI and its point-to-point layer.
 const ALL: &str = include_str!("collectives.c");
 
-/// What Open MPI's monitoring counted of a native run of `program` with four ranks; `None`, said loudly, where it is not there.
+/// The counts of Open MPI's monitoring in a native run of `program` with four ranks; `None`, with a message, if it is not
+/// available.
 fn counted(dir: &Dir, program: &[&str]) -> Option<Pairs> {
     let mut command = Command::new("mpirun.openmpi");
     command.current_dir(dir.path(""));
@@ -53,7 +54,7 @@ fn open_mpi_sends_what_its_own_monitoring_counts() {
     if !compiled(&dir, "mpicc.openmpi", "all", ALL, &flags) {
         return;
     }
-    // Its rules do not ask where ranks are: two on each node send the same.
+    // Its rules do not depend on the placement: two ranks on each node send the same.
     for (nodes, program) in [(4, &["./all"][..]), (2, &["./all", "ordered"])] {
         let Some(counted) = counted(&dir, program) else {
             return;
@@ -73,7 +74,7 @@ fn open_mpi_sends_what_its_own_monitoring_counts() {
         if nodes < 4 {
             continue;
         }
-        // On the wire are the headers of Open MPI's messages, and of its launcher's, too.
+        // On the wire are the headers of Open MPI's messages, and its launcher's messages, too.
         let wire = pairs(&matrix(&dir, "out", &["--by", "wire"]), "payload");
         for (pair, (_, bytes)) in &counted {
             let carried = wire.get(pair).map_or(0, |(_, payload)| *payload);

@@ -1,11 +1,11 @@
-//! Polls that found nothing are told together, and nothing else is told otherwise for it.
+//! Polls without success are combined, and no other record changes.
 
 use std::collections::BTreeMap;
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
-/// Of each function what is told exactly however polls are recorded.
+/// The exact figures of each function, for any recording of polls.
 fn functions(dir: &Dir, out: &str) -> BTreeMap<String, Vec<u64>> {
     let (stat, error, code) = dir.call(&["trace", "stat", "--json", out]);
     assert_eq!(code, Some(0), "{error}");
@@ -23,14 +23,14 @@ fn functions(dir: &Dir, out: &str) -> BTreeMap<String, Vec<u64>> {
 #[test]
 fn folded_polls_are_the_calls_that_they_stand_for() {
     let Some(dir) = Dir::new() else { return };
-    // Far apart, so that ranks ask thousands of times.
+    // Far apart, so that ranks poll thousands of times.
     let scenario = Scenario::new(2, "mpiexec.hydra -n 2 counters 2");
     let scenario = scenario.with("[network]\nlatency = \"2 ms\"");
     let folded = dir.run(&scenario, "folded", &["--set", "trace.polls=folded"]);
     let folded = folded.success();
     let each = dir.run(&scenario, "each", &["--set", "trace.polls=each"]);
     let each = each.success();
-    // What the program does is the same to the byte: consoles, packets, times, calls.
+    // The program's behaviour is exactly the same: consoles, packets, times, calls.
     folded.assert_same_but(&each, &["trace.bjt", "scenario.toml", "plan.txt"]);
     let [found, expected] = ["folded", "each"].map(|out| functions(&dir, out));
     assert!(expected["MPI_Test"][0] > 1000, "{expected:?}");

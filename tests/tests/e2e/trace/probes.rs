@@ -1,4 +1,4 @@
-//! Probes of the user's: functions that are called known times, with known arguments.
+//! The user's probes: functions with known numbers of calls and known arguments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -141,7 +141,7 @@ fn dumped(dir: &Dir, out: &str) -> (Vec<String>, BTreeMap<String, Vec<Value>>) {
     (calls, probes)
 }
 
-/// Arguments, result, depth, and whether it returned, of the records of a rank.
+/// Arguments, result, depth, and completion of the records of a rank.
 fn told(records: &[Value], rank: u32) -> Vec<(Value, Value, u64, bool)> {
     let own = records.iter().filter(|it| it["rank"] == rank);
     own.map(|it| {
@@ -188,7 +188,7 @@ fn assert_arguments(probes: &BTreeMap<String, Vec<Value>>, rank: u32) {
     assert!(address.starts_with("0x") && address.len() > 4, "{address}");
 }
 
-/// What the kernel did for a rank: writes of known lengths, and sleeps, in which others ran.
+/// The kernel's actions for a rank: writes of known lengths, and sleeps, during which others ran.
 fn assert_kernel(probes: &BTreeMap<String, Vec<Value>>, rank: u32) {
     let known = 31_337 + 10 * rank..31_342 + 10 * rank;
     let mut writes = told(&probes["vfs_write"], rank);
@@ -203,12 +203,12 @@ fn assert_kernel(probes: &BTreeMap<String, Vec<Value>>, rank: u32) {
     let lasted: Vec<u64> = sleeps
         .map(|it| it["duration_ps"].as_u64().expect("a return"))
         .collect();
-    // 2.345 ms, and what the timer and the way back take.
+    // 2.345 ms, plus the timer and the return.
     let near = |lasted: &u64| (2_345_000_000..3_000_000_000).contains(lasted);
     assert!(lasted.len() == 2 && lasted.iter().all(near), "{lasted:?}");
 }
 
-/// The barrier's own probe saw it at the cycles at which it is in the trace.
+/// The barrier's own probe has the cycles of its call in the trace.
 fn assert_same_barrier(calls: &[String], probes: &BTreeMap<String, Vec<Value>>) {
     let calls = calls
         .iter()
@@ -291,7 +291,7 @@ fn calls_are_told_with_arguments_and_results_and_change_nothing() {
     assert_statistics(&dir);
 }
 
-/// What is recorded besides calls is the same on several hosts, and where a run was broken off and resumed.
+/// Records besides calls are the same on several hosts, and after an interruption and resumption.
 #[test]
 fn hosts_and_checkpoints_change_nothing_of_what_probes_and_profiles_tell() {
     let Some(dir) = probed() else { return };

@@ -1,4 +1,4 @@
-//! Profiles of a program whose functions' shares are known.
+//! Profiles of a program with known shares of functions.
 
 use std::process::Command;
 
@@ -52,7 +52,7 @@ fn working() -> Option<Dir> {
     compiled(&dir, "mpicc.mpich", "working", WORKING, &flags).then_some(dir)
 }
 
-/// What `belljar profile` prints.
+/// The output of `belljar profile`.
 fn told(dir: &Dir, arguments: &[&str]) -> String {
     let arguments = [&["profile"], arguments].concat();
     let (told, error, code) = dir.call(&arguments);
@@ -60,7 +60,7 @@ fn told(dir: &Dir, arguments: &[&str]) -> String {
     told
 }
 
-/// Samples in a function, and in it or what it called.
+/// Samples in a function, and in it or its callees.
 fn samples(profile: &Value, name: &str) -> (f64, f64) {
     let functions = profile["functions"].as_array().expect("functions");
     let found = functions.iter().find(|it| it["function"] == name);
@@ -69,7 +69,7 @@ fn samples(profile: &Value, name: &str) -> (f64, f64) {
     (number("self"), number("total"))
 }
 
-/// Everything that a run has besides its profile.
+/// All of a run's files except its profile.
 fn assert_undisturbed(plain: &Outcome, profiled: &Outcome) {
     let mut others = plain.files();
     others.retain(|name| !matches!(name.as_str(), "host.json" | "plan.txt" | "scenario.toml"));
@@ -100,7 +100,7 @@ fn shares_are_those_of_the_work_and_nothing_is_disturbed() {
         let (heavy, light) = (samples(profile, "heavy"), samples(profile, "light"));
         let ratio = heavy.0 / light.0;
         assert!((2.85..3.15).contains(&ratio), "{ratio}: {profile:#}");
-        // What calls them has all of it, and next to nothing of its own.
+        // Its caller has all of it, and almost no samples of its own.
         let (own, work) = samples(profile, "work");
         assert!(
             work >= heavy.1 + light.1 && own <= 0.02 * work,
@@ -112,7 +112,7 @@ fn shares_are_those_of_the_work_and_nothing_is_disturbed() {
     assert!((1.9..2.1).contains(&ratio), "{ratio}");
 }
 
-/// That Go's own reader of the format has the functions' shares.
+/// Go's own reader of the format shows the functions' shares.
 fn read_by_pprof(dir: &Dir) {
     let file = dir.path("a.pb.gz");
     let mut command = Command::new("go");
@@ -161,7 +161,7 @@ fn a_profile_is_told_in_all_forms() {
         .lines()
         .find(|line| line.starts_with(stack) && line.contains(";main;work;heavy "));
     assert!(line.is_some(), "{folded}");
-    // Also what MPI is not in, and the kernel on behalf of processes and for itself.
+    // Also code outside of MPI, and the kernel on behalf of processes and for itself.
     assert!(folded.contains("node 0;"), "{folded}");
     let in_kernel = |line: &&str| line.contains(";main;") && line.contains(";[kernel];");
     assert!(folded.lines().any(|line| in_kernel(&line)), "{folded}");
@@ -182,7 +182,7 @@ fn a_profile_is_told_in_all_forms() {
     assert!(error.contains("--set profile.every=100us"), "{error}");
 }
 
-/// Several profiles next to each other have the figures of each.
+/// Several profiles side by side have the figures of each.
 fn side_by_side(dir: &Dir) {
     let every = "[profile]\nevery = \"97 us\"\nframes = 16\n";
     let _ = dir.run(&scenario(every), "other", &[]).success();

@@ -1,11 +1,11 @@
-//! What replay needs: bounds of datatypes as the MPI libraries have them, and what receives got that asked for no status.
+//! Data for replays: bounds of datatypes as the MPI libraries have them, and messages of receives without a status.
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Makes datatypes and says what the library has for their bounds.
+/// Makes datatypes and prints their bounds in the library.
 const TYPES: &str = r#"#include <mpi.h>
 #include <stdio.h>
 static void tell(MPI_Datatype type)
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Receives that ask for no status, of messages of which only one can be meant; the first is sent 5 ms late.
+/// Receives without a status, of messages that only one send can match; the first is sent 5 ms late.
 const IGNORED: &str = r#"#include <mpi.h>
 int main(int argc, char **argv)
 {
@@ -93,7 +93,7 @@ fn events(dir: &Dir, out: &str) -> Vec<Value> {
     dump.lines().map(event).collect()
 }
 
-/// Each implementation: its compiler, its image, and how it starts so many processes.
+/// Each implementation: its compiler, its image, and its command for starting processes.
 const BOTH: [(&str, &str, &str); 2] = [
     ("mpicc.mpich", "bookworm-mpich", "mpiexec.hydra -n"),
     ("mpicc.openmpi", "bookworm-openmpi", "mpirun -np"),

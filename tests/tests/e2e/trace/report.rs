@@ -1,4 +1,4 @@
-//! Reports of runs, as the command writes them; what their pages show is tested where they are made.
+//! Reports of runs, as the command writes them; the tests of the report crate check their pages.
 
 use std::process::Command;
 
@@ -6,11 +6,11 @@ use belljar_tests::{Dir, Scenario};
 
 const EVERYTHING: &str = "[trace]\nframes = 2\nmessages = true\n[profile]\nevery = \"100 us\"\n[network]\nstatistics = \"1 ms\"\n";
 
-/// Times that a page is opened, at most.
+/// Maximum number of attempts to open a page.
 const OPENED: usize = 20;
 
-/// The page as Chromium has it once its script is through; `None`, with a word of it, where there is no Chromium.
-/// Chromium ends after virtual time, of which none passes for its threads that unpack data: where those are late, the page is opened again.
+/// The page in Chromium after its script has ended; `None`, with a message, without Chromium. Chromium ends after virtual time,
+/// which does not pass for its threads that unpack data: if those are late, the page is opened again.
 fn shown(dir: &Dir, name: &str) -> Option<String> {
     let profile = format!("--user-data-dir={}", dir.path("chromium").display());
     let page = format!("file://{}", dir.path(name).display());
@@ -52,7 +52,7 @@ fn a_run_with_everything_has_every_section() {
         return;
     };
     assert!(page.contains("data-ready="), "the page is not complete");
-    // All data is there: no section says how to get it.
+    // All data is there: no section explains how to record it.
     assert_eq!(page.matches("class=\"missing\"").count(), 0);
     for section in ["calls", "sites", "matrix", "links", "flames", "outputs"] {
         assert!(

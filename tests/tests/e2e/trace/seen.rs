@@ -1,4 +1,4 @@
-//! Messages that a run saw, held against those that the library's own decisions make of the calls.
+//! Recorded messages of a run, compared with the messages that the library's rules give for the calls.
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::matrix::{Pairs, matrix, pairs};
 use crate::mpirun::compiled;
 
-/// Messages of all kinds, and collective operations of two sizes, some of them nonblocking, of which the first has no data.
+/// Messages of all kinds, and collective operations of two sizes, some of them nonblocking; the first one has no data.
 const PROGRAM: &str = r#"#include <mpi.h>
 enum { MOST = 3000 };
 static double out[8 * MOST], in[8 * MOST];
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Messages and bytes of a library, on so many nodes, are as its decisions make them; and looking changes nothing.
+/// A library's messages and bytes on this number of nodes agree with its rules; and recording changes nothing.
 fn agree(dir: &Dir, library: &str, nodes: u32) {
     let command = match library {
         "mpich" => format!("mpiexec.hydra -n {nodes} ./program-mpich"),
@@ -82,7 +82,7 @@ fn agree(dir: &Dir, library: &str, nodes: u32) {
     let expected: Pairs = pairs(&message, "bytes");
     assert!(expected.len() as u32 >= 2 * nodes);
     assert_eq!(seen, expected, "{out}");
-    // All but those by which the communicator was made.
+    // All except the messages for making the communicator.
     let unknown = told["unknown"].as_array().expect("a list");
     assert!(unknown.len() <= 1, "{unknown:?}");
     assert!(
@@ -99,7 +99,7 @@ fn agree(dir: &Dir, library: &str, nodes: u32) {
     }
 }
 
-/// Each message says in which call it was sent, and where that function of the library was called.
+/// Each message has the call in which it was sent, and the call site of that function of the library.
 fn assert_sites(dir: &Dir, out: &str) {
     let (dump, error, code) = dir.call(&[
         "trace",
@@ -116,7 +116,7 @@ fn assert_sites(dir: &Dir, out: &str) {
         let within = message["within"].as_str().unwrap_or_default();
         assert!(within.starts_with("MPI_"), "{line}");
         let object = message["site"][0]["object"].as_str().unwrap_or_default();
-        // Open MPI's MPI_Start jumps to the layer below, and leaves no frame of its own.
+        // Open MPI's MPI_Start jumps to the layer below, and leaves no frame.
         assert!(object.contains("/lib") || within == "MPI_Start", "{line}");
     }
     let (sites, error, code) = dir.call(&["trace", "sites", "--json", out]);
@@ -148,7 +148,7 @@ fn messages_seen_are_those_that_decisions_of_open_mpi_make() {
     agree(&dir, "openmpi", 4);
 }
 
-/// Operations that MPICH divides by nodes, of sizes on both sides of its limits, with roots of all nodes.
+/// Operations that MPICH divides by nodes, of sizes on both sides of its limits, with roots on all nodes.
 const DIVIDED: &str = r#"#include <mpi.h>
 enum { MOST = 5000 };
 static double out[MOST], in[MOST];
@@ -181,7 +181,7 @@ fn messages_of_ranks_that_share_nodes_are_those_of_compositions() {
     if !compiled(&dir, "mpicc.mpich", "divided", DIVIDED, &["-O1"]) {
         return;
     }
-    // Three nodes of two ranks, and four nodes of two: numbers of first ranks that are a power of two, and not.
+    // Three nodes of two ranks, and four nodes of two: the number of nodes is a power of two, or not.
     for ranks in [6, 8] {
         let (out, ranks) = (format!("divided-{ranks}"), ranks.to_string());
         let words = [
@@ -208,7 +208,7 @@ fn messages_of_ranks_that_share_nodes_are_those_of_compositions() {
         for (pair, found) in &seen_pairs {
             assert_eq!(Some(found), expected.get(pair), "{ranks} ranks: {pair:?}");
         }
-        // Of the others, the receiving end has an address that was not seen: its first message was in shared memory.
+        // For the others, the address of the receiving end is unknown: its first message was in shared memory.
         let missing = expected
             .iter()
             .filter(|(pair, _)| !seen_pairs.contains_key(pair));

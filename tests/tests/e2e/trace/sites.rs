@@ -1,4 +1,4 @@
-//! Where calls are made, told of a program whose lines are known.
+//! Call sites of a program with known lines.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Calls from two lines of one function, by one function, and from one that is inlined.
+/// Calls from two lines of one function, through one function, and from an inlined one.
 const NESTED: &str = r#"#include <mpi.h>
 static int value;
 __attribute__((noinline)) static void exchange(int rank)
@@ -51,7 +51,7 @@ fn scenario(trace: &str) -> Scenario {
         .with(&format!("[trace]\n{trace}\n"))
 }
 
-/// What `belljar trace sites --json` tells.
+/// The output of `belljar trace sites --json`.
 fn sites(dir: &Dir, out: &str, more: &[&str]) -> Value {
     let arguments = [&["trace", "sites", "--json", out], more].concat();
     let (told, error, code) = dir.call(&arguments);
@@ -59,7 +59,8 @@ fn sites(dir: &Dir, out: &str, more: &[&str]) -> Value {
     serde_json::from_str(&told).expect("JSON")
 }
 
-/// How many calls come from where: function and line of each frame, inlined ones marked, from the call outward.
+/// Number of calls by call site: function and line of each frame, with inlined ones marked, from the call
+/// outward.
 fn places(sites: &Value) -> BTreeMap<String, u64> {
     let sites = sites["sites"].as_array().expect("sites");
     let place = |site: &Value| {
@@ -76,7 +77,7 @@ fn places(sites: &Value) -> BTreeMap<String, u64> {
     sites.iter().map(place).collect()
 }
 
-/// What is expected of the calls in `work`, of all ranks.
+/// The expected calls in `work`, of all ranks.
 fn expected() -> BTreeMap<String, u64> {
     let [exchange, meet, often, inlined, once, here] = [
         "MPI_Sendrecv_replace",
@@ -172,12 +173,12 @@ fn frames_change_no_call_and_no_cycle() {
     let (_, error, code) = dir.call(&["trace", "sites", "plain"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("--set trace.frames=3"), "{error}");
-    // Other analyses tell of both the same.
+    // Other analyses give the same results for both.
     for command in ["stat", "loops", "graph"] {
         let [one, other] = ["plain", "framed"].map(|out| dir.call(&["trace", command, out]));
         assert_eq!(one, other, "{command}");
     }
-    // These tell call sites, too, where there are any.
+    // These print call sites, too, if there are any.
     for command in ["wait", "path"] {
         let told = |out| {
             let (told, error, code) = dir.call(&["trace", command, "--json", out]);

@@ -1,11 +1,11 @@
-//! Loops and event flow graphs, told of a program whose loops have known counts.
+//! Loops and event flow graphs of a program with known counts.
 
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Ten steps: a broadcast, three rounds of agreement, a ring of messages, and a barrier in the even ones.
+/// Ten steps: a broadcast, three allreduces, a ring of messages, and a barrier in the even ones.
 const LOOPS: &str = r#"#include <mpi.h>
 int main(int argc, char **argv)
 {

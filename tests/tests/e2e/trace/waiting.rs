@@ -1,4 +1,4 @@
-//! Who waits for whom, told of a program that makes its processes late by known times.
+//! Waiting in a program that delays its processes by known times.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
-/// Rank 0 sends 20 ms late, rank 2 comes to the last barrier 10 ms late, and rank 3 gets messages from whoever
-/// sends one, of whom rank 1 is 5 ms late.
+/// Rank 0 sends 20 ms late, rank 2 reaches the last barrier 10 ms late, and rank 3 receives messages from any
+/// source, with rank 1 5 ms late.
 const LATE: &str = r#"#include <mpi.h>
 #include <stdio.h>
 static void spin(double seconds)
@@ -102,7 +102,7 @@ fn waiting_times_are_those_that_the_program_made() {
         };
         own.map(row).collect()
     };
-    // What is between a barrier's end and the next call is less than this.
+    // The time between a barrier's end and the next call is less than this.
     let near =
         |found: u64, milliseconds: u64| found.abs_diff(milliseconds * 1_000_000_000) < 300_000_000;
     let [(1, 0, late)] = of("late-sender", "MPI_Recv")[..] else {
@@ -127,7 +127,7 @@ fn waiting_times_are_those_that_the_program_made() {
     assert!(near(for_rank_2[&1], 5), "{for_rank_2:?}");
     assert!(near(for_rank_2[&3], 5), "{for_rank_2:?}");
 
-    // What made the program last: rank 0 until it sent, and rank 2 before the last barrier.
+    // The critical path: rank 0 until it sent, and rank 2 before the last barrier.
     let (path, error, code) = dir.call(&["trace", "path", "--json", "out"]);
     assert_eq!(code, Some(0), "{error}");
     let path: Value = serde_json::from_str(&path).expect("JSON");
@@ -138,7 +138,7 @@ fn waiting_times_are_those_that_the_program_made() {
     };
     assert!(of_rank(0) > 20_000_000_000, "{path:#}");
     assert!(of_rank(2) > 10_000_000_000, "{path:#}");
-    // They ask for the time until they are late, which is all that they do on the path.
+    // They query the time until they are late, and make no other calls on the path.
     let functions = path["functions"].as_array().expect("functions");
     let asking = functions
         .iter()

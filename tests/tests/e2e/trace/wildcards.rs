@@ -1,4 +1,4 @@
-//! Receives from any source without a status: the trace has the messages that the program says it got.
+//! Receives from any source without a status: the trace has the messages that the program prints.
 
 use std::fs;
 use std::process::Child;
@@ -16,7 +16,7 @@ const PROGRAM: &str = include_str!("wildcards.c");
 /// Sender, tag and bytes.
 type Match = (u64, i64, u64);
 
-/// A library's program and its launcher's words for so many processes.
+/// Compiles the program with the library's compiler; false without that compiler.
 fn compile(dir: &Dir, library: &str) -> bool {
     let compiler = format!("mpicc.{library}");
     let flags = ["-O1", "-w"];
@@ -80,7 +80,7 @@ fn recorded(dir: &Dir, out: &str) -> Vec<Match> {
     all
 }
 
-/// Runs `scenario`: its trace has what the program says, and looking changes nothing.
+/// Runs `scenario`: its trace agrees with the program's output, and recording changes nothing.
 fn agree(dir: &Dir, scenario: &Scenario, out: &str) -> Vec<Match> {
     let run = dir.run(scenario, out, &[]).success();
     let printed = printed(&run);
@@ -135,14 +135,15 @@ fn matches_are_observed_on_several_processors() {
     agree(&dir, &scenario, "out");
 }
 
-/// Kills the run in the folder `out` once rank 0 has printed a message; whether it was not whole by then.
+/// Kills the run in the folder `out` once rank 0 has printed a message; returns true if it was unfinished
+/// then.
 fn kill_amid_messages(dir: &Dir, mut run: Child, out: &str) -> bool {
     let folder = dir.path(&format!("{out}.incomplete"));
     let stdout = || fs::read_to_string(folder.join("stdout")).unwrap_or_default();
     while run.try_wait().expect("a child").is_none() && !stdout().contains("GOT ") {
         thread::sleep(Duration::from_millis(5));
     }
-    // A run that is whole cannot be killed.
+    // A complete run cannot be killed.
     let _ = run.kill();
     run.wait().expect("a child");
     folder.exists()

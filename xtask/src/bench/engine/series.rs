@@ -1,8 +1,8 @@
 //! One row of commands after another, in one guest or on the bare processor, and the
 //! host's time of each.
 //!
-//! A guest boots once for all rows of its level, and marks on its console tell when each
-//! begins and ends: boots differ from each other by as much as a kernel takes.
+//! A guest boots once for all rows of its level, and marks on its console show the start
+//! and end of each, as boots differ from each other by as much as a kernel takes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,9 +16,9 @@ use anyhow::{Context, Result, bail};
 use super::super::Bench;
 use super::super::qemu::{Link, Machine};
 
-/// How often a console is looked at: what a time may be wrong by.
+/// Interval of reading a console, which bounds the error of a time.
 const LOOK: Duration = Duration::from_micros(200);
-/// Longer than any series takes: what is silent for so long hangs.
+/// Longer than any series: a longer silence means a hang.
 const SILENCE: Duration = Duration::from_secs(600);
 const BEGIN: &str = "belljar-bench begin ";
 const END: &str = "belljar-bench end ";
@@ -26,7 +26,7 @@ const END: &str = "belljar-bench end ";
 /// Seconds of host time by the name of a row.
 pub(super) type Seconds = BTreeMap<&'static str, f64>;
 
-/// What is run and timed by name.
+/// A named command to measure.
 #[derive(Clone)]
 pub(super) struct Step {
     pub name: &'static str,
@@ -54,14 +54,14 @@ pub(super) fn bare(bench: &Bench, steps: &[Step]) -> Result<Seconds> {
     follow(bench, shell, &console, steps)
 }
 
-/// Times of `steps` in a guest of Belljar's.
+/// Times of `steps` in a guest of Belljar.
 pub(super) fn ours(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds> {
     let scenario = write_scenario(bench, level, steps)?;
     let out = bench.fresh_out();
     let mut run = Command::new(&bench.belljar);
     run.arg("run").arg(scenario).arg("--quiet");
     run.arg("--out").arg(&out).stdout(Stdio::null());
-    // A run's directory gets its name when the run is complete.
+    // A run's directory gets its final name when the run is complete.
     let output = out.with_extension("incomplete").join("stdout");
     follow(bench, run, &output, steps)
 }
@@ -100,7 +100,7 @@ fn write_scenario(bench: &Bench, level: &str, steps: &[Step]) -> Result<PathBuf>
     Ok(path)
 }
 
-/// Runs `command`, and reads from `console` when each of `steps` begins and ends.
+/// Runs `command`, and detects the start and end of each of `steps` on `console`.
 fn follow(bench: &Bench, mut command: Command, console: &Path, steps: &[Step]) -> Result<Seconds> {
     let errors = bench.folder.join("errors.log");
     let child = command
@@ -138,12 +138,12 @@ impl Drop for Owned {
     }
 }
 
-/// What a console said, and when.
+/// Marks on a console, with their times.
 struct Marks {
-    /// The console, once it is there; it may be renamed in the meantime.
+    /// The console's file, once it exists; it may be renamed meanwhile.
     file: Option<File>,
     text: String,
-    /// How much of the text was looked through.
+    /// Length of the examined text.
     seen: usize,
     heard: Instant,
     times: BTreeMap<String, Instant>,

@@ -1,17 +1,17 @@
 //! Least squares.
 //!
-//! Rows are weighted by how far a measurement is likely to be off; rows that do not tell give `None`, not a
-//! guess. Called by `model`.
+//! Rows are weighted by the uncertainty of a measurement; insufficient rows give `None`, not a guess.
+//! Called by `model`.
 
-/// A measurement: what it depends on, what was measured, and how far that is likely to be off.
+/// A measurement: its variables, its value, and the value's uncertainty.
 pub(super) struct Row<const N: usize> {
     pub(super) of: [f64; N],
     pub(super) measured: f64,
     pub(super) uncertainty: f64,
 }
 
-/// The factors with which `of` comes nearest to `measured`, in units of its uncertainty:
-/// the normal equations, solved by elimination. `None` when the rows do not tell.
+/// The factors with which `of` approximates `measured` best, in units of its uncertainty: the normal
+/// equations, solved by elimination. `None` if the rows do not determine them.
 pub(super) fn least_squares<const N: usize>(rows: &[Row<N>]) -> Option<[f64; N]> {
     let mut matrix = [[0.0; N]; N];
     let mut right = [0.0; N];

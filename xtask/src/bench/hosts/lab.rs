@@ -1,8 +1,8 @@
-//! The lab that the hosts are in: a process of the tests' (`tests/src/bin/lab.rs`), which takes orders line
-//! by line.
+//! The lab with the hosts, a process of the tests' crate (`tests/src/bin/lab.rs`) that reads orders line by
+//! line.
 //!
-//! It takes root. All that is in it ends when its standard input does, so also with this process. Started
-//! by `bench hosts`.
+//! It needs root. All its processes end with its standard input, and so with this process. Started by
+//! `bench hosts`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::{self, cargo};
 
-/// A lab with a head and some hosts; it is gone with this value.
+/// A lab with a head and some hosts; dropping it ends it.
 pub(super) struct Lab {
     child: Child,
     orders: Option<ChildStdin>,
@@ -20,7 +20,7 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// One of `hosts` hosts besides the head, on which `belljar` is run.
+    /// Starts a lab with `hosts` hosts besides the head, on which `belljar` runs.
     pub(super) fn start(hosts: u32, belljar: &Path) -> Result<Self> {
         let build = ["build", "--release", "--package", "belljar-tests"];
         shell::run(&cargo(), &[&build[..], &["--bin", "lab"]].concat())?;
@@ -43,8 +43,8 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Has each packet between hosts be late by so many microseconds; `None` leaves them to
-    /// the lab's own links. The round trip that is measured then, in microseconds.
+    /// Delays each packet between hosts by this number of microseconds; `None` selects the lab's own links.
+    /// Returns the resulting round trip, in microseconds.
     pub(super) fn lay(&mut self, late: Option<f64>) -> Result<f64> {
         match late {
             None => self.order("links")?,
@@ -71,7 +71,7 @@ impl Lab {
         writeln!(orders, "{line}").context("the lab takes no order")
     }
 
-    /// What the next line says after `word`.
+    /// The rest of the next line after `word`.
     fn answer(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
@@ -84,7 +84,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // At the end of its orders it goes.
+        // It ends with its orders.
         drop(self.orders.take());
         let _ = self.child.wait();
     }

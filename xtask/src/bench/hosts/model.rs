@@ -1,19 +1,19 @@
-//! What a run on many hosts would take, from what runs on few take.
+//! Prediction of runs on many hosts from runs on few.
 //!
-//! A *span* is as much virtual time as one host can grant another: the least time between
-//! nodes of different hosts. For each span a host
+//! A *span* is the virtual time that one host can grant another: the minimum latency between nodes of different
+//! hosts. For each span a host
 //!
 //! | | takes | known by |
 //! |---|---|---|
 //! | runs its nodes | nodes of a thread x span x clock / speed | a run on one host |
-//! | waits for the others | `wait` + `trips` x round trip + `uneven` x what nodes take | fitted |
-//! | speaks to those but the first | hosts x (`message_sent` + `message` / threads) | measured by itself |
-//! | reckons with all nodes of the run | nodes of the run x (`node_round` + `node_told`) | measured by itself |
-//! | forwards all frames of the run | frames x (`frame` + `frame_heard`) | measured by itself |
-//! | encrypts and decrypts them | bytes x `byte` / threads | measured by itself |
+//! | waits for the others | `wait` + `trips` x round trip + `uneven` x time of nodes | fitted |
+//! | sends messages to all but the first | hosts x (`message_sent` + `message` / threads) | measured alone |
+//! | computes bounds of all nodes of the run | nodes of the run x (`node_round` + `node_told`) | measured alone |
+//! | forwards all frames of the run | frames x (`frame` + `frame_heard`) | measured alone |
+//! | encrypts and decrypts them | bytes x `byte` / threads | measured alone |
 //!
-//! Runs on few hosts have `peer` in place of the row on speaking, fitted, too: there all hosts
-//! share the processors of one machine.
+//! Runs on few hosts have a fitted `peer` instead of the row about messages, as all hosts share the processors
+//! of one machine there.
 
 use anyhow::{Context, Result};
 
@@ -21,7 +21,7 @@ use super::fit::{Row, least_squares};
 
 /// Virtual clock of the nodes, in MHz.
 pub(super) const CLOCK: f64 = 2000.0;
-/// Bytes of a frame of full length.
+/// Bytes of a full-length frame.
 const FRAME: f64 = 1514.0;
 
 /// A measurement of runs on two hosts or more.
@@ -30,14 +30,13 @@ pub(super) struct Measured {
     pub(super) hosts: u32,
     /// Round trip between them, in microseconds.
     pub(super) round_trip: f64,
-    /// Host time for a span, in microseconds.
+    /// Host time of a span, in microseconds.
     pub(super) span: f64,
-    /// What a host's share of the nodes takes of that, by a run on one host.
+    /// The part of a host's nodes in that, from a run on one host.
     pub(super) work: f64,
 }
 
-/// Costs that were measured by themselves (`cluster/benches/costs.rs`): in ns, of messages
-/// in us.
+/// Separately measured costs (`cluster/benches/costs.rs`), in ns; of messages in us.
 pub(super) struct Costs {
     pub(super) node_round: f64,
     pub(super) node_told: f64,
@@ -69,18 +68,18 @@ impl Costs {
     }
 }
 
-/// What was fitted, in microseconds for a span.
+/// Fitted costs of a span, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fit {
     pub(super) wait: f64,
     pub(super) trips: f64,
     pub(super) peer: f64,
-    /// For each microsecond in which the host's nodes run.
+    /// For each microsecond of the host's nodes.
     pub(super) uneven: f64,
 }
 
 impl Fit {
-    /// Fitted to what measured spans take besides work; one that took longer counts less.
+    /// Fits the time of measured spans without work; longer spans have less weight.
     pub(super) fn of<'a>(measured: impl Iterator<Item = &'a Measured>) -> Result<Self> {
         let row = |one: &Measured| Row {
             of: [1.0, one.round_trip, peers(one.hosts), one.work],
@@ -98,38 +97,38 @@ impl Fit {
         })
     }
 
-    /// What hosts of one machine wait for each other in a span, in microseconds.
+    /// The waiting of one machine's hosts for each other in a span, in microseconds.
     pub(super) fn waits(&self, hosts: u32, round_trip: f64, work: f64) -> f64 {
         self.wait + self.trips * round_trip + self.peer * peers(hosts) + self.uneven * work
     }
 
-    /// How far a measured span is off what the fit says, as a part of it.
+    /// The error of the fit for a measured span, as a share of it.
     pub(super) fn residual(&self, one: &Measured) -> f64 {
         (one.work + self.waits(one.hosts, one.round_trip, one.work)) / one.span - 1.0
     }
 }
 
-/// Other hosts but the first.
+/// Number of other hosts without the first.
 fn peers(hosts: u32) -> f64 {
     f64::from(hosts.saturating_sub(2))
 }
 
-/// A run that nobody made.
+/// A hypothetical run.
 #[derive(Clone, Copy)]
 pub(super) struct Large {
     pub(super) nodes: u32,
     pub(super) hosts: u32,
     /// Threads that run nodes on each host.
     pub(super) threads: u32,
-    /// Least time between nodes of different hosts, in microseconds.
+    /// Minimum latency between nodes of different hosts, in microseconds.
     pub(super) lookahead: f64,
-    /// Between hosts, in microseconds.
+    /// Round trip between hosts, in microseconds.
     pub(super) round_trip: f64,
-    /// Frames of full length that each node sends in a second of virtual time.
+    /// Full-length frames that each node sends in a second of virtual time.
     pub(super) frames: f64,
 }
 
-/// What a span of it takes of host time, in microseconds.
+/// Host times of a span, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) work: f64,
@@ -148,15 +147,15 @@ impl Span {
 pub(super) struct Model {
     pub(super) fit: Fit,
     pub(super) costs: Costs,
-    /// Million instructions that a thread runs in a second.
+    /// Million instructions of a thread per second.
     pub(super) speed: f64,
 }
 
 impl Model {
-    /// What a span of `run` takes.
+    /// Predicts a span of `run`.
     pub(super) fn span(&self, run: &Large) -> Span {
         let (nodes, threads) = (f64::from(run.nodes), f64::from(run.threads));
-        // Of the host and the thread that have most; a node has no more than one thread.
+        // For the host and the thread with most nodes; a node has one thread at most.
         let turns = f64::from(run.nodes.div_ceil(run.hosts).div_ceil(run.threads));
         let sent = nodes * run.frames * run.lookahead / 1e6;
         let costs = &self.costs;
@@ -177,7 +176,7 @@ impl Model {
         }
     }
 
-    /// How many times as fast `run` is as it would be on one of its hosts, had that the memory.
+    /// The speed of `run` relative to the same run on one of its hosts with enough memory.
     pub(super) fn gain(&self, run: &Large) -> f64 {
         let alone = Large { hosts: 1, ..*run };
         self.span(&alone).total() / self.span(run).total()

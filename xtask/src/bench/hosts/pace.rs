@@ -1,7 +1,6 @@
-//! How fast virtual time goes in a run, as one sees who looks at it (`belljar watch` does the
-//! same).
+//! Speed of virtual time in a run, as an observer measures it (`belljar watch` does the same).
 //!
-//! Host time is what is measured here.
+//! This module measures host time.
 #![allow(clippy::disallowed_methods)]
 
 use std::fs;
@@ -15,11 +14,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::bench::median;
 
-/// How long a run may take until its nodes are busy.
+/// Time limit until a run's nodes are busy.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between looks at it until then.
+/// Interval of checks until then.
 const STEP: Duration = Duration::from_millis(50);
-/// Pieces of a run of which the median counts, and how long each is, in host time.
+/// Number of pieces of a run, whose median counts, and the length of each in host time.
 const PIECES: usize = 10;
 const PIECE: Duration = Duration::from_millis(250);
 
@@ -27,7 +26,7 @@ const PIECE: Duration = Duration::from_millis(250);
 pub(super) struct Watch(BufReader<UnixStream>);
 
 impl Watch {
-    /// To the run in `directory`, once its command has written `word`.
+    /// Connects to the run in `directory`, once its command has written `word`.
     pub(super) fn when(directory: &Path, word: &str) -> Result<Self> {
         let until = Instant::now() + PATIENCE;
         let socket = directory.join("control.sock");
@@ -36,7 +35,7 @@ impl Watch {
         while Instant::now() < until {
             thread::sleep(STEP);
             match &mut watch {
-                // What nodes wrote is in their files after a look.
+                // A look flushes the nodes' outputs to their files.
                 Some(watch) => drop(watch.virtual_time()?),
                 None => watch = Self::connect(&socket).ok(),
             }
@@ -50,12 +49,12 @@ impl Watch {
 
     fn connect(socket: &Path) -> Result<Self> {
         let mut watch = Self(BufReader::new(UnixStream::connect(socket)?));
-        // The run says first who it is.
+        // The run first introduces itself.
         watch.0.read_line(&mut String::new())?;
         Ok(watch)
     }
 
-    /// Seconds of host time for each second of virtual time: the median over some pieces.
+    /// Seconds of host time for each second of virtual time: the median of some pieces.
     pub(super) fn slowness(&mut self) -> Result<f64> {
         let mut pieces = Vec::new();
         let mut before = (self.virtual_time()?, Instant::now());
@@ -63,7 +62,8 @@ impl Watch {
             thread::sleep(PIECE);
             let after = (self.virtual_time()?, Instant::now());
             let host = after.1.duration_since(before.1).as_secs_f64();
-            // On a busy machine it may stand still for a whole piece: that one is infinitely slow.
+            // On a busy machine virtual time may stand still for a whole piece, which then counts
+            // as infinitely slow.
             pieces.push(host / (after.0 - before.0));
             before = after;
         }

@@ -1,6 +1,7 @@
-//! What is told of hosts: tables, JSON, lines to draw.
+//! Output about hosts: tables, JSON, lines of a chart.
 //!
-//! What was measured is shown next to what the model says of the same settings. Called by `bench hosts`.
+//! Measurements are shown next to the model's predictions for the same settings. Called by `bench
+//! hosts`.
 
 use super::model::{Large, Measured, Model};
 use super::{
@@ -91,7 +92,7 @@ pub(super) fn print_model(measured: &[(&Point, Measured)], model: &Model) {
     print_growth(model);
 }
 
-/// All settings, where nodes talk only at the middle round trip.
+/// All settings; with frames between nodes only at the middle round trip.
 fn large() -> impl Iterator<Item = Large> {
     let settings = LARGE_LOOKAHEADS.into_iter().flat_map(|lookahead| {
         let trips = LARGE_ROUND_TRIPS.into_iter();
@@ -134,7 +135,7 @@ fn print_growth(model: &Model) {
     }
 }
 
-/// All that was measured, as JSON.
+/// All measurements, as JSON.
 pub(super) fn json(points: &[Point], model: &Model) -> String {
     let rows: Vec<String> = points
         .iter()
@@ -161,8 +162,8 @@ pub(super) fn json(points: &[Point], model: &Model) -> String {
     )
 }
 
-/// Host time for a span that is not work, over the round trip, for each number of hosts, at
-/// the shortest span.
+/// Host time of a span without work, over the round trip, for each number of hosts, at the shortest
+/// span.
 pub(super) fn lines(measured: &[(&Point, Measured)]) -> Vec<Line> {
     let lookahead = LOOKAHEADS[0];
     let line = |hosts: u32| Line {

@@ -1,6 +1,6 @@
 //! Programs on many nodes, from their start to their end.
 //!
-//! Times are those that a run tells of its host itself; its memory is looked at while it runs. Called by
+//! Times are from the run's own report about its host; its memory is measured while it runs. Called by
 //! `bench scale`.
 
 use std::path::PathBuf;
@@ -9,29 +9,29 @@ use anyhow::{Result, bail};
 
 use super::{Grown, Scale};
 
-/// SimBricks' figure: 40 hosts of one core each, 790 times slower than in fact, on a machine of
-/// 96 hardware threads (Li, Li and Kaufmann, "SimBricks: End-to-End Network System Evaluation
-/// with Modular Simulation", SIGCOMM 2022): host threads' seconds for a second of one node.
+/// SimBricks' figure: 40 hosts of one core each, 790 times slower than real time, on a machine of 96
+/// hardware threads (Li, Li and Kaufmann, "SimBricks: End-to-End Network System Evaluation with Modular
+/// Simulation", SIGCOMM 2022): host threads' seconds for a second of one node.
 const SIMBRICKS: f64 = 790.0 * 96.0 / 40.0;
-/// Numbers of ranks that add up what they hold, until there are as many as in the scenario.
+/// Numbers of ranks of the allreduce, up to the scenario's.
 const RANKS: [u32; 4] = [4, 16, 64, 256];
-/// Nodes that are pinged.
+/// Number of pinged nodes.
 const PINGED: u32 = 1024;
-/// Times that a look at a run's memory takes for which it is let alone before the next.
+/// Pause between measurements of a run's memory, as a multiple of their duration.
 const RESTS: u32 = 20;
 /// Host threads.
 const THREADS: u32 = 4;
 
-/// A run that came to its end.
+/// A finished run.
 struct Whole {
     nodes: u32,
-    /// Host seconds from when the nodes were made.
+    /// Host seconds after the nodes were made.
     seconds: f64,
-    /// Processor seconds, with those that it took to make the nodes.
+    /// Processor seconds, including the time to make the nodes.
     processor: f64,
     /// Virtual seconds.
     passed: f64,
-    /// Most memory that was resident, in GiB.
+    /// Maximum resident memory, in GiB.
     resident: f64,
 }
 
@@ -55,7 +55,7 @@ impl Whole {
 }
 
 impl Scale {
-    /// The scenario's loop over more and more nodes.
+    /// The scenario's loop over an increasing number of nodes.
     pub(super) fn allreduce(&self) -> Result<Vec<Grown>> {
         header();
         let mut grown = Vec::new();
@@ -75,7 +75,7 @@ impl Scale {
         Ok(())
     }
 
-    /// Node 0 asks all the others whether they are there.
+    /// Node 0 pings all the others.
     pub(super) fn pings(&self) -> Result<()> {
         let command = "i=1; while [ $i -lt $BELLJAR_NODES ]; do \
                        ping -c 1 -W 5 node$i >/dev/null || exit 1; i=$((i+1)); done";

@@ -43,7 +43,7 @@ pub(super) fn program_with_warnings(
     Ok((program, warnings))
 }
 
-/// The tables by which algorithms are chosen.
+/// The tables that choose algorithms.
 fn tables(collectives: &str, trace: &Path) -> Result<Tables> {
     match collectives {
         AS_RUN => Ok(tables_of_run(trace, None).unwrap_or_else(|error| {

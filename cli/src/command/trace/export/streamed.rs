@@ -1,6 +1,6 @@
-//! Formats that are written as the trace is read: what is in memory does not grow with the trace.
+//! Formats that are written while the trace is read, in constant memory.
 //!
-//! What has no place in a format is said once at the end, and so is where a damaged trace breaks off. Called by `export`.
+//! Losses of a format, and the end of a damaged trace, are reported once at the end. Called by `export`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(super) fn write_file(
     Ok(())
 }
 
-/// Says what has no place in the format, and where the trace breaks off.
+/// Reports data that the format cannot represent, and the end of a damaged trace.
 fn say(source: &mut Source) {
     for (count, what) in source.left_out().sentences() {
         note!("note: {count} {what}");

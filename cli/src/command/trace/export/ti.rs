@@ -1,7 +1,7 @@
 //! `--format ti`: a folder for `smpirun -replay`.
 //!
-//! It has a file for each rank, the list of these, and, where the run's scenario is at hand, its network as a platform and the host of each rank. Called by
-//! `export`.
+//! It has a file for each rank and the list of these. If the run's scenario exists, it also has the run's network as a platform,
+//! and the host of each rank. Called by `export`.
 
 use std::io::Write;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub(super) fn write(arguments: &ExportArguments, trace: &Path, out: &Path) -> Re
     })
 }
 
-/// The network of the run whose trace this is, with what `set` changes of it, if its scenario is at hand.
+/// The network of the traced run with the changes of `set`, if its scenario exists.
 fn network_of(trace: &Path, set: &[String]) -> Result<Option<Topology>> {
     let path = trace.with_file_name(SCENARIO_FILE);
     let Ok(text) = read_input_text(&path) else {

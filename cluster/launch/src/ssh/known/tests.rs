@@ -1,4 +1,4 @@
-//! Files of known hosts against what `sshd(8)` says of them, and any text at all.
+//! Files of known hosts against the format in `sshd(8)`, and arbitrary text.
 use proptest::prelude::*;
 
 use super::*;

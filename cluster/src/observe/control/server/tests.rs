@@ -1,4 +1,4 @@
-//! Clients of the control socket, honest and hostile ones.
+//! Well-behaved and hostile clients of the control socket.
 use super::*;
 use crate::observe::control::{Client, ControlError, Look};
 
@@ -94,11 +94,11 @@ fn hostile_peers_are_refused_or_cut_off() {
     ] {
         let answer = talk(nonsense.as_bytes());
         assert!(
-            answer.len() == 1 && answer[0].contains("no request"),
+            answer.len() == 1 && answer[0].contains("invalid request"),
             "{answer:?}"
         );
     }
-    // One line without end is cut off, and deep nesting is no recursion of ours.
+    // An endless line is cut off, and deep nesting causes no recursion.
     let endless = talk(&vec![b'['; 1 << 20]);
     assert!(endless.len() <= 1, "{endless:?}");
     assert!(talk(b"").is_empty());

@@ -1,7 +1,7 @@
 //! Places of probes in the guests' kernel.
 //!
-//! By the kernel's own table of symbols, as its file has it: guests boot it with `nokaslr`, so it runs at the addresses
-//! of that table. It is read once, when the first probe asks. A part of how a scenario's probes are found.
+//! Places come from the kernel's own table of symbols in its file: guests boot it with `nokaslr`, so it runs at the
+//! addresses of that table. The table is read once, for the first probe. Called by the search for a scenario's probes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,16 +11,16 @@ use belljar_vmm::{KernelError, KernelImage};
 
 use super::Place;
 
-/// Names that an error tells, at most.
+/// Maximum number of names in an error.
 const MOST_NAMES: usize = 5;
 
-/// Why the kernel has no place for a probe.
+/// Errors of finding a place in the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelPlaceError {
     /// Its file cannot be read.
     #[error(transparent)]
     File(#[from] KernelError),
-    /// It does not name its functions.
+    /// It has no table of functions.
     #[error("it has no table of its functions (CONFIG_KALLSYMS)")]
     NoTable,
     /// No function of that name.
@@ -28,14 +28,14 @@ pub enum KernelPlaceError {
         "it has no function `{name}`{near}; /proc/kallsyms of a node lists what it has, modules' functions apart"
     )]
     Unknown {
-        /// What was looked for.
+        /// The name.
         name: String,
-        /// Names of functions that are like it.
+        /// Similar names of functions.
         near: String,
     },
-    /// There is no function.
+    /// There is no function at the address.
     #[error(
-        "it has no function at {0:#x}; an address is that of /proc/kallsyms on a node, beginning with 0xffffffff8"
+        "it has no function at {0:#x}; take an address from /proc/kallsyms on a node, which begins with 0xffffffff8"
     )]
     NoCode(u64),
 }
@@ -47,7 +47,7 @@ pub(super) struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// The kernel whose file is at `path`.
+    /// The kernel in the file at `path`.
     pub(super) fn at(path: &'a Path) -> Self {
         Self {
             path,
@@ -55,7 +55,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// The linear addresses of a place: several where static functions have one name.
+    /// The linear addresses of a place; several if static functions share the name.
     pub(super) fn places(&mut self, place: Place<'_>) -> Result<Vec<u64>, KernelPlaceError> {
         let symbols = self.symbols()?;
         match place {
@@ -85,12 +85,12 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// Whether it is in the half of the address space that kernels have.
+/// True for the upper half of the address space, the kernel's.
 fn is_upper(address: u64) -> bool {
     address >> 63 != 0
 }
 
-/// Functions whose names hold `name`, or begin as it does, as an error tells them.
+/// Functions whose names contain `name`, or begin alike, for an error.
 fn alike(symbols: &KernelSymbols, name: &str) -> String {
     let start = name.get(..name.len().saturating_sub(2)).unwrap_or(name);
     let near = symbols.functions().map(|(_, other)| other);

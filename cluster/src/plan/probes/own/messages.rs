@@ -1,7 +1,7 @@
-//! Probes of a run's own: where MPI libraries hand messages to what carries them.
+//! The run's probes at functions by which MPI libraries send messages.
 //!
-//! MPICH's ch4:ucx calls UCX, Open MPI 4's point-to-point layer is a component, ob1; both are files whose symbols have these functions.
-//! What there is in the image or the workload gets probes. Called where a scenario has `trace.messages`.
+//! MPICH's ch4:ucx calls UCX; Open MPI 4's point-to-point layer is a component, ob1. The symbols of both files have these
+//! functions. All such files of the image and the workload get probes. Called for scenarios with `trace.messages`.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use belljar_trace::{MESSAGE, Probe, ProbeAt, ProbePurpose, ValueKind};
 
 use super::{OwnProbe, Place, ProbeError, System, on_systems};
 
-/// UCX, by the name with which its packages install it.
+/// UCX, by the file name in its packages.
 const UCX: &str = "*/libucp.so*";
 
 /// Open MPI's component.
 const OB1: &str = "*/mca_pml_ob1.so";
 
-/// What is probed: file, function, what for.
+/// Probed functions: file, function, purpose.
 const FUNCTIONS: [(&str, &str, ProbePurpose); 8] = [
     (UCX, "ucp_worker_get_address", ProbePurpose::UcxAddress),
     (UCX, "ucp_ep_create", ProbePurpose::UcxEndpoint),
@@ -27,10 +27,10 @@ const FUNCTIONS: [(&str, &str, ProbePurpose); 8] = [
     (OB1, "mca_pml_ob1_start", ProbePurpose::OpenMpiStart),
 ];
 
-/// The probes by which messages are seen.
+/// The probes for messages.
 ///
 /// # Errors
-/// When no node has a library that has them, or one lacks a function.
+/// If no node has such a library, or one lacks a function.
 pub(super) fn probes(
     systems: &mut [System<'_>],
     files: &BTreeMap<String, Vec<u8>>,

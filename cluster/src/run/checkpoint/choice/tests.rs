@@ -1,11 +1,11 @@
-//! Which checkpoint is chosen when some are damaged, and what is said of those.
+//! Selection among damaged checkpoints, and the reported faults.
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use super::*;
 use crate::run::checkpoint::sample;
 
-/// A run that was broken off after two checkpoints.
+/// A run that was interrupted after two checkpoints.
 fn broken() -> (tempfile::TempDir, RunDirectory) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.incomplete");
@@ -23,8 +23,8 @@ fn chosen(directory: &RunDirectory) -> Result<u32, String> {
     number.map_err(|error| error.to_string())
 }
 
-/// What is chosen where one bit or another of a file of the checkpoints is another one: at seeded
-/// places, and where something stands that differs from what surrounds it.
+/// The selected checkpoints after flips of single bits in one of their files: at seeded places,
+/// and at bytes that differ from their neighbours.
 fn chosen_with_flips(name: &str) -> Vec<Result<u32, String>> {
     let (_folder, directory) = broken();
     let path = directory.path().join(FOLDER).join(name);
@@ -61,7 +61,8 @@ fn the_newest_is_chosen_of_which_all_is_whole() {
     }
     let chosen = chosen_with_flips("1.checkpoint");
     assert!(chosen.iter().all(|chosen| *chosen == Ok(2)), "{chosen:?}");
-    // Some pages of the first pack neither has any more, some only the first, most both.
+    // Some pages of the first pack are in neither checkpoint, some only in the first, most in
+    // both.
     for chosen in chosen_with_flips("1.pages") {
         match chosen {
             Ok(number) => assert_eq!(number, 2),
@@ -106,9 +107,9 @@ fn what_is_wrong_with_each_is_named_and_nothing_is_not_damage() {
     fs::write(folder.join("5.pages"), "").unwrap();
     let mut choice = Choice::among(run.path()).unwrap();
     let error = choice.next().unwrap_err().to_string();
-    let both = "4: it ends too early; 3: it is no checkpoint";
+    let both = "4: it ends too early; 3: it is not a checkpoint";
     assert!(error.contains(both), "{error}");
-    // It stays so.
+    // The result stays the same.
     assert_eq!(choice.next().unwrap_err().to_string(), error);
     let newest = Found::newest(run.path()).unwrap_err();
     assert!(matches!(newest, CheckpointError::Unusable { .. }));

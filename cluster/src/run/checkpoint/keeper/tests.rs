@@ -1,9 +1,10 @@
-//! A checkpoint gets its name only when it can be read again, and stays in the run directory.
+//! A checkpoint gets its final name only if it can be read again, and stays in the run
+//! directory.
 use std::sync::Mutex;
 
 use super::*;
 
-/// A run directory with a checkpoint of number 1, which speaks of pack 1.
+/// A run directory with a checkpoint of number 1, which refers to pack 1.
 fn archive() -> (tempfile::TempDir, Archive) {
     let run = tempfile::tempdir().unwrap();
     let folder = run.path().join(FOLDER);
@@ -32,7 +33,7 @@ fn names(archive: &Archive) -> Vec<String> {
     names
 }
 
-/// Has number 2 kept, of which `record` is all that is known; what was told.
+/// Stores number 2, which only has `record`; returns the report.
 fn keep(archive: &mut Archive, record: Record) -> String {
     let pack = archive.begin(2).unwrap();
     let work = Work {
@@ -63,7 +64,10 @@ fn what_cannot_be_read_again_takes_no_place() {
     // Never touched, so that it takes no memory.
     let large = vec![Vec::new(), vec![0; super::super::LONGEST + 1]];
     let told = keep(&mut archive, Record::of_parts(large));
-    assert!(told.contains("node 0 is too large to be kept"), "{told}");
+    assert!(
+        told.contains("node 0 is too large for a checkpoint"),
+        "{told}"
+    );
     assert_eq!(names(&archive), ["1.checkpoint", "1.pages"]);
 }
 
@@ -72,12 +76,12 @@ fn checkpoints_stay_in_the_run_directory() {
     let (run, mut archive) = archive();
     let victim = run.path().join("victim");
     fs::write(&victim, b"precious").unwrap();
-    // In the place of the next pack.
+    // At the path of the next pack.
     std::os::unix::fs::symlink(&victim, archive.folder.join("2.pages")).unwrap();
     let mut pack = archive.begin(2).unwrap();
     pack.write_all(b"pages").unwrap();
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
-    // In the place of the folder.
+    // At the path of the folder.
     let elsewhere = run.path().join("elsewhere");
     fs::rename(&archive.folder, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &archive.folder).unwrap();
