@@ -1,6 +1,6 @@
-//! Which format a file has: by its first bytes, or by its first words.
+//! Detection of a file's format by its first bytes, or by its first words.
 //!
-//! Called by `import` where the user names none.
+//! Used by `import` if the user specifies no format.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::builder::{ImportError, failed};
 use belljar_files::open_input;
 
-/// Bytes at the beginning of a file that are looked at.
+/// Bytes at the beginning of a file that are examined.
 const LOOKED_AT: u64 = 64 << 10;
 
 /// A format of other tools.
@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Its name, for people.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Otf2 => "OTF2",
@@ -32,10 +32,10 @@ impl Format {
         }
     }
 
-    /// The format of the file or folder at `path`.
+    /// Returns the format of the file or folder at `path`.
     ///
     /// # Errors
-    /// When it cannot be read, and when it has no format that is known.
+    /// Returns an error if it cannot be read, or if its format is unknown.
     pub fn of(path: &Path) -> Result<Self, ImportError> {
         if path.is_dir() {
             return match (anchor_in(path), path.join(crate::ti::reader::LIST).exists()) {
@@ -73,7 +73,7 @@ impl Format {
     }
 }
 
-/// The anchor of the archive in a folder, if there is just one.
+/// Returns the anchor of the archive in a folder, if there is exactly one.
 pub(crate) fn anchor_in(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

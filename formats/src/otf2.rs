@@ -1,8 +1,8 @@
 //! The Open Trace Format 2: archives of Score-P, Vampir and Scalasca.
 
-/// Reads it.
+/// Reading of archives.
 pub(crate) mod reader;
-/// Writes it.
+/// Writing of archives.
 mod writer;
 
 pub use writer::write;

@@ -1,12 +1,12 @@
 //! The Open Trace Format 2, as Score-P's tools read it.
 //!
-//! An archive is a folder: `traces.otf2`, the anchor, tells its version and sizes; `traces.def` has definitions, and
-//! `traces/L.def` and `traces/L.evt` definitions and events of location `L`. A location is a thread; its number is the thread's
-//! above 32 bits and the process's below. Called by `belljar trace export`.
+//! An archive is a folder: `traces.otf2`, the anchor, has its version and sizes; `traces.def` has definitions, and
+//! `traces/L.def` and `traces/L.evt` definitions and events of location `L`. A location is a thread; its number has the
+//! thread's in the upper 32 bits and the process's in the lower. Used by `belljar trace export`.
 
 /// Files in chunks.
 mod chunks;
-/// Where calls were made.
+/// Call sites.
 mod contexts;
 /// Definitions.
 mod definitions;
@@ -31,14 +31,14 @@ use crate::records::places::Thread;
 use crate::records::source::Source;
 use crate::records::{ExportError, failed};
 
-/// The version of the library whose format this is.
+/// The version of the library that defines this format.
 const VERSION: [u8; 3] = [3, 0, 0];
 /// Versions of the anchor and of the records.
 const ANCHOR_FORMAT: u8 = 3;
 const TRACE_FORMAT: u8 = 2;
 /// Bytes of a chunk of events.
 const EVENT_CHUNK: u64 = 1 << 20;
-/// Files in a folder, and not packed.
+/// Files in a folder, uncompressed.
 const POSIX: u8 = 1;
 const NOT_COMPRESSED: u8 = 1;
 
@@ -87,18 +87,18 @@ const CALLING_CONTEXT_TYPE: u8 = 21;
 struct Place(Thread);
 
 impl Place {
-    /// A process's first thread.
+    /// Returns a process's first thread.
     fn main(process: u32) -> Self {
         Self(Thread { process, thread: 0 })
     }
 
-    /// Its number.
+    /// Returns its number.
     fn location(self) -> u64 {
         u64::from(self.0.thread) << 32 | u64::from(self.0.process)
     }
 }
 
-/// The format's number of an operation.
+/// Returns the format's number of an operation.
 fn collective_code(operation: Operation) -> u8 {
     match operation {
         Operation::Barrier => 0,
@@ -118,7 +118,7 @@ fn collective_code(operation: Operation) -> u8 {
         Operation::Scan => 14,
         Operation::Exscan => 15,
         Operation::ReduceScatterBlock => 16,
-        // The format has no operations among neighbours, and the source leaves them out.
+        // The format has no neighbourhood operations, and the source leaves them out.
         Operation::NeighborAllgather
         | Operation::NeighborAllgatherv
         | Operation::NeighborAlltoall
@@ -127,7 +127,7 @@ fn collective_code(operation: Operation) -> u8 {
     }
 }
 
-/// The format's number of what a function is for.
+/// Returns the format's number for a function's role.
 fn role(function: &str) -> u8 {
     const FUNCTION: u8 = 1;
     const BARRIER: u8 = 15;
@@ -149,7 +149,7 @@ fn role(function: &str) -> u8 {
     }
 }
 
-/// What was written of events, and what they name.
+/// The events written so far, and the items that they refer to.
 #[derive(Debug)]
 struct Written {
     folder: PathBuf,
@@ -169,7 +169,7 @@ impl Written {
         })
     }
 
-    /// Returns whether its site had to be left out.
+    /// Returns true if its site had to be left out.
     fn call(&mut self, call: &Call) -> Result<bool, ExportError> {
         let place = Place(Thread {
             process: call.process,
@@ -190,10 +190,10 @@ impl Written {
     }
 }
 
-/// Writes an archive into the folder `out`, which is made where it is not there.
+/// Writes an archive into the folder `out`, which is created if it does not exist.
 ///
 /// # Errors
-/// [`ExportError`] when a file cannot be written.
+/// Returns [`ExportError`] if a file cannot be written.
 pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     let folder = out.join("traces");
     fs::create_dir_all(&folder).map_err(failed(&folder))?;
@@ -209,7 +209,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
         let left_out = written.call(&call)?;
         source.left_out().sites += u64::from(left_out);
     }
-    // A communicator's members are locations, with events or without.
+    // A communicator's members are locations, with or without events.
     for process in 0..source.places().processes().len() as u32 {
         written.thread(Place::main(process))?;
     }
@@ -231,7 +231,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     anchor(&out.join("traces.otf2"), &content, definitions)
 }
 
-/// The files of a location.
+/// Creates the files of a location.
 fn create(folder: &Path, place: Place) -> Result<Events, ExportError> {
     let name = |end| folder.join(format!("{}.{end}", place.location()));
     Chunks::create(&name("def"), definitions::CHUNK)?.finish()?;
@@ -253,7 +253,7 @@ fn anchor(path: &Path, content: &Content<'_>, definitions: u64) -> Result<(), Ex
         bytes.extend_from_slice(text.as_bytes());
         bytes.push(0);
     }
-    // Neither properties, nor an identifier, snapshots and thumbnails.
+    // No properties, identifier, snapshots or thumbnails.
     bytes.extend_from_slice(&[0; 4 + 8 + 4 + 4]);
     bytes.extend_from_slice(&[2, 1, 0]);
     fs::write(path, bytes).map_err(failed(path))

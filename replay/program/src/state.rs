@@ -187,7 +187,7 @@ impl ProgramState {
         (!there).then_some("a partitioned message")
     }
 
-    /// True if the part is possible: the number of steps of its schedule is about the number of members.
+    /// True if the part is possible and of plausible size: its schedule has about as many steps as there are members.
     fn can_do(&self, part: &Part) -> bool {
         match part {
             Part::Direct { .. } => true,
