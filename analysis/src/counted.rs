@@ -1,8 +1,8 @@
 //! A trace's calls without their times, which suffice for counts.
 //!
-//! Chunks of times are not read, even if they are damaged, except in two cases: the trace has several jobs, which are distinguished by
-//! their start, or its version stores counts among the times. Calls come thread by thread, with all times 0. Used by the analyses that
-//! count.
+//! Chunks of times are not read, even if they are damaged, with two exceptions. The trace may have several jobs, which are
+//! distinguished by their start, or its version may store counts among the times. Calls come thread by thread, with all times 0. Used
+//! by the analyses that count.
 
 use std::path::Path;
 

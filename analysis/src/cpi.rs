@@ -1,8 +1,8 @@
 //! Cycles per instruction, and their parts.
 //!
-//! CPI = core + caches + memory + idle + MPI, each in cycles per instruction executed outside MPI: the usual sum for
-//! distributed programs, with a processor's waiting outside MPI as a separate part. Core is the remainder of the time
-//! between calls, so the sum is exact to the cycle.
+//! CPI = core + caches + memory + idle + MPI, each in cycles per instruction executed outside MPI. This is the usual
+//! sum for distributed programs, with a processor's waiting outside MPI as a separate part. Core is the remainder of
+//! the time between calls, so the sum is exact to the cycle.
 
 /// Cycles per instruction as text and as JSON.
 mod render;

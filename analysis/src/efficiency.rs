@@ -102,8 +102,8 @@ impl Efficiency {
         self.global = both.map(|(parallel, scaled)| rounded(parallel * scaled));
     }
 
-    /// Returns the scaling of two runs with different numbers of ranks: strong if the useful computation of all ranks is equal, weak if
-    /// that of each rank is. `None` if neither or both hold.
+    /// Returns the scaling of two runs with different numbers of ranks. It is strong if the total useful computation is equal, and weak
+    /// if the useful computation of each rank is equal. `None` if neither or both hold.
     pub fn scaling(&self, other: &Self) -> Option<Scaling> {
         let same = |a: f64, b: f64| (a - b).abs() <= SAME_SIZE * a.max(b) && a > 0.0;
         let each = |own: &Self| own.useful_ps as f64 / own.processes.max(1) as f64;

@@ -5,8 +5,8 @@
 //! during the analysis. This crate does not depend on guests or on how calls are observed. Used by `belljar trace` and
 //! `belljar report`.
 //!
-//! An analysis has three parts: a collector that observes events one by one (so an analysis of many gigabytes takes no
-//! more memory than its result), the numeric result, which is serializable, and its text.
+//! An analysis has three parts. A collector observes events one by one, so an analysis of many gigabytes takes no more
+//! memory than its result. The numeric result is serializable, and has a text form.
 //!
 //! Analyses use one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
 //! `waiting`. `phases` and the numbers of `sites` are shared by several of them, and `table` formats them.

@@ -1,6 +1,6 @@
 //! The loops of a program, found in its calls: nesting, iterations and times.
 //!
-//! Loops are those of the event flow graph ([`crate::flow`]) of each class of threads; a second pass over the trace counts their iterations,
+//! Loops are taken from the event flow graph ([`crate::flow`]) of each class of threads. A second pass over the trace counts their iterations,
 //! entry by entry, so that counts are exact. The program is shown as a tree of loops and sequences; parts that run only in some iterations
 //! list those iterations. After X. Aguilar, K. Fürlinger and E. Laure, "Automatic on-line detection of MPI application structure with event
 //! flow graphs" (Euro-Par 2015). Calls that only query the library or the process, and move nothing, are left out unless wanted: programs make

@@ -1,8 +1,8 @@
 //! The critical path: the chain of computing and communicating that determines how long a program took.
 //!
-//! It is followed backwards from the call that returned last: along a process until one of its calls waited, then along the process that the call
-//! waited for, from the same time on. It covers the time from the first call of any process to the last return without a gap: if it leads back to
-//! a process whose first call comes later, it stays on that process before that call. The lengths of two runs are therefore comparable. Work on
+//! It is followed backwards from the call that returned last, along a process until one of its calls waited. From that time on, it continues along
+//! the process that the call waited for. It covers the time from the first call of any process to the last return without a gap. If it leads back
+//! to a process whose first call comes later, it stays on that process before that call. The lengths of two runs are therefore comparable. Work on
 //! the path made the program last; other work could have taken longer, by its slack. The method was introduced by D. Böhme, F. Wolf, B. de
 //! Supinski, M. Schulz and M. Geimer, "Scalable critical-path based performance analysis" (2012), on exact times. Used by `belljar trace path`.
 

@@ -2,7 +2,7 @@
 //! <https://github.com/sstsimulator/a-sst>, `ISB-BFS/models`.
 //!
 //! The values are the mean microseconds of each transition between call sites, on 4 to 64 nodes and graphs of scales 16 to 24. Prints mean and median relative errors of
-//! the published models and of ours: fitted to all points, like the published ones, and fitted to points up to 36 nodes and evaluated at 49 and 64.
+//! the published models and of ours. Ours are fitted once to all points, like the published ones, and once to points up to 36 nodes and evaluated at 49 and 64.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

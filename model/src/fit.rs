@@ -1,7 +1,7 @@
 //! Functions of the number of ranks and of the problem's size, fitted to measured values.
 //!
-//! The forms are those of the field: constants, polynomials to the fourth order and exponentials (as in Sandia's models of breadth-first search), and the performance
-//! model normal form of Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013), sums of products of powers and logarithms. Errors are relative, so all fits are weighted by one
+//! The forms are common in the field: constants, polynomials to the fourth order and exponentials (as in Sandia's models of breadth-first search). The performance model
+//! normal form of Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013) adds sums of products of powers and logarithms. Errors are relative, so all fits are weighted by one
 //! over the value. The form is selected by cross-validation. Each point is predicted from all others. As models are used for extrapolation, the points with most ranks
 //! and those with the largest size are also predicted from all smaller ones. Among equally good forms, the one with fewer coefficients wins. Used wherever models are
 //! created.

@@ -1,9 +1,10 @@
 //! Models of traced MPI jobs, and traces of sizes that never ran.
 //!
-//! A [`Model`] is learned from runs of several sizes: the loops of each class of ranks, peers as functions of the rank, and amounts and the processor's work as functions
-//! of ranks and size. [`generate()`] generates the calls of any size from it. It has no network: a replay determines the waiting of calls. Used by `belljar model`.
+//! A [`Model`] is learned from runs of several sizes. It has the loops of each class of ranks, peers as functions of the rank, and amounts and the processor's work as
+//! functions of ranks and size. [`generate()`] generates the calls of any size from it. It has no network: a replay determines the waiting of calls. Used by `belljar
+//! model`.
 //!
-//! From top to bottom: `own_runs` learns a model and compares it with its runs; `generate` generates calls from a `model`; `learn`, below that, creates it from `run`s,
+//! From top to bottom: `own_runs` learns a model and compares it with its runs. `generate` generates calls from a `model`. `learn`, below that, creates it from `run`s,
 //! by their `structure`s, `relation`s of ranks, and `values`, which are functions found by `fit`.
 
 /// Measurements of a model for Extra-P.

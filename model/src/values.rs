@@ -1,7 +1,7 @@
 //! Values of a call's instances as functions of ranks and size.
 //!
 //! An instance is one execution of a call in the program's text. Values are the same for all instances, or the same in each turn of the loop around it, or follow a
-//! profile over the course of the run; the rest is a function of ranks and size. Used by models and by the generation of traces.
+//! profile over the course of the run. The rest is a function of ranks and size. Used by models and by the generation of traces.
 
 /// Values that depend on the division of data.
 mod division;

@@ -1,7 +1,7 @@
 //! Measures the messages that a replay plays a second.
 //!
-//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops] [fat-tree|star] [DIR]` generates and plays a stencil of ranks in a
-//! grid that exchange halos of 8 KiB with their neighbours and compute in between. No trace is needed. With a folder, which must not exist, it also writes the same
+//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops] [fat-tree|star] [DIR]` generates and plays a stencil. Its ranks
+//! form a grid, exchange halos of 8 KiB with their neighbours and compute in between. No trace is needed. With a folder, which must not exist, it also writes the same
 //! program there for SimGrid's `smpirun -replay`, on the same network. Run by `cargo xtask bench replay`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 

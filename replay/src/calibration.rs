@@ -1,8 +1,8 @@
 //! Residuals of calls: traced durations minus the work and the waiting that hosts' costs and the network explain.
 //!
 //! A residual is work of the library that is not in any cost, or waiting that the network model lacks. Both are applied on another network. On a network that loses
-//! frames, residuals of more than a millisecond are waits for timers of TCP, which do not occur on another network: there such calls get the median residual of their
-//! function. Computed by `calibrate`, used by `replay`.
+//! frames, residuals of more than a millisecond are waits for timers of TCP, which do not occur on another network. Such calls get the median residual of their
+//! function there. Computed by `calibrate`, used by `replay`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

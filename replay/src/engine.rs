@@ -1,8 +1,8 @@
 //! Plays a program on a network.
 //!
-//! Threads make their calls in the order of time, and at one time in the order of kinds and numbers, so a replay is a function of its program, its network
-//! and its costs. A thread is only processed where it calls MPI and where something arrives for it. MPI libraries are inactive while a process computes:
-//! arrivals then wait for its next call. Used by `replay`.
+//! Threads make their calls in the order of time, and at one time in the order of kinds and numbers. A replay is therefore a function of its program, its
+//! network and its costs. A thread is only processed where it calls MPI and where something arrives for it. MPI libraries are inactive while a process
+//! computes: arrivals then wait for its next call. Used by `replay`.
 //!
 //! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends are reported through
 //! `Engine::end`.

@@ -1,12 +1,12 @@
 //! Replay of traced MPI jobs on other networks, without guests.
 //!
 //! A [`Program`](belljar_program::Program) contains the processes' work. The [`Engine`](engine::Engine) plays it: threads compute as long as in the trace, call MPI, and
-//! wait according to a network model. It is played twice. *Calibration* follows the trace, on the traced network: each call is entered at its traced time, and its
-//! duration beyond the part that hosts' costs and the network explain is its *residual*. *Replay* then plays it on the network in question, with the residuals added. A
+//! wait according to a network model. It is played twice. *Calibration* follows the trace, on the traced network: each call is entered at its traced time. The part of
+//! its duration that hosts' costs and the network do not explain is its *residual*. *Replay* then plays it on the network in question, with the residuals added. A
 //! replay on the traced network therefore equals the trace, except for overestimated times, and differences on another network are caused by the network. Used by
 //! `belljar replay`.
 //!
-//! From top to bottom: `contention` plays many programs at once, `placement` and `dependence` play one in several settings; `replay` plays a program twice by `engine`,
+//! From top to bottom: `contention` plays many programs at once, `placement` and `dependence` play one in several settings. `replay` plays a program twice by `engine`,
 //! and returns an `outcome`; both use `costs`.
 
 /// A job that is played over a network that others use as well.

@@ -2,8 +2,8 @@
 //!
 //! The method follows S. Shen, L. Chapuis, T. Bonato, P. Okanovic, D. De Sensi, S. Di Girolamo and T. Hoefler, "LLAMP: Assessing
 //! Network Latency Tolerance of HPC Applications with Linear Programming" (SC 2024). They solve a linear program over the
-//! dependence graph. Here the program is played again in the LogGOPS model, and the time of its main part, which is piecewise
-//! linear in latency and in the time of a byte, is bracketed by bisection. Used by `belljar replay --tolerance`.
+//! dependence graph. Here the program is played again in the LogGOPS model. The time of its main part, which is piecewise linear
+//! in latency and in the time of a byte, is bracketed by bisection. Used by `belljar replay --tolerance`.
 
 use std::collections::BTreeMap;
 

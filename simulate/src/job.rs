@@ -67,7 +67,7 @@ pub enum Pattern {
 }
 
 impl Traffic {
-    /// Returns the traffic of a pattern among this many ranks, each of which sends `rate` bits a second in total.
+    /// Returns the traffic of a pattern among this many ranks, with `rate` bits a second sent by each in total.
     pub fn of(pattern: Pattern, ranks: u32, rate: u64) -> Self {
         let flows = (0..ranks).flat_map(|from| {
             let mut others = partners(pattern, ranks, from);

@@ -1,8 +1,8 @@
 //! The load of links: bits a second now, and over time.
 //!
 //! Links are directions of links of the topology, numbered by twice the link's number, plus one for downwards. Sums are of integers, so that adding and removing a flow
-//! leaves no remainder. Mean and variance over links are kept as sums, and the highest load by the number of links with each load, so that the cost of a change does not
-//! depend on the size of the network. Used by the simulation.
+//! leaves no remainder. Mean and variance over links are kept as sums, and the highest load by the number of links with each load. The cost of a change therefore does
+//! not depend on the size of the network. Used by the simulation.
 
 use std::collections::BTreeMap;
 

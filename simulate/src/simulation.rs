@@ -2,8 +2,8 @@
 //!
 //! A running job is a constant flow for its duration (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). The duration is
 //! determined elsewhere: [`Simulation::step`] queries a [`Progress`], for which jobs may be messages that contend; with [`AsLong`] they do not affect each other's
-//! duration. Events are arrivals and ends; at one time ends come before arrivals, and both in the order of jobs, so that a simulation is a function of its jobs, its
-//! policies and their seeds. Between two steps it can be saved, and another one can continue from there. Used by `belljar simulate`.
+//! duration. Events are arrivals and ends. At one time ends come before arrivals, and both are in the order of jobs. A simulation is therefore a function of its jobs,
+//! its policies and their seeds. Between two steps it can be saved, and another one can continue from there. Used by `belljar simulate`.
 
 /// Progress of running jobs.
 mod progress;

@@ -28,8 +28,8 @@ impl Launch {
         }
     }
 
-    /// Returns the common part of the names of all jobs that one launcher starts: Hydra's names begin with its
-    /// process's number (`kvs_PID_JOB_...`), Open MPI's are numbers with the job in the lower half.
+    /// Returns the common part of the names of all jobs that one launcher starts. Hydra's names begin with its
+    /// process's number (`kvs_PID_JOB_...`). Open MPI's are numbers with the job in the lower half.
     fn family(&self) -> Option<u64> {
         let name = self.name.as_deref()?;
         match name.strip_prefix("kvs_") {

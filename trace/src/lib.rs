@@ -3,9 +3,9 @@
 //! An [`Event`] is one call, in its process's own numbers. This crate neither accesses guests nor analyses events: `belljar-tracer` creates events,
 //! `belljar-archive` writes and reads files of them, and `belljar-analysis` analyses them.
 //!
-//! From top to bottom: `file` has the common parts of the file's versions; `saved` encodes events in a checkpoint; `event` has calls, `probe` has records of the
-//! user's probes, `object`, `site` and `launch` have the things that both refer to; `codec`, `account`, `counters` and `datatypes` are below all; `polls` describes
-//! folded calls, and its `fold` creates them from events. No module imports one above it.
+//! From top to bottom: `file` has the common parts of the file's versions. `saved` encodes events in a checkpoint. `event` has calls, and `probe` has records of
+//! the user's probes. `object`, `site` and `launch` have the objects that both refer to. `codec`, `account`, `counters` and `datatypes` are below all. `polls`
+//! describes folded calls, and its `fold` creates them from events. No module imports one above it.
 
 /// Accounts of a node's time.
 mod account;

@@ -1,9 +1,9 @@
 //! Call sites: the frames of a call's stack.
 //!
-//! A frame is a location in a file of the guest, so it is the same for all ranks and runs that call from the same line,
-//! wherever their processes have mapped the file. Sites are not part of an event's encoding. They are encoded by number,
-//! from a table ([`SiteNumbers`] creates it, [`Sites`] reads it); a trace without sites has no such table. Created by the
-//! tracer, used by writers and readers of events.
+//! A frame is a location in a file of the guest. It is therefore the same for all ranks and runs that call from the same
+//! line, wherever their processes have mapped the file. Sites are not part of an event's encoding. They are encoded by
+//! number, from a table ([`SiteNumbers`] creates it, [`Sites`] reads it); a trace without sites has no such table. Created
+//! by the tracer, used by writers and readers of events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

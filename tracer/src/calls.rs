@@ -214,9 +214,9 @@ impl OpenCalls {
         dropped
     }
 
-    /// Takes the call that returns from `slot`. Searches, in this order, the thread's calls; the calls of other threads
-    /// of the process (a user-level thread may have moved); the same place in other address spaces (a `fork` within the
-    /// call).
+    /// Takes the call that returns from `slot`. The search begins with the thread's calls, and continues with those of
+    /// other threads of the process, as a user-level thread may have moved. Last is the same place in other address
+    /// spaces, as after a `fork` within the call.
     pub(crate) fn returned(&mut self, space: Space, thread: u64, slot: u64) -> Option<Returned> {
         if let Some(call) = self.take((space, (thread, slot))) {
             self.unwind(space, thread, slot);

@@ -108,8 +108,9 @@ impl Found {
     }
 }
 
-/// Reads the environment of a process at its first instruction, with its `stack` as set up by the kernel (System V ABI, 3.4.1): the
-/// number of arguments, each argument's address, zero, each variable's address, zero. `None` if no launcher started it.
+/// Reads the environment of a process at its first instruction, from its `stack` as set up by the kernel (System V ABI, 3.4.1). The
+/// stack has the number of arguments, each argument's address, zero, each variable's address, zero. `None` if no launcher started
+/// it.
 ///
 /// # Errors
 /// Returns [`BadAddress`] if it cannot be read.

@@ -4,8 +4,8 @@
 //! requests, because the meaning of a call's words depends on earlier calls. It writes only return addresses to the guest, and trusts no data read there. Used by the
 //! runner of a node. Readers of traces only need `belljar-trace` and `belljar-analysis`.
 //!
-//! `node` is the tracer of a node and has its processes; `interception` finds calls, `decode` decodes their words, `calls` has the open ones; `own` has calls at the
-//! user's probes, `receives` the messages of receives. A `process` has `objects` and a `launch`; all read the guest through `memory`.
+//! `node` is the tracer of a node and has its processes. `interception` finds calls, `decode` decodes their words, and `calls` has the open ones. `own` has calls at
+//! the user's probes, and `receives` the messages of receives. A `process` has `objects` and a `launch`; all read the guest through `memory`.
 
 /// Calls that were entered and have not returned.
 mod calls;

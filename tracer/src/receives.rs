@@ -1,9 +1,9 @@
 //! Receives as MPI libraries post and complete them, with their matched messages.
 //!
 //! A program that passes `MPI_STATUS_IGNORE` leaves the match to its library. MPICH over UCX posts each receive by a function of UCX
-//! and learns the match in a callback; Open MPI's ob1 keeps it in the request, whose address is the handle. Both are observed: the
-//! posting by a probe, the callback by a watched address, the request in memory when its call returns. A match is recorded only if it
-//! agrees with the program's arguments. Guests are untrusted, and all tables are bounded. Used by `probe` and `process`.
+//! and learns the match in a callback. Open MPI's ob1 keeps the match in the request, whose address is the handle. Both are observed:
+//! the posting by a probe, the callback by a watched address, the request in memory when its call returns. A match is recorded only
+//! if it agrees with the program's arguments. Guests are untrusted, and all tables are bounded. Used by `probe` and `process`.
 
 /// Requests of Open MPI's ob1.
 pub(crate) mod ob1;

@@ -18,7 +18,7 @@ const MAX_MEMBERS: u32 = 1 << 16;
 
 /// Returns the object of an event. Times are in cycles of the node's processor (`entry`, `exit`) and in picoseconds (`entry_ps`,
 /// `duration_ps`, which is the time inside). For an event that stands for several `calls`, these are the entry of the first, the exit of the
-/// last, the total time, and the times in the shortest and the longest. Missing values are omitted.
+/// last, and the total time. The times in the shortest and the longest are added. Missing values are omitted.
 pub(super) fn object(
     event: &Event,
     header: &TraceHeader,

@@ -3,7 +3,7 @@
 //! Graphs are equal if they have the same nodes and edges; the edges' counts may differ. Partners are equal if they have the
 //! same distance from each process's rank, so all processes of a ring are one class. Ranks wrap around at the communicator's
 //! end. Threads without equals by this rule are one class if a partner is the same rank for all of them, like the master for its
-//! workers; two threads alone may be equal by accident, and stay separate. Used by `flow`.
+//! workers. Two threads alone may be equal by accident, and stay separate. Used by `flow`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Balance of computing between threads in a loop.
 //!
 //! Computing is a thread's time in a loop outside MPI. Loops of all classes are merged here if their headers, and those of the loops
-//! around them, call the same functions: threads at an edge have other partners, and so other graphs, but the same loops. The percentage
+//! around them, call the same functions. Threads at an edge have other partners, and so other graphs, but the same loops. The percentage
 //! is defined by L. DeRose, B. Homer and D. Johnson, "Detecting application load imbalance on high end massively parallel systems"
 //! (Euro-Par 2007). Computed from the finished tree; used by `loops`.
 

@@ -2,7 +2,7 @@
 //!
 //! A single depth-first pass finds them: T. Wei, J. Mao, W. Zou and Y. Chen, "A new algorithm for identifying loops in decompilation" (SAS 2007). Loops
 //! with the same header are one loop in this pass. If such a loop has a part that is repeated a constant number of times, three or more, before each of
-//! the others, that part becomes a separate loop: a program's loops often begin with the same call. The pass uses no recursion, because traces are
+//! the others, that part becomes a separate loop. A program's loops often begin with the same call. The pass uses no recursion, because traces are
 //! untrusted. Used by `loops`.
 
 use crate::flow::collect::{Edge, Flow};

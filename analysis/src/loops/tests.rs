@@ -133,7 +133,7 @@ fn what_happens_in_some_iterations_says_in_which() {
     assert_eq!(*of, Some(12));
 }
 
-/// A loop of barriers, before each of which rank 0 computes 1,000 cycles and each other rank as much more as in `late`.
+/// A loop of barriers. Before each one, rank 0 computes 1,000 cycles, and each other rank as much more as in `late`.
 fn balance_of(late: &[u64]) -> Vec<super::LoopBalance> {
     let mut ranks = Ranks::new(late.len() as u32);
     for step in 1..=10u64 {

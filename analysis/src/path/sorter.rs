@@ -1,6 +1,6 @@
 //! Sorting of dependencies in the order in which they are followed, on disk if there are many.
 //!
-//! A trace of a hundred million calls has about as many, too many for memory: segments are sorted and written to temporary files,
+//! A trace of a hundred million calls has about as many, too many for memory. Segments are sorted and written to temporary files,
 //! and all files are merged at the end. Used by `path`.
 
 use std::cmp::Reverse;

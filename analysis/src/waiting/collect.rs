@@ -1,8 +1,9 @@
 //! Waiting times from the operations of a trace.
 //!
-//! An operation is kept from its begin until it is complete and the operations of its partners are known; in a trace of a
-//! run, their number depends on the distance between processes. Operations whose partners stay unknown are counted, and
-//! no wait is attributed to them. Used by [`waiting`](crate::waiting()), and by analyses that continue from waits.
+//! An operation is kept from its begin until it is complete and the operations of its partners are known. In a trace of a
+//! run, the number of operations depends on the distance between processes. Operations whose partners stay unknown are
+//! counted, and no wait is attributed to them. Used by [`waiting`](crate::waiting()), and by analyses that continue from
+//! waits.
 
 /// Waiting in collective operations and other meetings.
 mod collective;
@@ -339,7 +340,8 @@ impl<'a> WaitCollector<'a> {
         };
         self.parts.remove(&part);
         // A send that returned before its receive was posted did not wait, nor did a call that returned before the last
-        // process of its meeting came: a fence whose assertions need no other process, a communicator freed locally.
+        // process of its meeting came. Examples are a fence whose assertions need no other process, and a communicator
+        // freed locally.
         let meets = matches!(own.role, Role::Meeting(_));
         let alone = cause.is_some_and(|cause| {
             (meets || cause.kind == WaitKind::LateReceiver) && exit <= cause.at

@@ -1,14 +1,14 @@
 //! Delay costs: the root causes of waits, along chains of waits.
 //!
-//! A wait of a rank B for a rank A has its causes in the time of A since B had last caught up with A: B had received a message from A,
-//! A had waited for B, both had left a meeting, or MPI had begun. In that time A spent longer than B did. The surplus of A in each
-//! code, over B's time in the same code, is a *delay*; the wait's share of it is a *direct* cost. The waits of A in that time were
-//! passed on: the wait's share of these goes to *their* causes, as *indirect* costs. Shares are in proportion and add up to the wait,
-//! so that all costs add up to all waiting. The definition was introduced by D. Böhme, M. Geimer, F. Wolf and L. Arnold, "Identifying
-//! the root causes of wait states in large-scale parallel applications" (ICPP 2010; ACM TOPC 3(2), 2016), whose short-term and
-//! long-term costs are direct and indirect ones. They replay the trace backwards; here each thread carries the causes of its latest
-//! waits forward, so that one pass with bounded memory suffices. Two rules follow: waits of A and of B for the same cause are
-//! compared, too, and B never delays itself.
+//! A wait of a rank B for a rank A has its causes in the time of A since B had last caught up with A. B catches up by receiving a
+//! message from A, by a wait of A for B, by leaving a meeting of both, or at the begin of MPI. In that time A spent longer than B did.
+//! The surplus of A in each code, over B's time in the same code, is a *delay*; the wait's share of it is a *direct* cost. The waits
+//! of A in that time were passed on: the wait's share of these goes to *their* causes, as *indirect* costs. Shares are in proportion
+//! and add up to the wait, so that all costs add up to all waiting. The definition was introduced by D. Böhme, M. Geimer, F. Wolf and
+//! L. Arnold, "Identifying the root causes of wait states in large-scale parallel applications" (ICPP 2010; ACM TOPC 3(2), 2016),
+//! whose short-term and long-term costs are direct and indirect ones. They replay the trace backwards; here each thread carries the
+//! causes of its latest waits forward, so that one pass with bounded memory suffices. Two rules follow: waits of A and of B for the
+//! same cause are compared, too, and B never delays itself.
 //!
 //! Calls are processed in the order of their threads, each call once the causes of its wait are known. Used by `calls`.
 

@@ -385,7 +385,7 @@ fn sites_and_phases_are_parts_of_the_whole() {
         assert_eq!(site.frames.len(), 1);
     }
     let phases = &found.phases;
-    // Phases have all calls; sums by cause exclude those that start or end MPI.
+    // Phases have all calls; sums by cause exclude the start and the end of MPI.
     let apart: u64 = found.start_and_end.iter().map(|it| it.waiting_ps).sum();
     assert!(apart > 0);
     assert_eq!(

@@ -1,8 +1,8 @@
 //! Functions as lines of parameter files.
 //!
-//! A line has one call site, or the two of a transition, then the threads of a rank, the form and its numbers: `CONSTANT v`, `EXPONENTIAL A B C D` for `exp(A nodes size
-//! + B nodes + C size + D)`, `TERMS` with five numbers for each sum (a factor, and exponents of the nodes, of their logarithm, of the size and of its logarithm), or
-//! `POLYNOMIAL` with its order, centre and half span of nodes and size, and coefficients. Nodes are ranks here. Used by `tables`.
+//! A line has one call site, or the two of a transition, then the threads of a rank, the form and its numbers. The form `CONSTANT v` is a constant, and `EXPONENTIAL A B
+//! C D` is `exp(A nodes size + B nodes + C size + D)`. `TERMS` has five numbers for each sum: a factor, and exponents of the nodes, of their logarithm, of the size and
+//! of its logarithm. `POLYNOMIAL` has its order, centre and half span of nodes and size, and coefficients. Nodes are ranks here. Used by `tables`.
 
 use std::fmt::Write;
 

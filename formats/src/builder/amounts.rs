@@ -126,7 +126,7 @@ impl Part {
                 });
                 (block.clone().each(Share::Group), block)
             }
-            // None of the formats read contains them.
+            // No supported format contains them.
             Operation::NeighborAllgather
             | Operation::NeighborAllgatherv
             | Operation::NeighborAlltoall

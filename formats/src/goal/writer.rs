@@ -124,7 +124,7 @@ fn encoded(schedule: &Schedule) -> Vec<u8> {
     out
 }
 
-/// Encodes an operation of a rank, of which `listed` followers were listed before.
+/// Encodes an operation of a rank, after `listed` followers of earlier ones.
 fn operation(kind: &Kind, waiting: &Waiting, listed: &mut u32, out: &mut Vec<u8>) {
     let (code, peer, size, tag) = match *kind {
         Kind::Send(of) => (1, of.to, of.bytes, of.tag),

@@ -1,7 +1,7 @@
 //! The operations of a process, in order.
 //!
-//! A process with one thread has its thread's operations, in order. A process with several has all their calls in the order of the trace: operations are
-//! begun at a call's entry and awaited at its return, so none waits for a later operation of the process. Used by `messages`.
+//! A process with one thread has its thread's operations, in order. A process with several has all their calls in the order of the trace. Operations are
+//! begun at a call's entry and awaited at its return, so no operation waits for a later one of the process. Used by `messages`.
 
 use belljar_program::{Call, Operation, Program, Thread};
 

@@ -1,7 +1,7 @@
 //! Collective operations: whole, or as their messages.
 //!
-//! For an operation as messages, each member sends and receives the messages of the library's algorithm, or directly those that the program requested. Used by
-//! `messages` and `tally`.
+//! For an operation as messages, each member sends and receives the messages of the library's algorithm, or directly the messages that the program requested.
+//! Used by `messages` and `tally`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

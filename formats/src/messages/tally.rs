@@ -1,7 +1,7 @@
 //! Data of all processes that is needed before the first step.
 //!
-//! It has the number of complete messages of each channel, and their bytes; the members of each collective operation, and thus whether it is kept whole, converted to
-//! messages, or left out; and the first tags of channels and operations. Used by `messages`.
+//! It has the number of complete messages of each channel, and their bytes. It has the members of each collective operation, and thus whether it is kept whole,
+//! converted to messages, or left out. It also has the first tags of channels and operations. Used by `messages`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! SimGrid's time-independent traces, as `smpirun -replay` reads them.
 //!
-//! Each rank has a file with an action on each line, and a list names these files in the order of ranks; or all ranks' actions are in one file, which a list may name.
-//! Actions are those of SimGrid 3.32 and 4.1, which support one communicator. Work becomes time between calls, and calls take no time. Used by `import`.
+//! Each rank has a file with an action on each line, and a list names these files in the order of ranks. Alternatively, all ranks' actions are in one file, which a
+//! list may name. Actions are those of SimGrid 3.32 and 4.1, which support one communicator. Work becomes time between calls, and calls take no time. Used by
+//! `import`.
 
 /// Conversion of actions to calls.
 mod actions;

@@ -260,7 +260,7 @@ impl Groups {
         self.all.get(group)?.members.get(member as usize).copied()
     }
 
-    /// Returns a rank's position in one of its communicators, or in the world if it has none of that number.
+    /// Returns a rank's position in one of its communicators, or in the world if it has no communicator of that number.
     pub(super) fn place(&self, rank: u32, communicator: Option<u32>) -> (u32, u32) {
         let number = communicator.unwrap_or(WORLD);
         let group = self.own.get(&(rank, number));

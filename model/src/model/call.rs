@@ -43,8 +43,8 @@ pub struct Times {
 /// A message, or an access to a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TransferModel {
-    /// The peer, or for a wildcard receive the source of its message: one relation for all instances, or one for each phase; empty for a wildcard whose messages arrived
-    /// in no known order.
+    /// The peer, or for a wildcard receive the source of its message. There is one relation for all instances, or one for each phase; none for a wildcard whose messages
+    /// arrived in no known order.
     pub peer: Vec<Relation>,
     /// The turn of these relations.
     pub by: Counter,

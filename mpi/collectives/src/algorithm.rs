@@ -251,8 +251,8 @@ impl Algorithm {
         )
     }
 
-    /// Returns the caller's part of the operation. It is empty for a communicator of one, and for invalid calls: by a non-member, with an
-    /// invalid root, with fewer pieces than members, or with a number of members that the algorithm does not support.
+    /// Returns the caller's part of the operation. It is empty for a communicator of one, and for invalid calls. These are calls by a
+    /// non-member, with an invalid root, with fewer pieces than members, or with a number of members that the algorithm does not support.
     pub fn schedule(self, call: &Call) -> Schedule {
         let mut builder = Builder::default();
         self.build(call, &mut builder);

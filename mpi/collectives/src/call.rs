@@ -24,11 +24,11 @@ pub struct Call {
     pub count: u64,
     /// Bytes of data of an element.
     pub element: u64,
-    /// Bytes for each member, if they may differ: sent by the root of a scatterv and by each rank of an alltoallv or
-    /// alltoallw, and each part of a reduce-scatter; for a gatherv only the caller's own.
+    /// Bytes for each member, if they may differ. They are sent by the root of a scatterv and by each rank of an alltoallv or
+    /// alltoallw, or are the parts of a reduce-scatter; for a gatherv only the caller's own.
     pub sent: Vec<u64>,
-    /// Bytes from each member, if they may differ: received by the root of a gatherv and by each rank of an allgatherv,
-    /// alltoallv or alltoallw; for a scatterv only the caller's own.
+    /// Bytes from each member, if they may differ. They are received by the root of a gatherv and by each rank of an
+    /// allgatherv, alltoallv or alltoallw; for a scatterv only the caller's own.
     pub received: Vec<u64>,
     /// True if it passes `MPI_IN_PLACE`.
     pub in_place: bool,

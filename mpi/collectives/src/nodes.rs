@@ -1,6 +1,6 @@
 //! Operations of communicators whose members share nodes.
 //!
-//! MPICH executes some operations on each node and among nodes, one after the other: a [`NodeComposition`], named by the library's tables, is a sequence of [`Stage`]s,
+//! MPICH executes some operations on each node and among nodes, one after the other. A [`NodeComposition`], named by the library's tables, is a sequence of [`Stage`]s,
 //! each an algorithm on a part of the communicator. Members of a stage are the ranks of a node, the first rank of each node, or two ranks that pass the result. The
 //! library's table for networks chooses all algorithms, including those on a node: the third table names operations in shared memory, which runs of MPICH 4.0.2 do not
 //! use. Sources: `ch4_coll_impl.h`, `bcast_intra_smp.c` and `reduce_intra_smp.c` of MPICH 4.0, and messages of its runs. Used by `tables`.

@@ -106,7 +106,7 @@ impl Schedule {
     }
 }
 
-/// Returns a step's prerequisites when its schedule follows `before` steps: all of those if it had none.
+/// Returns a step's prerequisites when its schedule follows `before` steps, which are its prerequisites if it had no others.
 fn after(needs: &Range<u32>, before: u32) -> Range<u32> {
     match needs.end {
         0 => 0..before,

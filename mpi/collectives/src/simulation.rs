@@ -51,7 +51,7 @@ struct Rank {
 /// Messages in flight: bytes and data.
 type Messages = BTreeMap<((u32, u32), usize), (u64, State)>;
 
-/// Executes `algorithm` on these calls, one for each rank, each of which begins with its state.
+/// Executes `algorithm` on these calls, one for each rank. Each rank begins with its state.
 pub(crate) fn carry_out(
     algorithm: Algorithm,
     calls: &[Call],

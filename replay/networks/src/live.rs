@@ -1,7 +1,7 @@
 //! Hosts that send messages over a network that others use, too, and that its operator drives.
 //!
 //! The operator takes the frames that hosts send, and passes in the frames that arrive for hosts. Frames take effect at the time of their arrival, in the order of time
-//! and hosts, independent of when they were passed in: the length of the operator's steps does not affect the results. Used by background traffic of runs.
+//! and hosts, independent of when they were passed in. The length of the operator's steps does not affect the results. Used by background traffic of runs.
 
 use std::vec::Drain;
 

@@ -1,8 +1,8 @@
 //! The work of a traced MPI job's processes, for replay: their own computing, and their operations of MPI.
 //!
 //! A [`Program`] is created from a trace by [`extract()`]. It contains the message of each receive, the members of each collective operation and
-//! their parts, and each thread's work between its calls and within them, but no times on a network. This crate depends neither on networks nor
-//! on guests. Used by replay.
+//! their parts, and each thread's work between its calls and within them. It has no times on a network. This crate depends neither on networks
+//! nor on guests. Used by replay.
 //!
 //! From top to bottom: `extract` handles events in order and adds them to `thread`s; `builder` creates a program without a trace; all use
 //! `program`.

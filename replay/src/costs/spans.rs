@@ -109,8 +109,8 @@ impl Spans {
         self.of(process, self.costs.copy * bytes as f64)
     }
 
-    /// Returns hosts' work for each frame: at the speed of a host's first process, and for hosts without a process at that
-    /// of the last one.
+    /// Returns hosts' work for each frame, at the speed of a host's first process; hosts without a process use the last
+    /// process's speed.
     pub(crate) fn paces(&self, hosts: &[u32]) -> Paces {
         let last = self.ps.len().saturating_sub(1) as ProcessId;
         let paces = Paces::from(self.pace(last));

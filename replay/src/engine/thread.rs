@@ -1,7 +1,7 @@
 //! Threads: entering and leaving calls.
 //!
-//! A call executes all its operations at its entry, one after the other on its process's processor, and then waits for those that are not
-//! complete. They may complete in any order; the work for each is done in the order of completion. Used by the engine.
+//! A call executes all its operations at its entry, one after the other on its process's processor, and then waits for the incomplete
+//! ones. They may complete in any order; the work for each is done in the order of completion. Used by the engine.
 
 use std::collections::VecDeque;
 

@@ -1,10 +1,10 @@
 //! Classes of rows with similar calls and times, so that a picture of many ranks shows one of each class.
 //!
 //! A row is represented by its shares of time (in each function, and outside MPI) and its shares of calls. The distance of two rows is the
-//! larger of the total variation distances of both: the part of its time that one row spends differently from the other, or of its calls.
-//! Classes are found by farthest-first traversal (T. Gonzalez, "Clustering to minimize the maximum intercluster distance", 1985): the row that
-//! is farthest from all representatives becomes one, until none is far. Then each class is represented by its row nearest to the mean, and rows
-//! go to the nearest representative, as in k-medoids. In a tie the first counts, so the classes of a trace are reproducible. Used by
+//! larger of the total variation distances of both. This is the part of its time that one row spends differently from the other, or of its
+//! calls. Classes are found by farthest-first traversal (T. Gonzalez, "Clustering to minimize the maximum intercluster distance", 1985): the
+//! row that is farthest from all representatives becomes one, until none is far. Then each class is represented by its row nearest to the mean,
+//! and rows go to the nearest representative, as in k-medoids. In a tie the first counts, so the classes of a trace are reproducible. Used by
 //! `timeline`.
 
 use std::collections::BTreeMap;

@@ -219,7 +219,7 @@ impl Pages {
         }
     }
 
-    /// Ends the input, and returns the kept pages, and the number of pages of which one is kept.
+    /// Ends the input, and returns the kept pages, and the stride: one of this many pages is kept.
     pub(crate) fn finish(mut self) -> (Vec<(PageIndex, Packed)>, usize) {
         if self.open.calls > 0 || !self.open.messages.is_empty() || !self.open.waits.is_empty() {
             self.close();

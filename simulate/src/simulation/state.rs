@@ -1,6 +1,6 @@
 //! A simulation's state as plain values.
 //!
-//! It is the state between two steps; with the machine, the jobs and the policies it determines all further events, except for the progress of running jobs, which is
+//! It is the state between two steps. With the machine, the jobs and the policies it determines all further events, except for the progress of running jobs, which is
 //! saved separately. A state may come from an untrusted file, so it is checked before use. Used by `belljar simulate`, which keeps states of long simulations.
 
 use std::collections::BTreeSet;

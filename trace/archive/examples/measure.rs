@@ -1,5 +1,6 @@
-//! Converts run directories' traces and prints three sets of figures: the bytes of a call by section, the millions of calls
-//! written and read (with and without times) in a second of processor time, and the speed of the structure reader.
+//! Converts run directories' traces and prints figures in three groups. The first is the bytes of a call by section; the
+//! second is the millions of calls written and read in a second of processor time, with and without times; the third is the
+//! same for the structure reader.
 //!
 //! `cargo run --release -p belljar-archive --example measure -- [--calls N] RUN-DIRECTORY...`; `--calls` limits it to the
 //! first N calls of each trace.

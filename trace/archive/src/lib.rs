@@ -46,15 +46,16 @@
 //!
 //! # Times
 //!
-//! Cycles from a thread's call to its next are coded in the context of the two signatures, cycles in a call in the context of its signature, over all threads together
+//! Cycles from a thread's call to its next are coded in the context of the two signatures, cycles in a call in the context of its signature. All threads share the models
 //! (`column`). A number is coded as the last successor of the previous numbers, as one of the last eight of the context, as one of the last 32 of the two functions, or
 //! in full. All decisions, including structure and operands, go through an arithmetic coder with adaptive probabilities (`coder`). The default order of calls is by their
 //! exits, by cycle and node; the file stores only deviations from it.
 //!
 //! # Bounds
 //!
-//! A writer holds the calls of one chunk, the dictionary (emptied when it has more than 131,072 signatures or 8 MiB of them) and 1,024 requests and 4,096 communicators
-//! of each thread. A reader rejects data beyond these limits and contradictory data, and reports the place. Its tables have a fixed size for a chunk's number of calls.
+//! A writer holds the calls of one chunk, the dictionary, and 1,024 requests and 4,096 communicators of each thread. The dictionary is emptied when it has more than
+//! 131,072 signatures or 8 MiB of them. A reader rejects data beyond these limits and contradictory data, and reports the place. Its tables have a fixed size for a
+//! chunk's number of calls.
 //!
 //! # Sizes
 //!

@@ -1,8 +1,8 @@
 //! Words that differ from call to call: pointers, displacements, large handles.
 //!
-//! Each is coded in the context of its thread, its call's signature and its argument index, or else in the context of thread and index,
-//! since calls of several functions use the same buffers. They are coded by a `Column` of differences. The numbers of calls that records
-//! stand for are stored here, too, so that readers of counts need no times. Used by the writer and the reader.
+//! Each is coded in the context of its thread, its call's signature and its argument index. The fallback is the context of thread and
+//! index, since calls of several functions use the same buffers. They are coded by a `Column` of differences. The numbers of calls that
+//! records stand for are stored here, too, so that readers of counts need no times. Used by the writer and the reader.
 
 use crate::calls::signature::Signature;
 use crate::coding::coder::Coder;

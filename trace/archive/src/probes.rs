@@ -1,9 +1,9 @@
 //! The file of the records of user's probes: `probes.bjc`, next to a run's trace.
 //!
-//! It consists of the magic, a version (16 bits, little endian), and chunks in the format of a trace ([`frame`](crate::frame)): a header, chunks of up
-//! to `CHUNK_RECORDS` records, and at a whole run's end a footer. A chunk of records is its unpacked length (32 bits), and bincode packed with zstd,
-//! with a table of the call sites. Written bytes never change. Files are untrusted and are read up to the first damage. Written by the run's recorder,
-//! read by analyses.
+//! It consists of the magic, a version (16 bits, little endian), and chunks in the format of a trace ([`frame`](crate::frame)). The chunks are a
+//! header, up to `CHUNK_RECORDS` records each, and at a whole run's end a footer. A chunk of records is its unpacked length (32 bits), and bincode
+//! packed with zstd, with a table of the call sites. Written bytes never change. Files are untrusted and are read up to the first damage. Written by
+//! the run's recorder, read by analyses.
 
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom, Write};

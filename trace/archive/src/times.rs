@@ -1,8 +1,9 @@
 //! Entry and exit times of a chunk's calls, their vCPUs, and their order in the file.
 //!
-//! A call's gap (from the exit of its thread's previous call) is coded in the context of the two calls' signatures, its duration in the context of its signature; both
-//! use `Column`s that all threads share. Accounts are coded likewise. The file's order is by exit and node, as a run writes calls. At deviations, the thread of the next
-//! call is stored; a record of several calls directly precedes its thread's next call. The same code writes and reads. Used by the writer and the reader.
+//! A call's gap is the time from the exit of its thread's previous call, and is coded in the context of the two calls' signatures. Its duration is coded in the context
+//! of its signature. Both use `Column`s that all threads share. Accounts are coded likewise. The file's order is by exit and node, as a run writes calls. At deviations,
+//! the thread of the next call is stored; a record of several calls directly precedes its thread's next call. The same code writes and reads. Used by the writer and the
+//! reader.
 
 use belljar_trace::{Account, Polls};
 use bincode::{Decode, Encode};

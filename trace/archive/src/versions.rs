@@ -70,7 +70,7 @@ impl TraceReader {
         }
     }
 
-    /// Opens a trace without its times: the calls of a thread are in their order, independent of other threads, with entry and exit 0 and without accounts; a record of
+    /// Opens a trace without its times. The calls of a thread are in their order, independent of other threads, with entry and exit 0 and without accounts; a record of
     /// several polls has their number. The times of the file are not read, damaged or not. Version 11 has the numbers of polls among the times, so its times are read.
     ///
     /// # Errors

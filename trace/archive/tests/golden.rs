@@ -119,7 +119,7 @@ fn written(calls: Vec<Event>, contents: Contents) -> Vec<u8> {
     fs::read(&path).unwrap()
 }
 
-/// The same, some of which stand for several calls.
+/// The same, with some records that stand for several calls.
 fn folded(contents: Contents) -> Vec<Event> {
     let mut calls = detailed(contents);
     for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 4 == 1) {

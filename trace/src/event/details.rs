@@ -16,8 +16,8 @@ pub struct Details {
     pub window: Option<u32>,
     /// The datatype at the target of an access to a window.
     pub target_datatype: Option<Datatype>,
-    /// The offsets of each member's or neighbour's piece in the send buffer, in the order of [`Amount::pieces`](crate::Amount::pieces): in elements of the datatype, or
-    /// in bytes where each piece has a datatype.
+    /// The offsets of each member's or neighbour's piece in the send buffer, in the order of [`Amount::pieces`](crate::Amount::pieces). They are in elements of the
+    /// datatype, or in bytes where each piece has a datatype.
     pub send_displacements: Vec<i64>,
     /// The same for the receive buffer.
     pub receive_displacements: Vec<i64>,

@@ -55,7 +55,7 @@ pub const MESSAGE: [(MessageWord, &str, ValueKind); 5] = [
 ];
 
 impl ProbePurpose {
-    /// True if its calls are recorded on request; otherwise, it always only updates the tracer's tables.
+    /// True if its calls are recorded on request; other probes are always active, and only update the tracer's tables.
     pub fn is_recorded(self) -> bool {
         self == Self::User || self.is_message()
     }

@@ -59,7 +59,7 @@ pub(crate) struct Follower {
     pub(crate) messages: [u64; 2],
     /// Time between calls, by the functions of both calls.
     pub(crate) transitions: BTreeMap<(u16, u16), Both>,
-    /// Time between two calls of which at least one was dropped.
+    /// Time between two calls, at least one of them dropped.
     pub(crate) intervals: Measure,
     /// The same in the trace: from the last kept call before the dropped calls to the first one after them.
     pub(crate) gaps: Measure,

@@ -4,9 +4,9 @@
 //! then are the main loop. When all threads are in their main loops, they drop iterations from the same iteration on, so that the
 //! kept calls of all threads match. A thread that leaves the loop is kept whole again, and searches for the next loop. Iterations
 //! are counted by collective operations of all processes where the loop has one, else by visits of its first message. Dropped
-//! calls are summed up in [`Collected`]. Calls that others depend on are always kept: calls that create, change or free
-//! communicators, datatypes, windows, files or persistent requests; accesses to windows; calls that failed or did not return;
-//! calls that complete a request of a kept call.
+//! calls are summed up in [`Collected`]. Calls that others depend on are always kept. These create, change or free communicators,
+//! datatypes, windows, files or persistent requests; access windows; failed or did not return; or complete a request of a kept
+//! call.
 //!
 //! The output depends only on the calls and their order; memory is proportional to the graphs, not to the number of calls. Used
 //! where a run writes its trace, after polls are folded, and where a trace is reduced later. The sums complete the statistics of

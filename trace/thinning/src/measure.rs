@@ -82,7 +82,7 @@ pub struct Both {
     /// Cycles in calls in the trace, or between two of them.
     #[serde(default, skip_serializing_if = "Measure::is_empty")]
     pub kept: Measure,
-    /// Cycles in dropped calls, or between two calls of which at least one was dropped.
+    /// Cycles in dropped calls, or between two calls, at least one of them dropped.
     #[serde(default, skip_serializing_if = "Measure::is_empty")]
     pub dropped: Measure,
 }

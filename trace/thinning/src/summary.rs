@@ -56,7 +56,7 @@ pub struct CollectedThread {
     /// The data moved by collective operations of dropped calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<Moved>,
-    /// Cycles between two calls of which at least one was dropped.
+    /// Cycles between two calls, at least one of them dropped.
     pub intervals: Measure,
     /// Cycles from the last kept call before dropped calls to the first one after them, which the trace has instead of
     /// `intervals`.
@@ -183,7 +183,7 @@ impl Collected {
         )
     }
 
-    /// Returns the least number of messages of which the trace has only one side, because threads did not drop the same
+    /// Returns a lower bound of the number of messages with only one side in the trace, because threads did not drop the same
     /// iterations.
     pub fn halved_messages(&self) -> u64 {
         let add = |[sent, received]: [u64; 2], it: &CollectedThread| {

@@ -1,8 +1,8 @@
 //! The format of a profile's file.
 //!
 //! The file begins with `MAGIC` and the format's version (u32, little endian), followed by records. Each record has four numbers of 32 bits,
-//! little endian: the kind (`HEAD`, `SAMPLES`, `END`), the bytes in the file, the unpacked bytes, and the CRC-32 of these three numbers and
-//! of the bytes in the file. The bytes follow, packed by zstd. Every record of samples can be read independently.
+//! little endian: the kind (`HEAD`, `SAMPLES`, `END`), the bytes in the file, the unpacked bytes, and a CRC-32. The CRC-32 is of the first
+//! three numbers and of the bytes in the file. The bytes follow, packed by zstd. Every record of samples can be read independently.
 
 use serde::{Deserialize, Serialize};
 

@@ -69,7 +69,7 @@ pub struct Tally {
     counts: BTreeMap<Doing, u64>,
     /// Points that processors of the filter's nodes reached, executing or asleep.
     points: u64,
-    /// Points at which they executed, whatever their rank.
+    /// Points at which they executed, for any rank.
     busy: u64,
 }
 

@@ -193,8 +193,8 @@ impl NodeTracer {
         Some(launch)
     }
 
-    /// True if a part of Open MPI outside of the library itself calls `function`, which returns to `target`: a component within another
-    /// call, or a binding for Fortran, which converts handles.
+    /// True if a part of Open MPI outside of the library itself calls `function`, which returns to `target`. Such parts are a component
+    /// within another call, and a binding for Fortran, which converts handles.
     pub(crate) fn is_of_part(
         &mut self,
         function: u16,

@@ -55,8 +55,8 @@ pub(crate) fn forget(stack: u64, memory: &mut dyn GuestMemory) -> Option<u64> {
     address
 }
 
-/// Returns the address of the pair of `stack`, or of one to use for it: a free one, or the pair of a call that was left
-/// by a jump, as no thread has that many open calls.
+/// Returns the address of the pair of `stack`, or of one to use for it. That is a free one, or the pair of a call that
+/// was left by a jump, as no thread has that many open calls.
 fn pair_for(stack: u64, memory: &dyn GuestMemory) -> Result<u64, BadAddress> {
     let bucket = pending_bucket(stack);
     let mut free = None;

@@ -228,7 +228,7 @@ impl Targets {
             .map(|(address, place)| (*address, *place))
     }
 
-    /// Puts a probe at address `value` of a file. Returns the location's number, which may be that of an existing target.
+    /// Puts a probe at address `value` of a file. Returns the location's number. An existing target may have the same one.
     fn place<'data>(
         &mut self,
         elf: &Elf<'data, impl ReadRef<'data>>,

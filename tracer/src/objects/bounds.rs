@@ -1,8 +1,8 @@
 //! Bounds of a datatype: its lower bound and its extent.
 //!
-//! They follow from a constructor's arguments by the standard's rules (MPI-4.0, 5.1.6 to 5.1.8): bounds that the program
-//! sets are inherited by all derived datatypes, other bounds are those of the data. An end that is not set is rounded up
-//! so that the next element is aligned, for structures by both implementations and otherwise by Open MPI alone. Sums
+//! They follow from a constructor's arguments by the standard's rules (MPI-4.0, 5.1.6 to 5.1.8). Bounds that the program
+//! sets are inherited by all derived datatypes; other bounds are the data's. An end that is not set is rounded up so
+//! that the next element is aligned, for structures by both implementations and otherwise by Open MPI alone. Sums
 //! saturate, so absurd arguments yield absurd bounds. Used by `datatypes` when constructors return.
 
 use belljar_trace::{Bounds, Predefined};

@@ -133,7 +133,7 @@ impl Task {
         u16::try_from(depth).unwrap_or(u16::MAX)
     }
 
-    /// Takes the calls at this place that cannot have called the new one: all except those that ended by a jump to it.
+    /// Takes the calls at this place that cannot have called the new one, which are all except calls that ended by a jump to it.
     fn displaced(&mut self, place: Place, probe: u32, return_address: u64) -> Vec<OpenProbe> {
         let mut left = self.stale.remove(&place).unwrap_or_default();
         if let Some(calls) = self.live.get(&place) {

@@ -44,7 +44,7 @@ impl PostedReceive {
     }
 
     /// False if the program has another handle for it. MPICH creates a request for each transport of a receive from any source, and
-    /// cancels all except the one that received the message; only one of them has the handle of the program.
+    /// cancels all except the one that received the message. Only one of them has the handle of the program.
     pub(crate) fn may_have_handle(
         &self,
         handle: u64,

@@ -104,7 +104,7 @@ fn longjmp_abandons_a_call_and_leaves_no_depth_behind() {
         ("MPI_Finalize", true, 0),
     ];
     assert_eq!(seen, expected);
-    // A call that never returned has a position among those that did.
+    // A call that never returned has a position among the calls that returned.
     let ends: Vec<_> = events.iter().map(|it| it.end().unwrap_or(0)).collect();
     assert!(events[0].entry < ends[0] && ends.is_sorted(), "{ends:?}");
     assert_eq!(tracer.counters().warnings.abandoned, 1);

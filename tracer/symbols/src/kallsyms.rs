@@ -1,11 +1,11 @@
 //! Functions of a Linux kernel, from the kernel's built-in table.
 //!
 //! Kernels of distributions have no ELF symbols, but a symbol table of their own (`kernel/kallsyms.c`, written by
-//! `scripts/kallsyms.c`): names as tokens of a table of 256 texts, addresses as offsets from a base. Its address is not
-//! recorded: the table of tokens is recognized by its digits, which encode themselves, and by its index; the preceding parts
-//! by the markers, which have the position of every 256th name. An inconsistent table is rejected. Files are untrusted;
-//! memory is bounded by the file's size. Addresses are those of a kernel without relocation (`nokaslr`). Used for naming
-//! kernel functions, and for putting probes there.
+//! `scripts/kallsyms.c`). Names are tokens of a table of 256 texts, addresses are offsets from a base. Its address is not
+//! recorded. The table of tokens is recognized by its digits, which encode themselves, and by its index. The preceding parts
+//! are recognized by the markers, which have the position of every 256th name. An inconsistent table is rejected. Files are
+//! untrusted; memory is bounded by the file's size. Addresses are those of a kernel without relocation (`nokaslr`). Used for
+//! naming kernel functions, and for putting probes there.
 
 /// Positions of the parts of such a table.
 mod tables;

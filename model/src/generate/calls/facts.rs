@@ -52,7 +52,7 @@ impl<'m> MadeGroups<'m> {
         own
     }
 
-    /// Returns the group of a whole communicator from which a group is derived, and that communicator; `None` for a group that is a whole communicator itself, or without
+    /// Returns the group of a whole communicator from which a group is derived, and that communicator. `None` for a group that is a whole communicator itself, or without
     /// such an origin.
     fn whole(&self, group: u32) -> Option<(u32, u32)> {
         let mut number = group;

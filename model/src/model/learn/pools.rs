@@ -1,7 +1,7 @@
 //! Bytes of calls of all classes of ranks.
 //!
-//! Ranks at borders of a grid have separate classes, some of which only occur in large runs. A message to the next rank of a row has the same function of ranks in all of
-//! them, which has more runs. Used by `learn`.
+//! Ranks at borders of a grid have separate classes, and some of these classes only occur in large runs. A message to the next rank of a row has the same function of
+//! ranks in all of them, which has more runs. Used by `learn`.
 
 use std::collections::BTreeMap;
 

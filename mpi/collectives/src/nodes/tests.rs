@@ -178,8 +178,8 @@ fn stages_of_a_rank_are_those_of_its_place() {
             .root(3)
     };
     let sends = |rank| staged(call(rank), &of).1.sends().collect::<Vec<_>>();
-    // The root passes the data to the first rank of its node, that to the first of the other node, and both to the rest of their nodes, including the
-    // root.
+    // The root passes the data to the first rank of its node, which passes it to the first of the other node. Both pass it to the rest of their
+    // nodes, including the root.
     assert_eq!(sends(3), [(2, 10)]);
     assert_eq!(sends(2), [(0, 10), (3, 10)]);
     assert_eq!(sends(0), [(1, 10)]);

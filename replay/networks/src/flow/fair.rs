@@ -1,6 +1,6 @@
 //! Max-min fair rates, by filling: all flows' rates grow equally, until a link on the flow's route is full.
 //!
-//! When a flow begins or ends, the rates of the flows that share a link with it are recomputed from the capacity that all others leave; the others keep their rates until
+//! When a flow begins or ends, the rates of the flows that share a link with it are recomputed from the capacity that all others leave. The others keep their rates until
 //! a change on one of their own links. The cost of a change therefore depends on the sharing of links, and not on the number of flows in the network. Links never carry
 //! more than their capacity. Rates are bytes a picosecond. All steps are in the order of numbers, so sums are reproducible. Used by networks of flows.
 

@@ -1,7 +1,8 @@
 //! A sender's estimate of the round trip, and the timers that follow from it.
 //!
-//! Smoothed by RFC 6298, with the bounds of Linux 6.1: a retransmission timeout is at least 200 ms longer than the round trip, and a tail loss probe (RFC 8985, 7.2) comes
-//! after two round trips and 2 ms. Timers expire with the kernel's clock of 250 Hz: runs show them 4 ms apart, the shortest four to eight milliseconds after they were set.
+//! Estimates are smoothed by RFC 6298, with the bounds of Linux 6.1. A retransmission timeout is at least 200 ms longer than the round trip. A tail loss probe (RFC 8985,
+//! 7.2) comes after two round trips and 2 ms. Timers expire with the kernel's clock of 250 Hz: runs show them 4 ms apart, the shortest four to eight milliseconds after
+//! they were set.
 
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};

@@ -18,7 +18,7 @@ pub fn asks_time(event: &Event) -> bool {
 }
 
 /// Returns the number of communication rounds in a meeting. Libraries create communicators and windows with several
-/// reductions and gatherings of a few bytes, one after the other; the numbers were derived from MPICH's additional time on
+/// reductions and gatherings of a few bytes, one after the other. The numbers were derived from MPICH's additional time on
 /// a network of longer latency. `None` for a call without rounds.
 pub(super) fn meeting_times(event: &Event) -> Option<u32> {
     use belljar_trace::Making;

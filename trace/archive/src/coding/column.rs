@@ -1,9 +1,9 @@
 //! Numbers that recur in their context: times and operands.
 //!
-//! A [`Column`](column::Column) codes each number by its earlier occurrence: as the last successor of the previous number, as
-//! one of the last few numbers of its fine context, or as one in its coarse context. Only new numbers are stored in full.
-//! Contexts are hashes; tables have a fixed size and drop old entries, identically in writer and reader. A column restarts in
-//! each chunk, reusing its memory. Used by `times` and `operands`.
+//! A [`Column`](column::Column) codes each number by its earlier occurrence. It may be the last successor of the previous
+//! number, one of the last few numbers of its fine context, or one in its coarse context. Only new numbers are stored in
+//! full. Contexts are hashes; tables have a fixed size and drop old entries, identically in writer and reader. A column
+//! restarts in each chunk, reusing its memory. Used by `times` and `operands`.
 
 use crate::coding::coder::{Bit, Coder, Number, tree};
 

@@ -1,8 +1,8 @@
 //! Sequences of signatures as a grammar with repetitions.
 //!
 //! `Grammar::of` folds repetitions within and across sequences: a pair of symbols that occurs twice becomes a rule,
-//! consecutive equal symbols become a repetition. The algorithm is Re-Pair (Larsson and Moffat 2000) in some 20 passes,
-//! each of which replaces many pairs at once, so that time is proportional to the length. Symbols below the number of
+//! consecutive equal symbols become a repetition. The algorithm is Re-Pair (Larsson and Moffat 2000) in some 20 passes.
+//! Each pass replaces many pairs at once, so that time is proportional to the length. Symbols below the number of
 //! terminals are terminals; the others are rules. Used for each chunk; analyses take loops from it.
 
 /// Most passes, which bounds the nesting of rules.

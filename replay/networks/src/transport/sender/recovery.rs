@@ -78,8 +78,8 @@ impl Sender {
         };
     }
 
-    /// Updates the window in recovery: proportional rate reduction (RFC 6937), with one additional segment in slow start if there is `progress`: a segment arrived
-    /// in order, and no new loss was found.
+    /// Updates the window in recovery: proportional rate reduction (RFC 6937), with one additional segment in slow start if there is `progress`. Progress means
+    /// that a segment arrived in order, and no new loss was found.
     pub(super) fn reduce(&mut self, progress: bool, new: u64) {
         let (threshold, under_way) = (self.congestion.threshold(), self.under_way());
         let Phase::Recovery {
